@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN     16
+#define BLOCK_MIN 4096
+#define BLOCK_MAX (1 << 20)
+
+struct lm_arena_block {
+    struct lm_arena_block *prev;
+    size_t                 size, used;
+    _Alignas(ALIGN) unsigned char data[];
+};
+
+/* Blocks double up to BLOCK_MAX, so that many small items cost few mallocs and
+ * a small arena stays small; a larger item gets a block of its own size. */
+static struct lm_arena_block *new_block(struct lm_arena *a, size_t need)
+{
+    size_t size = a->last ? a->last->size * 2 : BLOCK_MIN;
+    if (size > BLOCK_MAX)
+        size = BLOCK_MAX;
+    if (size < need)
+        size = need;
+    if (size > SIZE_MAX - sizeof(struct lm_arena_block))
+        return NULL;
+
+    struct lm_arena_block *b = calloc(1, sizeof *b + size);
+    if (!b)
+        return NULL;
+    b->size = size;
+    b->prev = a->last;
+    a->last = b;
+    return b;
+}
+
+void *lm_arena_alloc(struct lm_arena *a, size_t size)
+{
+    if (size > SIZE_MAX - ALIGN)
+        return NULL;
+    size = (size + ALIGN - 1) / ALIGN * ALIGN;
+
+    struct lm_arena_block *b = a->last;
+    if (!b || b->size - b->used < size) {
+        b = new_block(a, size);
+        if (!b)
+            return NULL;
+    }
+    void *p = b->data + b->used;
+    b->used += size;
+    a->used += size;
+    return p;
+}
+
+void *lm_arena_array(struct lm_arena *a, size_t count, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total))
+        return NULL;
+    return lm_arena_alloc(a, total);
+}
+
+char *lm_arena_copy(struct lm_arena *a, const void *p, size_t n)
+{
+    if (n == SIZE_MAX)
+        return NULL;
+    char *copy = lm_arena_alloc(a, n + 1);
+    if (copy && n)
+        memcpy(copy, p, n);
+    return copy;
+}
+
+void lm_arena_release(struct lm_arena *a)
+{
+    struct lm_arena_block *b = a->last;
+    while (b) {
+        struct lm_arena_block *prev = b->prev;
+        free(b);
+        b = prev;
+    }
+    a->last = NULL;
+    a->used = 0;
+}

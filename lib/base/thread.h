@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_BASE_THREAD_H
+#define LM_BASE_THREAD_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * struct lm_pool - threads that wait for work.
+ *
+ * Work is a function called once for each index 0 .. n-1, in any order and on
+ * any thread; callers cut work by shape, never by thread, so that results do
+ * not depend on how many threads there are.  A pool of one thread starts none
+ * and calls the function in order on the caller's own.
+ */
+struct lm_pool;
+
+/* A pool of n_threads in all, the caller's included.  NULL with *err filled. */
+struct lm_pool *lm_pool_new(int n_threads, struct lm_err *err);
+void lm_pool_free(struct lm_pool *p);
+
+/* How many threads work, the caller's included.  p may be NULL: 1. */
+int lm_pool_threads(const struct lm_pool *p);
+
+/* Call fn(arg, i, thread) for every i < n and return when all are done.
+ * `thread` is 0 .. threads-1, for scratch.  p may be NULL: runs here. */
+void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
+                 void *arg, size_t n);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_IO_OUTPUT_H
+#define LM_IO_OUTPUT_H
+
+/*
+ * struct lm_out - a file that appears only when it is complete.
+ *
+ * A named regular target is written beside itself as .NAME.XXXXXX.part,
+ * fsynced and renamed by lm_out_commit; anything else (pipe, device, socket)
+ * and "-" are written directly.  Symbolic links are followed.  The mode is the
+ * old file's, else 0666 less umask.  A target named *.zst is compressed
+ * (level 3, checksum, the same bytes however it is written).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct lm_out;
+
+/* Open; "-" or NULL is standard output.  NULL with *err filled. */
+struct lm_out *lm_out_open(const char *path, struct lm_err *err);
+
+/* The path, or "<stdout>". */
+const char *lm_out_name(const struct lm_out *out);
+
+/* The temporary file's path, or NULL when written directly: what a signal
+ * handler has to unlink.  Valid until commit or abort. */
+const char *lm_out_part(const struct lm_out *out);
+
+/* Append bytes (buffered). */
+int lm_out_write(struct lm_out *out, const void *p, size_t n, struct lm_err *err);
+/* Append n zero bytes. */
+int lm_out_zeros(struct lm_out *out, uint64_t n, struct lm_err *err);
+/* Hand everything buffered to the system now. */
+int lm_out_flush(struct lm_out *out, struct lm_err *err);
+/* Bytes appended so far, before compression. */
+uint64_t lm_out_pos(const struct lm_out *out);
+/* Is this a terminal? */
+bool lm_out_is_tty(const struct lm_out *out);
+
+/* Flush, fsync, rename, close; frees out whatever comes back. */
+int lm_out_commit(struct lm_out *out, struct lm_err *err);
+/* Close and remove the temporary file; frees out.  NULL is fine. */
+void lm_out_abort(struct lm_out *out);
+
+#endif
