@@ -1,0 +1,173 @@
+# make              build the library and every program into $(BUILD)
+# make SAN=1        the same with address and undefined-behaviour sanitizers, into build-san
+# make check        every test on what is built
+# make install      honours DESTDIR, PREFIX and PROGRAM_PREFIX
+# Settings you keep go in config.mk: CC = clang, CFLAGS = -O3, ...
+-include config.mk
+
+VERSION = 0.1
+
+SAN      ?= 0
+ifeq ($(SAN),1)
+BUILD    ?= build-san
+CFLAGS   ?= -O1 -g
+SANFLAGS  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else
+BUILD    ?= build
+CFLAGS   ?= -O2 -g
+endif
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+LIBEXECDIR ?= $(PREFIX)/libexec/lmpipe
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+INSTALL    ?= install
+PKG_CONFIG ?= pkg-config
+AR         ?= ar
+NVCC       ?= nvcc
+PROGRAM_PREFIX ?=
+
+# Libraries: found by pkg-config.  Without one the build goes on, and a program
+# that is asked for what it lacks says so.
+have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo 1)
+ifeq ($(call have,libzstd),1)
+LM_CPPFLAGS += -DLM_HAVE_ZSTD $(shell $(PKG_CONFIG) --cflags libzstd)
+LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libzstd)
+else
+$(info libzstd not found: built without reading and writing zstd)
+endif
+ifeq ($(call have,libarchive),1)
+LM_CPPFLAGS += -DLM_HAVE_ARCHIVE $(shell $(PKG_CONFIG) --cflags libarchive)
+LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libarchive)
+else
+$(info libarchive not found: built without reading archives)
+endif
+
+# CUDA is probed; CUDA=0 or CUDA=1 overrides.
+CUDA ?= $(if $(shell command -v $(NVCC) 2>/dev/null),1,0)
+ifeq ($(CUDA),1)
+CUDA_NOTE = CUDA toolkit $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p') present, no CUDA backend yet
+else
+CUDA_NOTE = no CUDA
+endif
+
+# What the code needs, kept apart from what the builder likes.
+LM_CFLAGS    = -std=c11 -Wall -Wextra -Wshadow -Wvla -ffp-contract=off -fno-math-errno \
+               -MMD -MP -pthread $(SANFLAGS)
+LM_CPPFLAGS += -Ilib -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 -DLM_VERSION='"$(VERSION)"'
+LM_LDFLAGS   = -pthread $(SANFLAGS)
+COMPILE      = $(CC) $(LM_CPPFLAGS) $(CPPFLAGS) $(LM_CFLAGS) $(CFLAGS)
+
+PROGS := $(sort $(notdir $(basename $(wildcard cmd/*.c))))
+LIB   := $(BUILD)/liblmpipe.a
+SRCS  := $(filter-out lib/backend/cuda/% lib/backend/vulkan/%,$(wildcard lib/*/*.c lib/*/*/*.c))
+OBJS  := $(SRCS:%.c=$(BUILD)/%.o)
+UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
+FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.c))
+TEST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c tests/fuzz/*.c))
+
+## all: the library and every program
+all: $(PROGS:%=$(BUILD)/bin/%)
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(COMPILE) -c -o $@ $<
+
+# Wider instructions live in files of their own, NAME_avx2.c and NAME_avx512.c, chosen at
+# run time; nothing else is built for more than the baseline.
+$(BUILD)/%_avx2.o: LM_CFLAGS += -mavx2 -mfma -mf16c
+$(BUILD)/%_avx512.o: LM_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
+                                  -mavx512vl -mavx512vbmi -mavx512vnni
+
+$(BUILD)/lib/cli/cli.o: LM_CPPFLAGS += -DLM_CUDA_NOTE='"$(CUDA_NOTE)"'
+$(BUILD)/lib/cli/cli.o: Makefile
+
+$(LIB): $(OBJS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(PROGS:%=$(BUILD)/bin/%): $(BUILD)/bin/%: $(BUILD)/cmd/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LM_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LM_LDLIBS) $(LDLIBS) -lm
+
+$(UNIT): $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LM_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LM_LDLIBS) $(LDLIBS) -lm
+
+## fuzz: the fuzz targets, replaying files; with CC=clang FUZZER=1 for libFuzzer
+# tests/fuzz/replay.c is the main that feeds files to a target where libFuzzer does not.
+ifeq ($(FUZZER),1)
+FUZZ_MAIN :=
+$(FUZZ): SANFLAGS += -fsanitize=fuzzer
+LM_CFLAGS += -fsanitize=fuzzer-no-link
+else
+FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
+endif
+FUZZ := $(filter-out %/replay,$(FUZZ))
+fuzz: $(FUZZ)
+$(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_MAIN) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LM_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LM_LDLIBS) $(LDLIBS) -lm
+
+## check: every test on what is built
+check: check-unit check-cli check-man check-fuzz check-style
+
+## check-unit: the library's functions
+check-unit: all $(UNIT)
+	@CMOCKA_MESSAGE_OUTPUT=TAP prove -e '' $(UNIT)
+
+## check-cli: pipelines through the built programs, and what holds for every program
+check-cli: all
+	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" prove -e '' tests/all/*.t tests/cli/*.t
+
+## check-man: every EXAMPLES section, and the pages' form
+check-man: all
+	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" prove -e '' tests/man/*.t
+
+## check-fuzz: the fuzz targets on their corpora
+check-fuzz: fuzz
+	@PATH="$(CURDIR)/$(BUILD)/fuzz:$$PATH" prove -e '' tests/fuzz/replay.t
+
+## check-style: layers, symbols
+check-style: $(LIB)
+	@BUILD=$(BUILD) prove -e '' scripts/check-layers scripts/check-symbols
+
+PAGES1 := $(wildcard man/*.1)
+## install: programs, library, header and pages; PROGRAM_PREFIX= renames programs
+install: all
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
+	    $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
+	for p in $(filter-out lmpipe,$(PROGS)); do \
+	    $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(LIBEXECDIR)/$$p && \
+	    ln -sf $(LIBEXECDIR)/$$p $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p && \
+	    $(INSTALL) -m 644 man/$$p.1 $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1 || exit 1; \
+	done
+	$(INSTALL) -m 755 $(BUILD)/bin/lmpipe $(DESTDIR)$(BINDIR)/lmpipe
+	$(INSTALL) -m 644 man/lmpipe.1 $(DESTDIR)$(MANDIR)/man1
+	$(INSTALL) -m 644 man/*.5 $(DESTDIR)$(MANDIR)/man5
+	$(INSTALL) -m 644 man/*.7 $(DESTDIR)$(MANDIR)/man7
+	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
+
+## uninstall: what install put there
+uninstall:
+	for p in $(filter-out lmpipe,$(PROGS)); do \
+	    rm -f $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p \
+	        $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1; \
+	done
+	rm -rf $(DESTDIR)$(LIBEXECDIR)
+	rm -f $(DESTDIR)$(BINDIR)/lmpipe $(DESTDIR)$(MANDIR)/man1/lmpipe.1 \
+	    $(DESTDIR)$(LIBDIR)/liblmpipe.a
+	for f in man/*.[57]; do rm -f $(DESTDIR)$(MANDIR)/man$${f##*.}/$${f##*/}; done
+
+## clean: remove what was built
+clean:
+	rm -rf $(BUILD)
+
+## list: these targets
+list:
+	@sed -n 's/^## //p' Makefile
+
+.PHONY: all fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall clean list
+.SECONDARY:
+-include $(OBJS:.o=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_MODEL_H
+#define LM_MODEL_H
+
+/*
+ * Running a model: load a GGUF file, make a context, evaluate batches of tokens.
+ *
+ *   struct lm_model *m = lm_model_load(path, &mo, env, &err);
+ *   struct lm_ctx *c = lm_ctx_new(m, &co, env, &err);
+ *   lm_ctx_decode(c, tokens, n, &err);       each with sequence and position
+ *   lm_ctx_logits(c, i)                      of the i-th token, if wanted
+ *
+ * A model is read-only once loaded and may serve several contexts; a context is
+ * used by one thread at a time and owns its threads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/err.h"
+#include "gguf/gguf.h"
+#include "quant/quant.h"
+
+struct lm_model;
+struct lm_ctx;
+
+enum lm_load { LM_LOAD_MMAP, LM_LOAD_READ };
+
+struct lm_model_options {
+    enum lm_load load;
+    bool         no_repack;      /* multiply weights as they lie in the file       */
+};
+
+/* Load a model; options may be NULL (map, repack).  An architecture or tensor
+ * type that cannot run is LM_ENOSUP; a file at odds with its metadata LM_EDATA. */
+struct lm_model *lm_model_load(const char *path, const struct lm_model_options *o,
+                               const struct lm_env *env, struct lm_err *err);
+void lm_model_free(struct lm_model *m);
+
+/* The file's metadata, the model's until lm_model_free. */
+const struct lm_gguf *lm_model_gguf(const struct lm_model *m);
+/* GGUF name of the architecture; number of vocabulary entries (rows of the output matrix);
+ * context length of training. */
+const char *lm_model_arch(const struct lm_model *m);
+uint32_t lm_model_n_vocab(const struct lm_model *m);
+uint32_t lm_model_n_ctx_train(const struct lm_model *m);
+
+struct lm_ctx_options {
+    uint32_t              n_ctx;        /* most tokens a sequence may have; 0: training length */
+    uint32_t              n_batch;      /* most tokens of one lm_ctx_decode; 0: 2048     */
+    uint32_t              n_ubatch;     /* most tokens evaluated at once; 0: 512         */
+    const struct lm_type *cache_k, *cache_v;     /* F32 or F16; NULL: F16                */
+};
+
+/* A context with an empty memory.  Memory for cached tokens is touched as used and
+ * grows with the number of cached tokens of all sequences. */
+struct lm_ctx *lm_ctx_new(struct lm_model *m, const struct lm_ctx_options *o,
+                          const struct lm_env *env, struct lm_err *err);
+void lm_ctx_free(struct lm_ctx *c);
+
+uint32_t lm_ctx_n_ctx(const struct lm_ctx *c);
+uint32_t lm_ctx_n_batch(const struct lm_ctx *c);
+
+struct lm_batch_token {
+    int32_t  id;        /* 0 .. n_vocab-1, checked                                    */
+    uint32_t seq;       /* any number                                                 */
+    uint32_t pos;       /* must be the sequence's length so far, in order             */
+    bool     want;      /* keep its logits                                            */
+};
+
+/*
+ * lm_ctx_decode - evaluate n tokens (1 .. n_batch) and remember them.
+ *
+ * On failure the memory is as before the call.  The result does not depend on the
+ * number of threads, bit for bit.
+ */
+int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
+
+/* Logits [n_vocab] of the i-th token of the last batch, which was wanted; valid
+ * until the next call on the context. */
+const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
+
+/* Cached length of a sequence (0: unknown sequence). */
+uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
+/* Forget positions >= pos of a sequence; pos 0 drops it.  LM_ENOSUP where the memory cannot. */
+int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err);
+
+/*
+ * lm_ctx_observe - see what every matrix is multiplied with (imatrix).
+ *
+ * fn is called on the context's thread after each evaluation step that multiplies a
+ * weight: name of the weight tensor, activations x [n][cols] f32 row-major, one row
+ * a token.  fn NULL stops it.
+ */
+void lm_ctx_observe(struct lm_ctx *c,
+                    void (*fn)(void *arg, const char *weight, const float *x, size_t n, size_t cols),
+                    void *arg);
+
+#endif
