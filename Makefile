@@ -55,7 +55,7 @@ endif
 # What the code needs, kept apart from what the builder likes.
 LM_CFLAGS    = -std=c11 -Wall -Wextra -Wshadow -Wvla -ffp-contract=off -fno-math-errno \
                -MMD -MP -pthread $(SANFLAGS)
-LM_CPPFLAGS += -Ilib -D_POSIX_C_SOURCE=200809L -D_FILE_OFFSET_BITS=64 -DLM_VERSION='"$(VERSION)"'
+LM_CPPFLAGS += -Ilib -D_XOPEN_SOURCE=700 -D_FILE_OFFSET_BITS=64 -DLM_VERSION='"$(VERSION)"'
 LM_LDFLAGS   = -pthread $(SANFLAGS)
 COMPILE      = $(CC) $(LM_CPPFLAGS) $(CPPFLAGS) $(LM_CFLAGS) $(CFLAGS)
 
@@ -81,7 +81,8 @@ $(BUILD)/%_avx512.o: LM_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx
                                   -mavx512vl -mavx512vbmi -mavx512vnni
 
 $(BUILD)/lib/cli/cli.o: LM_CPPFLAGS += -DLM_CUDA_NOTE='"$(CUDA_NOTE)"'
-$(BUILD)/lib/cli/cli.o: Makefile
+$(BUILD)/cmd/lmpipe.o: LM_CPPFLAGS += -DLM_LIBEXECDIR='"$(LIBEXECDIR)"'
+$(BUILD)/lib/cli/cli.o $(BUILD)/cmd/lmpipe.o: Makefile
 
 $(LIB): $(OBJS)
 	@rm -f $@

@@ -43,12 +43,14 @@ int lm_err_at(struct lm_err *e, int code, const char *fmt, ...)
     if (!e)
         return code;
 
-    struct lm_err old = *e;
+    char front[sizeof e->text], all[2 * sizeof e->text + 2];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
+    vsnprintf(front, sizeof front, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->text)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", old.text);
+    int n = snprintf(all, sizeof all, "%s: %s", front, e->text);
+    size_t keep = (size_t)n < sizeof e->text ? (size_t)n : sizeof e->text - 1;
+    memcpy(e->text, all, keep);
+    e->text[keep] = 0;
     return e->code;
 }

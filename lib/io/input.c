@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef LM_HAVE_ZSTD
+#include <zstd.h>
+#endif
+
+#define CHUNK       (1 << 16)
+#define WINDOW_LOG  27
+#define WINDOW_LONG 31
+
+static const uint8_t zstd_magic[4] = { 0x28, 0xB5, 0x2F, 0xFD };
+
+struct lm_in {
+    char    *name;
+    int      fd;
+    bool     owned;             /* fd is ours to close                       */
+    bool     regular, compressed;
+    uint64_t size;              /* of a regular file, else LM_SIZE_UNKNOWN   */
+    uint64_t pos;               /* handed out                                */
+    uint8_t *buf;               /* raw bytes read ahead: buf[from .. to)     */
+    size_t   from, to;
+    bool     raw_end;           /* the descriptor has no more                */
+#ifdef LM_HAVE_ZSTD
+    ZSTD_DStream *z;
+    bool     in_frame;          /* the last frame begun is not complete      */
+#endif
+};
+
+/* One read(2) into dst, EINTR aside.  *got 0: end of input. */
+static int read_fd(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+    ssize_t k;
+    do
+        k = read(in->fd, dst, n);
+    while (k < 0 && errno == EINTR);
+    if (k < 0)
+        return lm_fail_errno(err, "read error");
+    if (k == 0)
+        in->raw_end = true;
+    *got = (size_t)k;
+    return LM_OK;
+}
+
+/* Read ahead until `want` raw bytes are there or the input ends. */
+static int fill(struct lm_in *in, size_t want, struct lm_err *err)
+{
+    if (in->from == in->to)
+        in->from = in->to = 0;
+    while (in->to - in->from < want && !in->raw_end) {
+        size_t got;
+        int s = read_fd(in, in->buf + in->to, CHUNK - in->to, &got, err);
+        if (s < 0)
+            return s;
+        in->to += got;
+    }
+    return LM_OK;
+}
+
+/* Look at the first bytes for the zstd magic.  A skippable frame first is left
+ * alone: nobody begins a model or a stream with one. */
+static int detect(struct lm_in *in, int flags, struct lm_err *err)
+{
+    if (flags & LM_IN_RAW)
+        return LM_OK;
+    int s = fill(in, 4, err);
+    if (s < 0 || in->to - in->from < 4 || memcmp(in->buf + in->from, zstd_magic, 4))
+        return s;
+    in->compressed = true;
+    in->size = LM_SIZE_UNKNOWN;
+#ifdef LM_HAVE_ZSTD
+    in->z = ZSTD_createDStream();
+    if (!in->z)
+        return lm_fail_nomem(err);
+    ZSTD_DCtx_setParameter(in->z, ZSTD_d_windowLogMax,
+                           flags & LM_IN_LONG ? WINDOW_LONG : WINDOW_LOG);
+    return LM_OK;
+#else
+    return lm_fail(err, LM_ENOSUP, "is zstd-compressed, and this build has no zstd");
+#endif
+}
+
+struct lm_in *lm_in_open(const char *path, int flags, struct lm_err *err)
+{
+    struct stat st;
+    bool std = !path || !strcmp(path, "-");
+    struct lm_in *in = calloc(1, sizeof *in);
+    if (!in) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    in->fd = std ? STDIN_FILENO : -1;
+    in->name = strdup(std ? "<stdin>" : path);
+    in->buf = malloc(CHUNK);
+    in->size = LM_SIZE_UNKNOWN;
+    if (!in->name || !in->buf) {
+        lm_fail_nomem(err);
+        goto fail;
+    }
+    if (!std) {
+        in->fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (in->fd < 0) {
+            lm_fail_errno(err, "cannot open");
+            goto fail;
+        }
+        in->owned = true;
+    }
+    if (fstat(in->fd, &st) < 0) {
+        lm_fail_errno(err, "cannot read");
+        goto fail;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        lm_fail(err, LM_EIO, "is a directory");
+        goto fail;
+    }
+    in->regular = S_ISREG(st.st_mode);
+    if (in->regular) {
+        off_t at = std ? lseek(in->fd, 0, SEEK_CUR) : 0;
+        in->regular = at == 0;           /* offsets would not be ours otherwise */
+        if (at >= 0)
+            in->size = (uint64_t)(st.st_size > at ? st.st_size - at : 0);
+    }
+    if (detect(in, flags, err) < 0)
+        goto fail;
+    return in;
+fail:
+    lm_in_close(in);
+    return NULL;
+}
+
+void lm_in_close(struct lm_in *in)
+{
+    if (!in)
+        return;
+#ifdef LM_HAVE_ZSTD
+    ZSTD_freeDStream(in->z);
+#endif
+    if (in->owned)
+        close(in->fd);
+    free(in->buf);
+    free(in->name);
+    free(in);
+}
+
+const char *lm_in_name(const struct lm_in *in)
+{
+    return in->name;
+}
+
+uint64_t lm_in_pos(const struct lm_in *in)
+{
+    return in->pos;
+}
+
+uint64_t lm_in_size(const struct lm_in *in)
+{
+    return in->size;
+}
+
+bool lm_in_seekable(const struct lm_in *in)
+{
+    return in->regular && !in->compressed;
+}
+
+int lm_in_fd(const struct lm_in *in)
+{
+    return in->fd;
+}
+
+bool lm_in_is(const struct lm_in *in, const char *path)
+{
+    struct stat a, b;
+    return fstat(in->fd, &a) == 0 && stat(path, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Some decompressed bytes; *got 0 only at the end of the last frame. */
+static int read_zstd(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+#ifdef LM_HAVE_ZSTD
+    ZSTD_outBuffer out = { dst, n, 0 };
+    while (out.pos == 0) {
+        int s = fill(in, 1, err);
+        if (s < 0)
+            return s;
+        ZSTD_inBuffer raw = { in->buf + in->from, in->to - in->from, 0 };
+        if (raw.size == 0 && !in->in_frame)
+            break;
+        size_t before = raw.size;
+        size_t r = ZSTD_decompressStream(in->z, &out, &raw);
+        if (ZSTD_isError(r))
+            return lm_fail(err, LM_EDATA, "zstd: %s", ZSTD_getErrorName(r));
+        in->from += raw.pos;
+        in->in_frame = r != 0;
+        if (before == 0 && out.pos == 0)
+            return lm_fail(err, LM_EDATA, "ends inside a zstd frame");
+    }
+    *got = out.pos;
+    return LM_OK;
+#else
+    (void)in; (void)dst; (void)n;
+    *got = 0;
+    return lm_fail(err, LM_ENOSUP, "this build has no zstd");
+#endif
+}
+
+int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+    int s = LM_OK;
+    *got = 0;
+    if (n == 0)
+        return LM_OK;
+    if (in->compressed) {
+        s = read_zstd(in, dst, n, got, err);
+    } else if (in->from < in->to) {
+        *got = in->to - in->from < n ? in->to - in->from : n;
+        memcpy(dst, in->buf + in->from, *got);
+        in->from += *got;
+    } else if (n >= CHUNK / 2) {              /* large: straight to the caller */
+        s = in->raw_end ? LM_OK : read_fd(in, dst, n, got, err);
+    } else {
+        s = fill(in, 1, err);
+        if (s == LM_OK && in->to > in->from)
+            return lm_in_read_some(in, dst, n, got, err);
+    }
+    in->pos += *got;
+    return s;
+}
+
+int lm_in_read(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+    *got = 0;
+    while (*got < n) {
+        size_t k;
+        int s = lm_in_read_some(in, (char *)dst + *got, n - *got, &k, err);
+        if (s < 0)
+            return s;
+        if (k == 0)
+            break;
+        *got += k;
+    }
+    return LM_OK;
+}
+
+int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err)
+{
+    size_t got;
+    int s = lm_in_read(in, dst, n, &got, err);
+    if (s == LM_OK && got < n)
+        return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %zu more bytes",
+                       (unsigned long long)in->pos, n - got);
+    return s;
+}
+
+int lm_in_skip(struct lm_in *in, uint64_t n, struct lm_err *err)
+{
+    char waste[4096];
+    if (lm_in_seekable(in) && n > in->to - in->from) {
+        uint64_t left = in->size > in->pos ? in->size - in->pos : 0;
+        if (n > left)
+            return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",
+                           (unsigned long long)in->size, (unsigned long long)(n - left));
+        if (lseek(in->fd, (off_t)(in->pos + n), SEEK_SET) < 0)
+            return lm_fail_errno(err, "cannot seek");
+        in->from = in->to = 0;
+        in->pos += n;
+        return LM_OK;
+    }
+    while (n) {
+        size_t k = n < sizeof waste ? (size_t)n : sizeof waste;
+        int s = lm_in_read_all(in, waste, k, err);
+        if (s < 0)
+            return s;
+        n -= k;
+    }
+    return LM_OK;
+}
+
+int lm_in_pread(struct lm_in *in, uint64_t off, void *dst, size_t n, struct lm_err *err)
+{
+    char *to = dst;
+    if (!lm_in_seekable(in))
+        return lm_fail(err, LM_EUSE, "cannot be read by ranges");
+    while (n) {
+        ssize_t k = pread(in->fd, to, n, (off_t)off);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return lm_fail_errno(err, "read error");
+        if (k == 0)
+            return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %zu more bytes",
+                           (unsigned long long)off, n);
+        to += k;
+        off += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return LM_OK;
+}
+
+static int slurp(struct lm_in *in, size_t limit, char **data, size_t *len, struct lm_err *err)
+{
+    char *buf = NULL;
+    size_t cap = 0, n = 0, got;
+    uint64_t size = lm_in_size(in);
+    if (size != LM_SIZE_UNKNOWN && size > limit)
+        return lm_fail(err, LM_EDATA, "has %llu bytes, more than the %zu that make sense",
+                       (unsigned long long)size, limit);
+    do {
+        size_t need = n + CHUNK;
+        if (size != LM_SIZE_UNKNOWN && size - n < CHUNK)
+            need = (size_t)size + 1;          /* one more, to see the end */
+        if (need + 1 > cap) {
+            size_t bigger = need + 1 > cap * 2 ? need + 1 : cap * 2;
+            char *p = realloc(buf, bigger);
+            if (!p) {
+                free(buf);
+                return lm_fail_nomem(err);
+            }
+            buf = p;
+            cap = bigger;
+        }
+        int s = lm_in_read(in, buf + n, need - n, &got, err);
+        if (s < 0) {
+            free(buf);
+            return s;
+        }
+        n += got;
+        if (n > limit) {
+            free(buf);
+            return lm_fail(err, LM_EDATA, "has more than the %zu bytes that make sense", limit);
+        }
+        if (n < need)
+            break;
+        size = LM_SIZE_UNKNOWN;               /* it grew while being read */
+    } while (got);
+    buf[n] = 0;
+    *data = buf;
+    *len = n;
+    return LM_OK;
+}
+
+int lm_read_file(const char *path, size_t limit, char **data, size_t *len, struct lm_err *err)
+{
+    struct lm_in *in = lm_in_open(path, 0, err);
+    if (!in)
+        return err ? err->code : LM_EIO;
+    int s = slurp(in, limit, data, len, err);
+    lm_in_close(in);
+    return s;
+}

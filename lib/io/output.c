@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef LM_HAVE_ZSTD
+#include <zstd.h>
+#endif
+
+#define CHUNK (1 << 16)
+
+struct lm_out {
+    char    *name;            /* what messages call it                       */
+    char    *target;          /* the name it will take, links followed       */
+    char    *part;            /* the temporary file, NULL when direct        */
+    int      fd;
+    bool     owned;
+    uint64_t pos;
+    size_t   used;            /* bytes in buf                                */
+    uint8_t *buf;             /* [CHUNK]                                     */
+#ifdef LM_HAVE_ZSTD
+    ZSTD_CStream *z;          /* NULL: not compressed                        */
+#endif
+};
+
+/* The file a path finally names: an existing one by realpath, and for a link whose
+ * target does not exist yet, that target.  malloc'ed, or NULL. */
+static char *resolve(const char *path)
+{
+    char link[PATH_MAX], *real = realpath(path, NULL);
+    if (real)
+        return real;
+    ssize_t n = readlink(path, link, sizeof link - 1);
+    if (n < 0)
+        return strdup(path);
+    link[n] = 0;
+    const char *slash = strrchr(path, '/');
+    if (link[0] == '/' || !slash)
+        return strdup(link);
+    size_t dir = (size_t)(slash - path) + 1;
+    char *full = malloc(dir + (size_t)n + 1);
+    if (full) {
+        memcpy(full, path, dir);
+        memcpy(full + dir, link, (size_t)n + 1);
+    }
+    return full;
+}
+
+/* "DIR/.NAME.XXXXXX.part" for "DIR/NAME"; malloc'ed, or NULL. */
+static char *part_name(const char *target)
+{
+    const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
+    int dir = (int)(base - target);
+    size_t size = strlen(target) + sizeof "..XXXXXX.part";
+    char *s = malloc(size);
+    if (s)
+        snprintf(s, size, "%.*s.%s.XXXXXX.part", dir, target, base);
+    return s;
+}
+
+static mode_t mode_of(const char *target)
+{
+    struct stat st;
+    if (stat(target, &st) == 0)
+        return st.st_mode & 07777;
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static int mkstemps_near(char *s, size_t suffix)
+{
+    /* mkstemps is no POSIX function: the same with O_EXCL and our own letters. */
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char *x = s + strlen(s) - suffix - 6;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t v = (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 20 ^ (uint64_t)now.tv_sec << 32;
+    for (int tries = 0; tries < 1000; tries++) {
+        uint64_t r = v += 7777777777777ULL;
+        for (int i = 0; i < 6; i++, r /= 36)
+            x[i] = letters[r % 36];
+        int fd = open(s, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static int open_part(struct lm_out *out, struct lm_err *err)
+{
+    out->part = part_name(out->target);
+    if (!out->part)
+        return lm_fail_nomem(err);
+    out->fd = mkstemps_near(out->part, strlen(".part"));
+    if (out->fd < 0) {
+        int s = lm_fail_errno(err, "cannot create");
+        free(out->part);
+        out->part = NULL;
+        return s;
+    }
+    out->owned = true;
+    if (fchmod(out->fd, mode_of(out->target)) < 0)
+        return lm_fail_errno(err, "cannot set the mode");
+    return LM_OK;
+}
+
+static int start_zstd(struct lm_out *out, struct lm_err *err)
+{
+#ifdef LM_HAVE_ZSTD
+    out->z = ZSTD_createCStream();
+    if (!out->z)
+        return lm_fail_nomem(err);
+    ZSTD_CCtx_setParameter(out->z, ZSTD_c_compressionLevel, 3);
+    ZSTD_CCtx_setParameter(out->z, ZSTD_c_checksumFlag, 1);
+    return LM_OK;
+#else
+    (void)out;
+    return lm_fail(err, LM_ENOSUP, "this build has no zstd to compress with");
+#endif
+}
+
+static int open_target(struct lm_out *out, const char *path, struct lm_err *err)
+{
+    struct stat st;
+    size_t len = strlen(path);
+    if (len == 0 || path[len - 1] == '/')
+        return lm_fail(err, LM_EIO, "is no file name");
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return lm_fail(err, LM_EIO, "is a directory");
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        out->fd = open(path, O_WRONLY | O_CLOEXEC);
+        out->owned = out->fd >= 0;
+        return out->fd < 0 ? lm_fail_errno(err, "cannot open") : LM_OK;
+    }
+    out->target = resolve(path);
+    if (!out->target)
+        return lm_fail_nomem(err);
+    int s = open_part(out, err);
+    if (s == LM_OK && len > 4 && !strcmp(path + len - 4, ".zst"))
+        s = start_zstd(out, err);
+    return s;
+}
+
+struct lm_out *lm_out_open(const char *path, struct lm_err *err)
+{
+    bool std = !path || !strcmp(path, "-");
+    struct lm_out *out = calloc(1, sizeof *out);
+    if (!out) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    out->fd = std ? STDOUT_FILENO : -1;
+    out->name = strdup(std ? "<stdout>" : path);
+    out->buf = malloc(CHUNK);
+    if (!out->name || !out->buf)
+        lm_fail_nomem(err);
+    else if (std || open_target(out, path, err) == LM_OK)
+        return out;
+    lm_out_abort(out);
+    return NULL;
+}
+
+const char *lm_out_name(const struct lm_out *out)
+{
+    return out->name;
+}
+
+const char *lm_out_part(const struct lm_out *out)
+{
+    return out->part;
+}
+
+uint64_t lm_out_pos(const struct lm_out *out)
+{
+    return out->pos;
+}
+
+bool lm_out_is_tty(const struct lm_out *out)
+{
+    return isatty(out->fd);
+}
+
+static int write_fd(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
+{
+    const char *from = p;
+    while (n) {
+        ssize_t k = write(out->fd, from, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return lm_fail_errno(err, "write error");
+        from += k;
+        n -= (size_t)k;
+    }
+    return LM_OK;
+}
+
+int lm_out_flush(struct lm_out *out, struct lm_err *err)
+{
+    size_t n = out->used;
+    out->used = 0;
+    return write_fd(out, out->buf, n, err);
+}
+
+/* Append bytes to the buffer; what is larger than it goes out as it is. */
+static int put(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
+{
+    if (n > CHUNK - out->used) {
+        int s = lm_out_flush(out, err);
+        if (s < 0)
+            return s;
+    }
+    if (n > CHUNK)
+        return write_fd(out, p, n, err);
+    memcpy(out->buf + out->used, p, n);
+    out->used += n;
+    return LM_OK;
+}
+
+#ifdef LM_HAVE_ZSTD
+static int put_zstd(struct lm_out *out, const void *p, size_t n, ZSTD_EndDirective end,
+                    struct lm_err *err)
+{
+    char packed[4096];
+    ZSTD_inBuffer in = { p, n, 0 };
+    for (;;) {
+        ZSTD_outBuffer o = { packed, sizeof packed, 0 };
+        size_t left = ZSTD_compressStream2(out->z, &o, &in, end);
+        if (ZSTD_isError(left))
+            return lm_fail(err, LM_EIO, "zstd: %s", ZSTD_getErrorName(left));
+        int s = put(out, packed, o.pos, err);
+        if (s < 0)
+            return s;
+        if (end == ZSTD_e_end ? left == 0 : in.pos == in.size)
+            return LM_OK;
+    }
+}
+#endif
+
+int lm_out_write(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
+{
+    out->pos += n;
+#ifdef LM_HAVE_ZSTD
+    if (out->z)
+        return put_zstd(out, p, n, ZSTD_e_continue, err);
+#endif
+    return put(out, p, n, err);
+}
+
+int lm_out_zeros(struct lm_out *out, uint64_t n, struct lm_err *err)
+{
+    static const char zeros[4096];
+    while (n) {
+        size_t k = n < sizeof zeros ? (size_t)n : sizeof zeros;
+        int s = lm_out_write(out, zeros, k, err);
+        if (s < 0)
+            return s;
+        n -= k;
+    }
+    return LM_OK;
+}
+
+/* Everything that can fail before the name changes. */
+static int finish(struct lm_out *out, struct lm_err *err)
+{
+    int s = LM_OK;
+#ifdef LM_HAVE_ZSTD
+    if (out->z)
+        s = put_zstd(out, NULL, 0, ZSTD_e_end, err);
+#endif
+    if (s == LM_OK)
+        s = lm_out_flush(out, err);
+    if (s == LM_OK && out->part && fsync(out->fd) < 0)
+        s = lm_fail_errno(err, "write error");
+    if (out->owned) {
+        out->owned = false;
+        if (close(out->fd) < 0 && s == LM_OK)
+            s = lm_fail_errno(err, "write error");
+    }
+    return s;
+}
+
+int lm_out_commit(struct lm_out *out, struct lm_err *err)
+{
+    int s = finish(out, err);
+    if (s == LM_OK && out->part) {
+        if (rename(out->part, out->target) < 0) {
+            s = lm_fail_errno(err, "cannot rename");
+        } else {
+            free(out->part);
+            out->part = NULL;
+        }
+    }
+    lm_out_abort(out);
+    return s;
+}
+
+void lm_out_abort(struct lm_out *out)
+{
+    if (!out)
+        return;
+    if (out->owned)
+        close(out->fd);
+    if (out->part)
+        unlink(out->part);
+#ifdef LM_HAVE_ZSTD
+    ZSTD_freeCStream(out->z);
+#endif
+    free(out->part);
+    free(out->target);
+    free(out->name);
+    free(out->buf);
+    free(out);
+}
