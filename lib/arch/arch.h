@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_ARCH_H
+#define LM_ARCH_H
+
+/*
+ * Architectures: what a model of one kind consists of.
+ *
+ * A row says everything: the name in GGUF files, the metadata keys with their
+ * sources in config.json, the tensors with their shapes and their names in a
+ * checkpoint, and how the graph is built.  Inspecting, converting and running
+ * read the same row.
+ *
+ * To add an architecture:
+ *   1. a file lib/arch/NAME.c with its keys, tensors, graph builder and row;
+ *   2. its line in archs.c;
+ *   3. a tiny model in tests/data and its line in tests/unit/test_model.c.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "gguf/gguf.h"
+
+/* How rotary frequencies are stretched beyond the training length. */
+enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN };
+
+/* The numbers of a model.  Zero where the file has no such key, until the
+ * architecture's `settle` puts the defaults in and checks them. */
+struct lm_hparams {
+    uint32_t n_layer, n_ctx_train, n_embd, n_ff;
+    uint32_t n_head, n_head_kv;
+    uint32_t head_k, head_v;          /* length of a key and of a value of one head     */
+    uint32_t n_rot;                   /* leading values of a head that are rotated       */
+    uint32_t n_vocab;                 /* rows of the output matrix, set by the loader    */
+    uint32_t window;                  /* positions a token sees, itself included; 0: all */
+    uint32_t n_expert;
+    float    norm_eps;
+    float    rope_base;
+    enum lm_rope_scaling rope_scaling;
+    float    rope_factor;
+    uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
+    float    yarn_ext, yarn_attn, yarn_beta_fast, yarn_beta_slow;
+};
+
+/* Where a key's value comes from in a checkpoint. */
+enum lm_key_from {
+    LM_FROM_NOTHING,        /* never written by conversion                                */
+    LM_FROM_CONFIG,         /* first of config[] that config.json has                     */
+    LM_FROM_HEAD_DIM,       /* head_dim, else hidden_size / num_attention_heads           */
+    LM_FROM_ROPE,           /* config[] in rope_parameters or config.json itself          */
+    LM_FROM_ROPE_TYPE,      /* the scaling's name: "linear", "yarn"; else not written     */
+    LM_FROM_ROPE_LINEAR,    /* config[] in rope_scaling, when it is linear or yarn        */
+    LM_FROM_ROPE_YARN,      /* config[] in rope_scaling, when it is yarn                  */
+    LM_FROM_FILE_TYPE       /* the number of the file's main type                         */
+};
+
+enum {
+    LM_KEY_REQUIRED = 1,    /* a file without it cannot be run, nor written               */
+    LM_KEY_UNUSED   = 2     /* not read for running: `field` says nothing                 */
+};
+
+/* A metadata key; rows stand in the order in which conversion writes them. */
+struct lm_arch_key {
+    const char       *name;         /* after "ARCH.", unless it begins with "general."    */
+    enum lm_gguf_kind kind;         /* as written; U32, F32 or STR                        */
+    unsigned          flags;
+    enum lm_key_from  from;
+    const char       *config[5];    /* names in config.json, NULL after the last          */
+    size_t            field;        /* offset in struct lm_hparams of the u32, f32 or
+                                       (STR: the scaling's name) enum it sets             */
+};
+
+/* A size that a tensor's shape is made of. */
+enum lm_dim {
+    LM_DIM_END,             /* no further dimension                                       */
+    LM_DIM_EMBD,            /* n_embd                                                     */
+    LM_DIM_VOCAB,           /* n_vocab                                                    */
+    LM_DIM_FF,              /* n_ff                                                       */
+    LM_DIM_Q,               /* n_head * head_k                                            */
+    LM_DIM_K,               /* n_head_kv * head_k                                         */
+    LM_DIM_V,               /* n_head_kv * head_v                                         */
+    LM_DIM_HEADS_OUT,       /* n_head * head_v                                            */
+    LM_DIM_ROT_PAIRS        /* n_rot / 2                                                  */
+};
+
+/* What conversion does to a tensor. */
+enum lm_transform {
+    LM_AS_IS,
+    LM_PAIR_Q_ROWS,         /* rows of each of n_head heads from two halves to neighbouring
+                               pairs: reshape(H, 2, d/2, cols), swap axes 1 and 2          */
+    LM_PAIR_K_ROWS,         /* the same for n_head_kv heads                               */
+    LM_MAKE_ROPE_FREQS      /* made, not read: llama3 frequency factors; only when
+                               rope_scaling is of type llama3                             */
+};
+
+enum {
+    LM_TENSOR_OPTIONAL  = 1,    /* may be missing                                         */
+    LM_TENSOR_PER_LAYER = 2,    /* {i} stands for the layer                               */
+    LM_TENSOR_MATRIX    = 4,    /* multiplied with: may be repacked for it                */
+    LM_TENSOR_TABLE     = 8     /* rows are looked up                                     */
+};
+
+struct lm_arch_tensor {
+    const char       *name;         /* "blk.{i}.attn_q.weight"                            */
+    const char       *source;       /* "model.layers.{i}.self_attn.q_proj.weight"; NULL:
+                                       not in checkpoints                                 */
+    enum lm_dim       ne[LM_GGUF_MAX_DIMS];     /* innermost first                        */
+    unsigned          flags;
+    enum lm_transform transform;
+    int               instead;      /* index + 1 of the tensor that takes its place when it
+                                       is missing (tied output); 0: none                  */
+};
+
+struct lm_build;                    /* build.h: what a graph builder works with           */
+
+struct lm_arch {
+    const char                  *name;          /* general.architecture                   */
+    const char *const           *hf_classes;    /* architectures[0] of config.json,
+                                                   NULL-terminated                        */
+    const struct lm_arch_key    *keys;          /* ends with a NULL name                  */
+    const struct lm_arch_tensor *tensors;       /* ends with a NULL name                  */
+    const char *const           *ignored;       /* checkpoint tensors that are dropped,
+                                                   NULL-terminated                        */
+    /* Defaults for what the keys left at zero, and every check that makes the numbers safe
+     * to size memory with.  LM_EDATA or LM_ENOSUP naming the key. */
+    int (*settle)(struct lm_hparams *h, struct lm_err *err);
+    /* Append the nodes of one evaluation to the graph. */
+    int (*build)(struct lm_build *b);
+};
+
+extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
+
+/* The row of a general.architecture, or of a class name in config.json, or NULL. */
+const struct lm_arch *lm_arch_by_name(const char *name);
+const struct lm_arch *lm_arch_by_class(const char *name);
+
+/* "ARCH.name", or the name itself when it begins with "general.".  dst holds LM_ARCH_NAME. */
+#define LM_ARCH_NAME 128
+void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst);
+
+/* A pattern with {i} replaced by the layer.  dst holds LM_ARCH_NAME. */
+void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
+
+/*
+ * lm_arch_match - does `name` fit the pattern?  *layer becomes the number that stands
+ * for {i} (plain decimal, no leading zeros; 0 without one).
+ */
+bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer);
+
+/* Number of tensor rows. */
+size_t lm_arch_n_tensors(const struct lm_arch *a);
+
+/*
+ * lm_arch_read - the numbers of a model from its metadata, defaults put in and all
+ * of them checked.  n_vocab is left for the caller, who knows the output matrix.
+ *
+ * LM_EDATA naming the key when one is missing, of another type or out of range;
+ * LM_ENOSUP when it asks for what cannot be run.
+ */
+int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
+                 struct lm_err *err);
+
+/* The shape of a tensor: fills ne (1 beyond the last), returns the number of
+ * dimensions, 0 when a product does not fit. */
+uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *h,
+                       uint64_t ne[LM_GGUF_MAX_DIMS]);
+
+#endif

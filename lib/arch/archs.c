@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+
+extern const struct lm_arch lm_arch_llama;
+
+const struct lm_arch *const lm_archs[] = {
+    &lm_arch_llama,
+    NULL
+};
+
+const struct lm_arch *lm_arch_by_name(const char *name)
+{
+    for (size_t i = 0; lm_archs[i]; i++)
+        if (strcmp(lm_archs[i]->name, name) == 0)
+            return lm_archs[i];
+    return NULL;
+}
+
+const struct lm_arch *lm_arch_by_class(const char *name)
+{
+    for (size_t i = 0; lm_archs[i]; i++)
+        for (const char *const *c = lm_archs[i]->hf_classes; *c; c++)
+            if (strcmp(*c, name) == 0)
+                return lm_archs[i];
+    return NULL;
+}
+
+void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst)
+{
+    if (strncmp(k->name, "general.", 8) == 0)
+        snprintf(dst, LM_ARCH_NAME, "%s", k->name);
+    else
+        snprintf(dst, LM_ARCH_NAME, "%s.%s", a->name, k->name);
+}
+
+void lm_arch_expand(const char *pattern, uint32_t layer, char *dst)
+{
+    const char *hole = strstr(pattern, "{i}");
+    if (hole)
+        snprintf(dst, LM_ARCH_NAME, "%.*s%u%s", (int)(hole - pattern), pattern, layer, hole + 3);
+    else
+        snprintf(dst, LM_ARCH_NAME, "%s", pattern);
+}
+
+/* Plain decimal digits at s: how many, 0 when there is no number below 2^32. */
+static size_t number(const char *s, uint32_t *out)
+{
+    uint64_t v = 0;
+    size_t n = 0;
+    while (s[n] >= '0' && s[n] <= '9') {
+        v = v * 10 + (uint64_t)(s[n++] - '0');
+        if (v > UINT32_MAX)
+            return 0;
+    }
+    if (n > 1 && s[0] == '0')
+        return 0;
+    *out = (uint32_t)v;
+    return n;
+}
+
+bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer)
+{
+    *layer = 0;
+    const char *hole = strstr(pattern, "{i}");
+    if (!hole)
+        return strcmp(pattern, name) == 0;
+    size_t head = (size_t)(hole - pattern);
+    if (strncmp(pattern, name, head) != 0)
+        return false;
+    size_t n = number(name + head, layer);
+    return n && strcmp(hole + 3, name + head + n) == 0;
+}
+
+size_t lm_arch_n_tensors(const struct lm_arch *a)
+{
+    size_t n = 0;
+    while (a->tensors[n].name)
+        n++;
+    return n;
+}
+
+/* Scaling names that files use; longrope and others cannot be run yet. */
+static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *out,
+                        struct lm_err *err)
+{
+    static const struct { const char *name; enum lm_rope_scaling value; } names[] = {
+        { "none", LM_ROPE_NONE }, { "linear", LM_ROPE_LINEAR }, { "yarn", LM_ROPE_YARN },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i].name) == s.len && memcmp(names[i].name, s.p, s.len) == 0) {
+            *out = names[i].value;
+            return LM_OK;
+        }
+    return lm_fail(err, LM_ENOSUP, "%s: %.*s is not supported", key,
+                   (int)(s.len < 64 ? s.len : 64), s.p);
+}
+
+static int read_key(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
+                    struct lm_hparams *h, struct lm_err *err)
+{
+    void *field = (char *)h + k->field;
+    struct lm_str s;
+    int r;
+    switch (k->kind) {
+    case LM_GGUF_U32:
+        return lm_gguf_u32(g, key, field, err);
+    case LM_GGUF_F32:
+        return lm_gguf_f32(g, key, field, err);
+    default:
+        r = lm_gguf_str(g, key, &s, err);
+        return r == LM_OK ? read_scaling(key, s, field, err) : r;
+    }
+}
+
+int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
+                 struct lm_err *err)
+{
+    memset(h, 0, sizeof *h);
+    for (const struct lm_arch_key *k = a->keys; k->name; k++) {
+        if (k->flags & LM_KEY_UNUSED)
+            continue;
+        char key[LM_ARCH_NAME];
+        lm_arch_key_name(a, k, key);
+        int r = read_key(g, key, k, h, err);
+        if (r < 0)
+            return r;
+        if (r == 1 && k->flags & LM_KEY_REQUIRED)
+            return lm_fail(err, LM_EDATA, "%s: missing", key);
+    }
+    return a->settle(h, err);
+}
+
+static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
+{
+    switch (d) {
+    case LM_DIM_EMBD:      *out = h->n_embd; return true;
+    case LM_DIM_VOCAB:     *out = h->n_vocab; return true;
+    case LM_DIM_FF:        *out = h->n_ff; return true;
+    case LM_DIM_Q:         return lm_mul_u64(h->n_head, h->head_k, out);
+    case LM_DIM_K:         return lm_mul_u64(h->n_head_kv, h->head_k, out);
+    case LM_DIM_V:         return lm_mul_u64(h->n_head_kv, h->head_v, out);
+    case LM_DIM_HEADS_OUT: return lm_mul_u64(h->n_head, h->head_v, out);
+    case LM_DIM_ROT_PAIRS: *out = h->n_rot / 2; return true;
+    case LM_DIM_END:       break;
+    }
+    *out = 1;
+    return true;
+}
+
+uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *h,
+                       uint64_t ne[LM_GGUF_MAX_DIMS])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < LM_GGUF_MAX_DIMS; i++) {
+        if (!dim(t->ne[i], h, &ne[i]))
+            return 0;
+        if (t->ne[i] != LM_DIM_END)
+            n = i + 1;
+    }
+    return n;
+}
