@@ -23,31 +23,34 @@
 #include "base/cpu.h"
 #include "quant/quant.h"
 
+#define LM_MULMAT_ANY 0xffffffffu
+
 struct lm_cpu_mulmat {
-    uint32_t     type_id;     /* of the weights                                      */
+    uint32_t     type_id;     /* of the weights; LM_MULMAT_ANY: whatever decodes     */
     enum lm_isa  isa;         /* least instruction set it needs                      */
     uint32_t     rows;        /* rows interleaved into one panel; 1: as in the file  */
-    /* Bytes of one panel of `rows` rows of cols weights. */
-    size_t     (*panel_bytes)(size_t cols);
+    /* Bytes of one panel of `rows` rows of cols weights of type t. */
+    size_t     (*panel_bytes)(const struct lm_type *t, size_t cols);
     /* Make one panel from `rows` rows as they lie in a file (row_bytes apart); rows
      * beyond n_rows (the ragged last panel) count as zero weights.  NULL with rows == 1
      * when the file's layout is multiplied as it is. */
     void       (*pack)(const void *src, size_t row_bytes, size_t n_rows, size_t cols, void *dst);
     /* Bytes of one activation row in the kernel's form, a multiple of 64. */
     size_t     (*act_bytes)(size_t cols);
-    /* Bring one row of cols floats into that form. */
+    /* Bring one row of cols floats into that form; kernels with the same act may share it. */
     void       (*act)(const float *x, size_t cols, void *dst);
-    /* One panel times n activation rows (act_bytes apart): y[t * y_stride + r] for
-     * r < n_rows (1 .. rows), t < n. */
-    void       (*mul)(const void *panel, size_t n_rows, size_t cols,
+    /* One panel (packed: aligned to 64) of weights of type t times n activation rows
+     * (aligned to 64, act_bytes apart): y[t * y_stride + r] for r < n_rows (1 .. rows),
+     * t < n. */
+    void       (*mul)(const struct lm_type *t, const void *panel, size_t n_rows, size_t cols,
                       const void *act, size_t n, float *y, size_t y_stride);
 };
 
 /*
- * lm_cpu_mulmat_find - the best kernel for weights of this type with rows of cols
- * weights, at most of instruction set isa.  Every type with a decode function has
- * one (the last resort decodes a tile of a row at a time and multiplies in float);
- * NULL otherwise.  in_place: only kernels that need no pack.
+ * lm_cpu_mulmat_find - the best kernel for weights of type t with rows of cols weights
+ * (whole blocks), at most of instruction set isa.  Every type with a decode function has
+ * one (the last resort, LM_MULMAT_ANY, decodes a tile of a row at a time and multiplies
+ * in float); NULL otherwise.  in_place: only kernels that need no pack.
  */
 const struct lm_cpu_mulmat *lm_cpu_mulmat_find(const struct lm_type *t, size_t cols,
                                                enum lm_isa isa, int in_place);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention in plain C, and the choice of the fastest. */
+
+#include "backend/cpu/attn_isa.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/f16.h"
+#include "quant/quant.h"
+
+/* Row p of K or V as n floats in dst. */
+static void load_row(float *dst, const void *base, size_t row, uint32_t type, size_t p, size_t n)
+{
+    const char *src = (const char *)base + p * row;
+    if (type == LM_F32) {
+        memcpy(dst, src, n * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, src + 2 * i, 2);
+        dst[i] = lm_f16_load(h);
+    }
+}
+
+/* One query: the sums l of exp(s - m) and out of exp(s - m) V, m the maximum so far. */
+static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, float *out, float *row)
+{
+    float m = -INFINITY, l = 0;
+    memset(out, 0, a->d_v * sizeof(float));
+    for (size_t p0 = 0; p0 < n_kv; p0 += LM_ATTN_TILE) {
+        size_t n = n_kv - p0 < LM_ATTN_TILE ? n_kv - p0 : LM_ATTN_TILE;
+        float s[LM_ATTN_TILE], top = m;
+        for (size_t p = 0; p < n; p++) {
+            load_row(row, a->k, a->k_row, a->k_type, p0 + p, a->d_k);
+            float sum = 0;
+            for (size_t i = 0; i < a->d_k; i++)
+                sum += q[i] * row[i];
+            s[p] = sum * a->scale;
+            top = s[p] > top ? s[p] : top;
+        }
+        if (top > m) {
+            float f = expf(m - top);
+            l *= f;
+            for (size_t i = 0; i < a->d_v; i++)
+                out[i] *= f;
+            m = top;
+        }
+        for (size_t p = 0; p < n; p++) {
+            float e = expf(s[p] - m);
+            l += e;
+            load_row(row, a->v, a->v_row, a->v_type, p0 + p, a->d_v);
+            for (size_t i = 0; i < a->d_v; i++)
+                out[i] += e * row[i];
+        }
+    }
+    for (size_t i = 0; i < a->d_v; i++)
+        out[i] /= l;
+}
+
+void lm_attn_scalar(const struct lm_attn *a, void *scratch)
+{
+    for (size_t t = 0; t < a->n_tok; t++)
+        for (size_t h = 0; h < a->n_head; h++)
+            one_query(a, a->q + t * a->q_tok + h * a->q_head, a->n_kv + t,
+                      a->out + t * a->out_tok + h * a->out_head, scratch);
+}
+
+size_t lm_attn_scratch(size_t n_tok, size_t n_head, size_t d_k, size_t d_v)
+{
+    size_t dk = (d_k + 15) & ~(size_t)15, dv = (d_v + 15) & ~(size_t)15, nq = n_tok * n_head;
+    /* A tile of K and V, each query with its sums and results, a tile of scores for each. */
+    return sizeof(float) * (LM_ATTN_TILE * (dk + dv) + nq * (dk + dv + LM_ATTN_TILE + 16) + 64);
+}
+
+lm_attn_fn *lm_attn_find(enum lm_isa isa)
+{
+    (void)isa;
+    return lm_attn_scalar;
+}

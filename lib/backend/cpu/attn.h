@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_CPU_ATTN_H
+#define LM_CPU_ATTN_H
+
+/*
+ * Attention of query heads that share one key/value head, on the CPU.
+ *
+ *   s[p] = scale * q . K[p]          for the positions p that a token may see
+ *   out  = sum_p softmax(s)[p] V[p]
+ *
+ * Everything is float; the softmax is taken in one pass over the positions, 64 at
+ * a time, counted from position 0, with a running maximum (Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018).  So the result for a query
+ * does not depend, to the bit, on which tokens or heads are in the same call.
+ * Several tokens in one call share the reading of K and V: a prompt is best given
+ * 8 or more tokens at a time; calls are independent and may run on any thread.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+struct lm_attn {
+    /* Query of token t, head h: d_k floats at q + t * q_tok + h * q_head (in floats). */
+    const float *q;
+    size_t       q_tok, q_head;
+    /* Its result: d_v floats at out + t * out_tok + h * out_head. */
+    float       *out;
+    size_t       out_tok, out_head;
+    size_t       n_tok, n_head;     /* tokens, in order; heads that share this K and V     */
+    size_t       d_k, d_v;
+    /* Position p: key at k + p * k_row bytes, value at v + p * v_row bytes. */
+    const void  *k, *v;
+    size_t       k_row, v_row;
+    uint32_t     k_type, v_type;    /* LM_F32 or LM_F16 (quant.h)                          */
+    /* Token t sees positions 0 .. n_kv + t - 1 (n_kv at least 1); those of the last
+     * token must all be there. */
+    size_t       n_kv;
+    float        scale;
+};
+
+/* Bytes of scratch for heads of these sizes and calls of at most n_tok tokens of n_head
+ * heads. */
+size_t lm_attn_scratch(size_t n_tok, size_t n_head, size_t d_k, size_t d_v);
+
+typedef void lm_attn_fn(const struct lm_attn *a, void *scratch);
+
+/* The fastest that needs at most isa.  scratch: aligned to 64, the thread's own. */
+lm_attn_fn *lm_attn_find(enum lm_isa isa);
+
+#endif
