@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mxfp4, nvfp4: four-bit floats (E2M1) with a scale byte.  The table holds twice their
+ * values, so scales are half of what the formats name.
+ *
+ * mxfp4  32 weights, scale 2^(E - 128), nibbles ordered as in q4_0
+ * nvfp4  64 weights in groups of 16; a group's scale is an unsigned E4M3 number, and its
+ *        16 weights are ordered in 8 bytes as q4_0 orders 32 in 16.  (The scale of the
+ *        whole tensor is a tensor of its own.)
+ *
+ * Sources: OCP Microscaling Formats 1.0; GGUF tensor types 39 and 40.
+ */
+#include "quant/block.h"
+
+#define QK_MX 32
+#define QK_NV 64
+
+struct mxfp4 {
+    uint8_t e;
+    uint8_t q[QK_MX / 2];
+};
+_Static_assert(sizeof(struct mxfp4) == 17, "mxfp4 is 17 bytes on disk");
+
+struct nvfp4 {
+    uint8_t u[QK_NV / 16];
+    uint8_t q[QK_NV / 2];
+};
+_Static_assert(sizeof(struct nvfp4) == 36, "nvfp4 is 36 bytes on disk");
+
+static const float values[16] = {
+    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+};
+
+/* 2^(e - 128); the two lowest are subnormal. */
+static float scale_e8m0(uint8_t e)
+{
+    return lm_q_float(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Half of an unsigned E4M3 number; bit 7 is ignored but for 0x7f, which counts as 0. */
+static float scale_e4m3(uint8_t u)
+{
+    if (u == 0x7f)
+        return 0;
+    uint32_t e = u >> 3 & 15, m = u & 7;
+    if (e == 0)
+        return (float)m * 0x1p-10f;
+    return lm_q_float((e + 119) << 23 | m << 20);       /* (1 + m / 8) * 2^(e - 8) */
+}
+
+static void decode_mxfp4(const void *src, float *dst, size_t n)
+{
+    const struct mxfp4 *b = src;
+    for (size_t i = 0; i < n / QK_MX; i++, dst += QK_MX) {
+        float s = scale_e8m0(b[i].e);
+        for (int j = 0; j < QK_MX / 2; j++) {
+            dst[j] = values[b[i].q[j] & 15] * s;
+            dst[j + QK_MX / 2] = values[b[i].q[j] >> 4] * s;
+        }
+    }
+}
+
+static void decode_nvfp4(const void *src, float *dst, size_t n)
+{
+    const struct nvfp4 *b = src;
+    for (size_t i = 0; i < n / QK_NV; i++)
+        for (int g = 0; g < QK_NV / 16; g++, dst += 16) {
+            float s = scale_e4m3(b[i].u[g]);
+            const uint8_t *q = b[i].q + 8 * g;
+            for (int j = 0; j < 8; j++) {
+                dst[j] = values[q[j] & 15] * s;
+                dst[j + 8] = values[q[j] >> 4] * s;
+            }
+        }
+}
+
+static int64_t invalid_mxfp4(const void *src, size_t n)
+{
+    const struct mxfp4 *b = src;
+    for (size_t i = 0; i < n / QK_MX; i++)
+        if (b[i].e == 255)
+            return (int64_t)i;
+    return -1;
+}
+
+const struct lm_type lm_type_mxfp4 = {
+    .name = "mxfp4", .id = LM_MXFP4, .block = QK_MX, .bytes = sizeof(struct mxfp4),
+    .in_files = true, .source = "GGUF tensor type 39; OCP Microscaling Formats 1.0",
+    .decode = decode_mxfp4, .invalid = invalid_mxfp4,
+};
+
+const struct lm_type lm_type_nvfp4 = {
+    .name = "nvfp4", .id = LM_NVFP4, .block = QK_NV, .bytes = sizeof(struct nvfp4),
+    .in_files = true, .source = "GGUF tensor type 40",
+    .decode = decode_nvfp4,
+};

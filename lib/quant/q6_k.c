@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * q6_K: 256 weights in 16 sub-blocks of 16, each with a signed 8-bit scale in units of
+ * an f16 number:  x = (d * scale) * (n - 32),  n in 0..63.
+ *
+ * With t = e / 128, k = e % 128 / 32, l = e % 32: the low four bits of weight e are a
+ * half of ql[64 * t + 32 * (k % 2) + l] (the low half for k < 2), the upper two are bits
+ * 2 * k of qh[32 * t + l].
+ */
+#include "quant/block.h"
+
+#define QK_K 256
+
+struct q6_k {
+    uint8_t ql[QK_K / 2];
+    uint8_t qh[QK_K / 4];
+    int8_t  sc[QK_K / 16];
+    uint8_t d[2];
+};
+_Static_assert(sizeof(struct q6_k) == 210, "q6_K is 210 bytes on disk");
+
+static void decode(const void *src, float *dst, size_t n)
+{
+    const struct q6_k *b = src;
+    for (size_t i = 0; i < n / QK_K; i++, dst += QK_K) {
+        float d = lm_q_half(b[i].d);
+        for (int g = 0; g < 8; g++) {               /* 32 weights with the same t and k */
+            int t = g / 4, k = g % 4;
+            const uint8_t *ql = b[i].ql + 64 * t + 32 * (k % 2), *qh = b[i].qh + 32 * t;
+            for (int l = 0; l < 32; l++) {
+                int code = (ql[l] >> k / 2 * 4 & 15) | (qh[l] >> 2 * k & 3) << 4;
+                float scale = d * (float)b[i].sc[2 * g + l / 16];
+                dst[32 * g + l] = scale * (float)(code - 32);
+            }
+        }
+    }
+}
+
+static int64_t invalid(const void *src, size_t n)
+{
+    return lm_q_bad_half_at(src, n / QK_K, sizeof(struct q6_k), offsetof(struct q6_k, d));
+}
+
+const struct lm_type lm_type_q6_k = {
+    .name = "q6_K", .id = LM_Q6_K, .block = QK_K, .bytes = sizeof(struct q6_k),
+    .in_files = true, .source = "GGUF tensor type 14",
+    .decode = decode, .invalid = invalid,
+};
