@@ -9,10 +9,9 @@
 #include "base/f16.h"
 #include "quant/quant.h"
 
-/* Row p of K or V as n floats in dst. */
-static void load_row(float *dst, const void *base, size_t row, uint32_t type, size_t p, size_t n)
+/* A row of K or V as n floats in dst. */
+static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t n)
 {
-    const char *src = (const char *)base + p * row;
     if (type == LM_F32) {
         memcpy(dst, src, n * sizeof(float));
         return;
@@ -27,13 +26,16 @@ static void load_row(float *dst, const void *base, size_t row, uint32_t type, si
 /* One query: the sums l of exp(s - m) and out of exp(s - m) V, m the maximum so far. */
 static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, float *out, float *row)
 {
+    size_t first = a->window && n_kv > a->window ? n_kv - a->window : 0;
     float m = -INFINITY, l = 0;
     memset(out, 0, a->d_v * sizeof(float));
-    for (size_t p0 = 0; p0 < n_kv; p0 += LM_ATTN_TILE) {
+    for (size_t p0 = first / LM_ATTN_TILE * LM_ATTN_TILE; p0 < n_kv; p0 += LM_ATTN_TILE) {
         size_t n = n_kv - p0 < LM_ATTN_TILE ? n_kv - p0 : LM_ATTN_TILE;
+        size_t from = first > p0 ? first - p0 : 0;
+        const uint8_t *page = a->pages[p0 / LM_ATTN_PAGE];
         float s[LM_ATTN_TILE], top = m;
-        for (size_t p = 0; p < n; p++) {
-            load_row(row, a->k, a->k_row, a->k_type, p0 + p, a->d_k);
+        for (size_t p = from; p < n; p++) {
+            load_row(row, page + a->k_off + p * a->k_row, a->k_type, a->d_k);
             float sum = 0;
             for (size_t i = 0; i < a->d_k; i++)
                 sum += q[i] * row[i];
@@ -47,10 +49,10 @@ static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, floa
                 out[i] *= f;
             m = top;
         }
-        for (size_t p = 0; p < n; p++) {
+        for (size_t p = from; p < n; p++) {
             float e = expf(s[p] - m);
             l += e;
-            load_row(row, a->v, a->v_row, a->v_type, p0 + p, a->d_v);
+            load_row(row, page + a->v_off + p * a->v_row, a->v_type, a->d_v);
             for (size_t i = 0; i < a->d_v; i++)
                 out[i] += e * row[i];
         }

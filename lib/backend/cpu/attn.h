@@ -21,6 +21,8 @@
 
 #include "base/cpu.h"
 
+#define LM_ATTN_PAGE 64u        /* positions in a page                                    */
+
 struct lm_attn {
     /* Query of token t, head h: d_k floats at q + t * q_tok + h * q_head (in floats). */
     const float *q;
@@ -30,13 +32,15 @@ struct lm_attn {
     size_t       out_tok, out_head;
     size_t       n_tok, n_head;     /* tokens, in order; heads that share this K and V     */
     size_t       d_k, d_v;
-    /* Position p: key at k + p * k_row bytes, value at v + p * v_row bytes. */
-    const void  *k, *v;
-    size_t       k_row, v_row;
+    /* The cache comes in pages of LM_ATTN_PAGE positions.  Position p: key at
+     * pages[p / LM_ATTN_PAGE] + k_off + p % LM_ATTN_PAGE * k_row bytes, value the same
+     * with v_off and v_row. */
+    const uint8_t *const *pages;
+    size_t       k_off, v_off, k_row, v_row;
     uint32_t     k_type, v_type;    /* LM_F32 or LM_F16 (quant.h)                          */
     /* Token t sees positions 0 .. n_kv + t - 1 (n_kv at least 1); those of the last
-     * token must all be there. */
-    size_t       n_kv;
+     * token must all be there.  window, if not 0: only the last `window` of them. */
+    size_t       n_kv, window;
     float        scale;
 };
 

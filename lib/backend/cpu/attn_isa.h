@@ -6,7 +6,7 @@
 
 #include "backend/cpu/attn.h"
 
-#define LM_ATTN_TILE 64u     /* positions between two looks at the maximum */
+#define LM_ATTN_TILE LM_ATTN_PAGE    /* positions between two looks at the maximum */
 
 void lm_attn_scalar(const struct lm_attn *a, void *scratch);
 
