@@ -23,6 +23,7 @@ LIBEXECDIR ?= $(PREFIX)/libexec/lmpipe
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 INSTALL    ?= install
+PROVE      ?= prove -e ''
 PKG_CONFIG ?= pkg-config
 AR         ?= ar
 NVCC       ?= nvcc
@@ -114,25 +115,28 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_MAIN) $(LIB)
 ## check: every test on what is built
 check: check-unit check-cli check-man check-fuzz check-style
 
+## unit: the unit tests
+unit: $(UNIT)
+
 ## check-unit: the library's functions
 check-unit: all $(UNIT)
-	@CMOCKA_MESSAGE_OUTPUT=TAP prove -e '' $(UNIT)
+	@CMOCKA_MESSAGE_OUTPUT=TAP $(PROVE) $(UNIT)
 
 ## check-cli: pipelines through the built programs, and what holds for every program
 check-cli: all
-	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" prove -e '' tests/all/*.t tests/cli/*.t
+	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" $(PROVE) tests/all/*.t tests/cli/*.t
 
 ## check-man: every EXAMPLES section, and the pages' form
 check-man: all
-	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" prove -e '' tests/man/*.t
+	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" $(PROVE) tests/man/*.t
 
 ## check-fuzz: the fuzz targets on their corpora
 check-fuzz: fuzz
-	@PATH="$(CURDIR)/$(BUILD)/fuzz:$$PATH" prove -e '' tests/fuzz/replay.t
+	@PATH="$(CURDIR)/$(BUILD)/fuzz:$$PATH" $(PROVE) tests/fuzz/replay.t
 
 ## check-style: layers, symbols
 check-style: $(LIB)
-	@BUILD=$(BUILD) prove -e '' scripts/check-layers scripts/check-symbols
+	@BUILD=$(BUILD) $(PROVE) scripts/check-layers scripts/check-symbols
 
 PAGES1 := $(wildcard man/*.1)
 ## install: programs, library, header and pages; PROGRAM_PREFIX= renames programs
@@ -169,6 +173,6 @@ clean:
 list:
 	@sed -n 's/^## //p' Makefile
 
-.PHONY: all fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall clean list
+.PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall clean list
 .SECONDARY:
 -include $(OBJS:.o=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)

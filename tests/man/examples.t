@@ -1,0 +1,38 @@
+#!/bin/sh
+# examples.t - run the EXAMPLES of every page, each page in a directory of its own that
+# holds m.gguf, hf/ and text.txt; speaks TAP.
+#
+# In each literal block "$ " starts a command ("> " goes on with it); what follows, up
+# to the next "$ " or the end of the block, is its exact output.  Standard error is not
+# compared.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT || exit 1
+n=0
+for page in "$root"/man/*.[157]; do
+    name=$(basename "$page")
+    mkdir "$tmp/$name" "$tmp/$name.steps"
+    cp -R "$root/tests/data/m.gguf" "$root/tests/data/hf" "$root/tests/data/text.txt" "$tmp/$name"
+    awk -v dir="$tmp/$name.steps" '
+        /^\.Sh/          { on = $2 == "EXAMPLES" }
+        !on              { next }
+        /^\.Bd -literal/ { lit = 1; next }
+        /^\.Ed/          { lit = 0; next }
+        !lit             { next }
+                         { gsub(/\\e/, "\\"); gsub(/\\&/, ""); gsub(/\\-/, "-"); gsub(/\\\(aq/, "\047") }
+        /^\$ /           { f = sprintf("%s/%03d", dir, ++n); print substr($0, 3) > (f ".sh"); printf "" > (f ".out"); next }
+        /^> /            { print substr($0, 3) > (f ".sh"); next }
+                         { print > (f ".out") }' "$page"
+    for sh in "$tmp/$name.steps"/*.sh; do
+        [ -e "$sh" ] || continue
+        n=$((n + 1)) base=${sh%.sh}
+        (cd "$tmp/$name" && sh "$sh") >"$base.got" 2>"$base.err" </dev/null
+        if cmp -s "$base.out" "$base.got"; then
+            echo "ok $n - $name: $(head -n 1 "$sh")"
+        else
+            echo "not ok $n - $name: $(head -n 1 "$sh")"
+            diff -u "$base.out" "$base.got" | sed 's/^/# /'
+            sed 's/^/# stderr: /' "$base.err"
+        fi
+    done
+done
+echo "1..$n"
