@@ -5,10 +5,12 @@
 /*
  * Logits streams, lmpipe-logits(5), little-endian:
  *
- *   header  "LMLG", u32 version 1, u32 vocabulary size, u32 bytes of the JSON text,
- *           the text, padded with spaces so that frames begin at a multiple of 64
- *   frame   u32 kind, u32 payload bytes, u32 sequence, u32 position, u32 token,
- *           u32 n, f32 lse, u32 flags; payload
+ *   1. header  "LMLG", u32 version 1, u32 vocabulary size, u32 bytes of the JSON text,
+ *              the text, padded with spaces so that frames begin at a multiple of 64
+ *   2. frames  u32 kind, u32 payload bytes, u32 sequence, u32 position, u32 token,
+ *              u32 n, f32 lse, u32 flags; payload
+ *   3. the last frame is of kind end (or, where the work was given up, error); after
+ *      an end frame another stream may follow
  */
 
 #include <stdbool.h>
@@ -21,17 +23,15 @@
 #include "io/output.h"
 
 enum lm_frame_kind {
-    LM_FRAME_DENSE  = 0,   /* n float32                                            */
-    LM_FRAME_TOP    = 1,   /* n pairs (u32 id, f32 logit), best first              */
-    LM_FRAME_ERROR  = 2,   /* UTF-8 text; token is a code                          */
+    LM_FRAME_DENSE  = 0,   /* n float32, n the vocabulary size                     */
+    LM_FRAME_TOP    = 1,   /* n pairs struct lm_top, best first, then lowest id    */
+    LM_FRAME_ERROR  = 2,   /* UTF-8 text; token is an enum lm_loop_code            */
     LM_FRAME_END    = 3,   /* n frames before it; sequence = sequences read        */
     LM_FRAME_VECTOR = 4,   /* n float32                                            */
 };
 
-enum lm_loop_code {        /* token of an error frame, lmpipe-loop(5)              */
-    LM_LOOP_MALFORMED = 1, LM_LOOP_ID = 2, LM_LOOP_TRAINED_LENGTH = 3,
-    LM_LOOP_CONTEXT = 4, LM_LOOP_MEMORY = 5, LM_LOOP_UNSUPPORTED = 6,
-};
+/* flags */
+#define LM_FRAME_CRITICAL 1u    /* a reader that does not know the kind must stop  */
 
 struct lm_frame {
     uint32_t kind, bytes, seq, pos, token, n;
@@ -53,7 +53,7 @@ struct lm_logits_head {
     bool     add_bos;
     int32_t *eog;                          /* [n_eog], ascending                   */
     size_t   n_eog;
-    char    *model, *arch;
+    char    *model, *arch;                 /* UTF-8                                */
     char    *sampling;                     /* JSON text of the object, "{}" if none */
 };
 
@@ -64,29 +64,53 @@ void lm_logits_head_release(struct lm_logits_head *h);
 int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
                          const char *program, const char *version, struct lm_err *err);
 
-/* Write one frame: f->bytes of payload. */
+/* Write one frame and its payload of f->bytes bytes. */
 int lm_logits_write_frame(struct lm_out *out, const struct lm_frame *f, const void *payload,
                           struct lm_err *err);
 
 struct lm_logits_reader;
 
-/* Read from in, which is borrowed. */
+/* Read from in, which is borrowed; NULL with *err filled when memory is short. */
 struct lm_logits_reader *lm_logits_reader_new(struct lm_in *in, struct lm_err *err);
 void lm_logits_reader_free(struct lm_logits_reader *r);
 
-/* The header of the next stream: 1 read, 0 end of input, below 0 a code. */
+/* The header of the next stream, at the start or after an end frame: 1 read (release
+ * *h), 0 end of input, below 0 a code (*h needs no release). */
 int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, struct lm_err *err);
 
 /*
- * The next frame.  *payload is the reader's, valid until the next call, aligned to
- * 16.  Unknown kinds with flags bit 0 clear are skipped, others refused (LM_ENOSUP).
- * Sizes are checked against kind and vocabulary.  End of input before the end
- * frame is LM_EDATA.  LM_OK or a code.
+ * The next frame: LM_OK or a code.  *payload is the reader's, valid until the next
+ * call, aligned to 16.
+ *
+ * What is checked: payload bytes against kind and n; n, token and the ids of a
+ * top-k frame against the vocabulary, and their order; the count in an end frame.
+ * Frames of unknown kinds are skipped, or refused (LM_ENOSUP) if LM_FRAME_CRITICAL.
+ * End of input before the end frame is LM_EDATA.  Memory grows with bytes that
+ * arrived, not with what a frame claims.
  */
 int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const void **payload,
                          struct lm_err *err);
 
-/* ln of the sum of exp of n logits, in double, max subtracted first. */
-double lm_logits_lse(const float *logits, size_t n);
+/* Is input buffered that has not been returned yet?  (Whether to wait with poll.) */
+bool lm_logits_buffered(const struct lm_logits_reader *r);
+
+/*
+ * What is computed of a row of n logits.
+ *
+ * lm_logits_lse: ln of the sum of exp(x[i]), maximum subtracted first, terms to
+ * about 2^-22 of their value, summed in double.  NaN if a logit is NaN; -inf for n 0.
+ */
+double lm_logits_lse(const float *x, size_t n);
+
+/*
+ * lm_logits_top - the k best of n logits, best first, equal ones by ascending id.
+ *
+ *   top   [min(k, n)]; NaN counts as less than everything, -0 equals 0
+ *   work  room for lm_logits_top_work(k, n) bytes, aligned to 8; the caller's
+ *
+ * Returns min(k, n).  Time is linear in n, plus sorting k.
+ */
+size_t lm_logits_top(const float *x, size_t n, size_t k, struct lm_top *top, void *work);
+size_t lm_logits_top_work(size_t k, size_t n);
 
 #endif

@@ -5,7 +5,11 @@
 /*
  * The loop protocol, lmpipe-loop(5): request lines to `decode -i`.
  *
- *   [SEQ:] [@POS] [+K] id ...      SEQ: <OTHER      SEQ: x      (empty: 0: x)
+ *   [SEQ:] [@POS] [+K] id ...      forget positions from POS on, append the ids
+ *                                  and answer with the frames of the last K
+ *   SEQ: <OTHER                    SEQ becomes a copy of OTHER
+ *   SEQ: x                         drop SEQ; an empty line is 0: x
+ *   SEQ: e id ...                  the ids go to the encoder of SEQ
  */
 
 #include <stdbool.h>
@@ -15,33 +19,52 @@
 #include "base/err.h"
 #include "io/input.h"
 
-enum lm_request_kind { LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP };
-
-struct lm_request {
-    enum lm_request_kind kind;
-    uint64_t             line;      /* from 0                                       */
-    uint32_t             seq, other;
-    bool                 has_pos;
-    uint32_t             pos;       /* forget positions >= pos first                */
-    uint32_t             want;      /* frames of the last `want` tokens             */
-    int32_t             *ids;       /* [n_ids], the request's until released        */
-    size_t               n_ids;
-    bool                 malformed; /* the line could not be read: `why` says it    */
-    char                 why[160];
+enum lm_loop_code {        /* token of an error frame                              */
+    LM_LOOP_FINE           = 0,
+    LM_LOOP_MALFORMED      = 1,
+    LM_LOOP_ID             = 2,   /* outside the vocabulary                        */
+    LM_LOOP_TRAINED_LENGTH = 3,   /* longer than the model's training length       */
+    LM_LOOP_CONTEXT        = 4,   /* longer than -c                                */
+    LM_LOOP_MEMORY         = 5,
+    LM_LOOP_UNSUPPORTED    = 6,
 };
 
+/* The exit status that belongs to an error frame that ends the work: 1 or 2. */
+int lm_loop_status(uint32_t code);
+
+enum lm_request_kind { LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP, LM_REQ_ENCODE };
+
+/* Zero-initialise it once; reading into it again reuses its memory. */
+struct lm_request {
+    enum lm_request_kind kind;
+    enum lm_loop_code    fault;     /* not LM_LOOP_FINE: the line cannot be done,    */
+    char                 why[160];  /* in words; the loop goes on                    */
+    uint64_t             line;      /* from 0                                        */
+    uint32_t             seq, other;
+    bool                 has_pos;
+    uint32_t             pos;       /* forget positions >= pos first                 */
+    uint32_t             want;      /* frames of the last `want` tokens, <= n_ids    */
+    int32_t             *ids;       /* the first n_ids, max_ids at most              */
+    size_t               n_ids, cap;
+};
+void lm_request_release(struct lm_request *q);
+
 struct lm_request_reader;
-struct lm_request_reader *lm_request_reader_new(struct lm_in *in, struct lm_err *err);
+
+/* Read from in, which is borrowed.  Ids of n_vocab and more are faults (0: any id is
+ * good); of a line with more than max_ids ids the others are counted, not kept. */
+struct lm_request_reader *lm_request_reader_new(struct lm_in *in, uint32_t n_vocab,
+                                                size_t max_ids, struct lm_err *err);
 void lm_request_reader_free(struct lm_request_reader *r);
 
 /* Is a whole line (or the end of input) there without waiting? */
 bool lm_request_ready(struct lm_request_reader *r);
 
 /*
- * The next request, waiting if need be: 1 read (check ->malformed), 0 end of
- * input after whole lines, LM_EDATA for a '!' line or an end inside a line, or another code.
+ * The next request, waiting if need be: 1 read (check ->fault), 0 end of input after
+ * whole lines, LM_EDATA for '!' or an end inside a line, or another code.  q->line
+ * and *err are filled in these cases too.
  */
 int lm_request_next(struct lm_request_reader *r, struct lm_request *q, struct lm_err *err);
-void lm_request_release(struct lm_request *q);
 
 #endif

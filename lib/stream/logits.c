@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/logits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/size.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "payloads are written as they lie in memory, little-endian"
+#endif
+
+_Static_assert(sizeof(struct lm_frame) == 32, "a frame's head is 32 bytes on disk");
+_Static_assert(sizeof(struct lm_top) == 8, "a top-k pair is 8 bytes on disk");
+
+enum { HEAD_FIXED = 16, HEAD_ALIGN = 64, JSON_MAX = 1 << 24, CHUNK = 1 << 18 };
+
+struct fixed_head {
+    char     magic[4];
+    uint32_t version, n_vocab, json_bytes;
+};
+_Static_assert(sizeof(struct fixed_head) == HEAD_FIXED, "the fixed part is 16 bytes on disk");
+
+/* Writing */
+
+static void text_member(struct lm_buf *b, const char *key, const char *text)
+{
+    lm_buf_printf(b, ",\"%s\":", key);
+    lm_json_quote(b, text, strlen(text));
+}
+
+int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
+                         const char *program, const char *version, struct lm_err *err)
+{
+    struct lm_buf b = {0};
+    struct fixed_head f = {.magic = "LMLG", .version = 1, .n_vocab = h->n_vocab};
+    lm_buf_str(&b, "{\"model\":");
+    lm_json_quote(&b, h->model, strlen(h->model));
+    text_member(&b, "arch", h->arch);
+    lm_buf_printf(&b, ",\"n_vocab\":%" PRIu32 ",\"n_ctx\":%" PRIu32, h->n_vocab, h->n_ctx);
+    lm_buf_printf(&b, ",\"bos\":%" PRId64 ",\"eos\":%" PRId64 ",\"eog\":[", h->bos, h->eos);
+    for (size_t i = 0; i < h->n_eog; i++)
+        lm_buf_printf(&b, "%s%" PRId32, i ? "," : "", h->eog[i]);
+    lm_buf_printf(&b, "],\"add_bos\":%s,\"decoder_start\":%" PRId64,
+                  h->add_bos ? "true" : "false", h->decoder_start);
+    lm_buf_printf(&b, ",\"sampling\":%s", h->sampling);
+    text_member(&b, "program", program);
+    text_member(&b, "version", version);
+    lm_buf_byte(&b, '}');
+    while ((HEAD_FIXED + b.len) % HEAD_ALIGN && !b.failed)
+        lm_buf_byte(&b, ' ');
+
+    int s = b.failed ? lm_fail_nomem(err) : LM_OK;
+    f.json_bytes = (uint32_t)b.len;
+    if (!s && b.len > JSON_MAX)
+        s = lm_fail(err, LM_EUSE, "a header of %zu bytes is too long", b.len);
+    if (!s)
+        s = lm_out_write(out, &f, sizeof f, err);
+    if (!s)
+        s = lm_out_write(out, b.data, b.len, err);
+    lm_buf_release(&b);
+    return s;
+}
+
+int lm_logits_write_frame(struct lm_out *out, const struct lm_frame *f, const void *payload,
+                          struct lm_err *err)
+{
+    int s = lm_out_write(out, f, sizeof *f, err);
+    return s || !f->bytes ? s : lm_out_write(out, payload, f->bytes, err);
+}
+
+/* Reading */
+
+struct lm_logits_reader {
+    struct lm_in *in;
+    char         *buf;             /* [cap], from malloc: aligned to 16             */
+    size_t        pos, len, cap;
+    char         *apart;           /* a payload that lies badly in buf              */
+    size_t        apart_cap;
+    bool          eof, in_stream;
+    uint32_t      n_vocab;
+    uint64_t      n_frames;        /* of this stream                                */
+};
+
+struct lm_logits_reader *lm_logits_reader_new(struct lm_in *in, struct lm_err *err)
+{
+    struct lm_logits_reader *r = calloc(1, sizeof *r);
+    if (r) {
+        r->in = in;
+        r->cap = CHUNK;
+        r->buf = malloc(r->cap);
+    }
+    if (!r || !r->buf) {
+        free(r);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    return r;
+}
+
+void lm_logits_reader_free(struct lm_logits_reader *r)
+{
+    if (r) {
+        free(r->buf);
+        free(r->apart);
+    }
+    free(r);
+}
+
+bool lm_logits_buffered(const struct lm_logits_reader *r)
+{
+    return r->pos < r->len;
+}
+
+/* Make n bytes lie at pos: 1 yes, 0 the input ends before, below 0 a code.  The buffer
+ * grows by what arrived. */
+static int need(struct lm_logits_reader *r, size_t n, struct lm_err *err)
+{
+    if (r->pos == r->len)
+        r->pos = r->len = 0;
+    while (r->len - r->pos < n) {
+        size_t got;
+        if (r->eof)
+            return 0;
+        if (r->pos && r->cap - r->pos < n) {
+            memmove(r->buf, r->buf + r->pos, r->len - r->pos);
+            r->len -= r->pos;
+            r->pos = 0;
+        }
+        if (r->len == r->cap) {
+            size_t want = r->cap > n / 2 ? n : 2 * r->cap;
+            char *p = realloc(r->buf, want);
+            if (!p)
+                return lm_fail_nomem(err);
+            r->buf = p;
+            r->cap = want;
+        }
+        int s = lm_in_read_some(r->in, r->buf + r->len, r->cap - r->len, &got, err);
+        if (s)
+            return s;
+        r->len += got;
+        r->eof = got == 0;
+    }
+    return 1;
+}
+
+static int cut(const struct lm_logits_reader *r, struct lm_err *err)
+{
+    return lm_fail(err, LM_EDATA, "the stream is cut short after %" PRIu64 " frames", r->n_frames);
+}
+
+void lm_logits_head_release(struct lm_logits_head *h)
+{
+    free(h->eog);
+    free(h->model);
+    free(h->arch);
+    free(h->sampling);
+    *h = (struct lm_logits_head){0};
+}
+
+/* Members of the header's JSON text and where they go. */
+enum member_kind { M_TEXT, M_INT, M_BOOL, M_IDS, M_RAW };
+
+struct member {
+    const char      *key;
+    enum member_kind kind;
+    void            *to;           /* char **, int64_t *, bool *, struct lm_logits_head * */
+    bool             seen;
+};
+
+static int read_ids(struct lm_json *j, struct lm_logits_head *h, struct lm_err *err)
+{
+    size_t cap = 0;
+    enum lm_json_kind k;
+    free(h->eog);
+    h->eog = NULL;
+    h->n_eog = 0;
+    while ((k = lm_json_next(j)) == LM_JSON_NUMBER) {
+        struct lm_jval v = {.kind = LM_JSON_NUMBER, .str = j->str, .len = j->str_len};
+        int64_t id;
+        if (!lm_jval_i64(&v, &id) || id < 0 || id > INT32_MAX)
+            return lm_fail(err, LM_EDATA, "eog: %s is no token id", j->str);
+        if (h->n_eog && h->eog[h->n_eog - 1] >= id)
+            return lm_fail(err, LM_EDATA, "eog: ids do not ascend");
+        if (!lm_grow(&h->eog, &cap, h->n_eog + 1, sizeof *h->eog))
+            return lm_fail_nomem(err);
+        h->eog[h->n_eog++] = (int32_t)id;
+    }
+    if (k == LM_JSON_ERROR)
+        return LM_EDATA;
+    return k == LM_JSON_ARRAY_END ? LM_OK : lm_fail(err, LM_EDATA, "eog: not all numbers");
+}
+
+static char *copy_text(const char *p, size_t n)
+{
+    char *s = malloc(n + 1);
+    if (s) {
+        memcpy(s, p, n);
+        s[n] = 0;
+    }
+    return s;
+}
+
+/* The value whose first token is k, for m. */
+static int read_member(struct lm_json *j, enum lm_json_kind k, struct member *m,
+                       struct lm_err *err)
+{
+    struct lm_jval v = {.kind = k, .str = j->str, .len = j->str_len};
+    size_t at = j->at;
+    bool good = false, text = m->kind == M_TEXT || m->kind == M_RAW;
+    m->seen = true;
+    if (m->kind == M_IDS && k == LM_JSON_ARRAY)
+        return read_ids(j, m->to, err);
+    if (m->kind == M_INT)
+        good = k == LM_JSON_NUMBER && lm_jval_i64(&v, m->to);
+    else if (m->kind == M_BOOL)
+        good = lm_jval_bool(&v, m->to);
+    else if (m->kind == M_TEXT)
+        good = k == LM_JSON_STRING;
+    else if (m->kind == M_RAW)
+        good = k == LM_JSON_OBJECT;
+    if (!good)
+        return lm_fail(err, LM_EDATA, "%s has a value of the wrong kind", m->key);
+    if (!text)
+        return LM_OK;
+
+    char **to = m->to;
+    if (m->kind == M_RAW && lm_json_skip(j, k))
+        return LM_EDATA;
+    free(*to);
+    *to = m->kind == M_RAW ? copy_text(j->text + at, j->pos - at) : copy_text(v.str, v.len);
+    return *to ? LM_OK : lm_fail_nomem(err);
+}
+
+static int read_members(struct lm_json *j, struct member *members, size_t n, struct lm_err *err)
+{
+    enum lm_json_kind k = lm_json_next(j);
+    if (k != LM_JSON_OBJECT)
+        return k == LM_JSON_ERROR ? LM_EDATA : lm_fail(err, LM_EDATA, "no JSON object");
+    while ((k = lm_json_next(j)) == LM_JSON_KEY) {
+        size_t i = 0;
+        while (i < n && !lm_json_is(j, members[i].key))
+            i++;
+        k = lm_json_next(j);
+        int s = k == LM_JSON_ERROR ? LM_EDATA
+              : i < n ? read_member(j, k, &members[i], err) : lm_json_skip(j, k);
+        if (s)
+            return s;
+    }
+    if (k != LM_JSON_OBJECT_END || lm_json_next(j) != LM_JSON_EOF)
+        return LM_EDATA;
+    for (size_t i = 0; i < n; i++)
+        if (!members[i].seen)
+            return lm_fail(err, LM_EDATA, "no %s", members[i].key);
+    return LM_OK;
+}
+
+static int read_json(const char *text, size_t len, struct lm_logits_head *h, struct lm_err *err)
+{
+    int64_t n_vocab = 0, n_ctx = 0;
+    struct member members[] = {
+        {"model", M_TEXT, &h->model, false},
+        {"arch", M_TEXT, &h->arch, false},
+        {"n_vocab", M_INT, &n_vocab, false},
+        {"n_ctx", M_INT, &n_ctx, false},
+        {"bos", M_INT, &h->bos, false},
+        {"eos", M_INT, &h->eos, false},
+        {"eog", M_IDS, h, false},
+        {"add_bos", M_BOOL, &h->add_bos, false},
+        {"decoder_start", M_INT, &h->decoder_start, false},
+        {"sampling", M_RAW, &h->sampling, false},
+    };
+    struct lm_json j;
+    lm_json_init(&j, text, len, err);
+    int s = read_members(&j, members, sizeof members / sizeof *members, err);
+    lm_json_release(&j);
+    if (!s && n_vocab != h->n_vocab)
+        s = lm_fail(err, LM_EDATA, "vocabulary sizes %" PRIu32 " and %" PRId64,
+                    h->n_vocab, n_vocab);
+    if (!s && (n_ctx < 0 || n_ctx > UINT32_MAX))
+        s = lm_fail(err, LM_EDATA, "n_ctx is %" PRId64, n_ctx);
+    h->n_ctx = (uint32_t)n_ctx;
+    return s ? lm_err_at(err, s, "header") : LM_OK;
+}
+
+int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, struct lm_err *err)
+{
+    struct fixed_head f;
+    *h = (struct lm_logits_head){.bos = -1, .eos = -1, .decoder_start = -1};
+    int s = need(r, sizeof f.magic, err);
+    if (s == 0 && r->pos == r->len)
+        return 0;
+    if (s < 0)
+        return s;
+    if (s == 0 || memcmp(r->buf + r->pos, "LMLG", sizeof f.magic) != 0)
+        return lm_fail(err, LM_EDATA, "not a logits stream");
+    if ((s = need(r, sizeof f, err)) <= 0)
+        return s ? s : lm_fail(err, LM_EDATA, "the stream ends inside its header");
+    memcpy(&f, r->buf + r->pos, sizeof f);
+    if (f.version != 1)
+        return lm_fail(err, LM_ENOSUP, "a logits stream of version %" PRIu32 ", not 1", f.version);
+    if (!f.n_vocab || f.n_vocab > INT32_MAX || f.json_bytes > JSON_MAX ||
+        (f.json_bytes + sizeof f) % HEAD_ALIGN)
+        return lm_fail(err, LM_EDATA, "header: %" PRIu32 " entries, %" PRIu32 " bytes of text",
+                       f.n_vocab, f.json_bytes);
+    if ((s = need(r, sizeof f + f.json_bytes, err)) <= 0)
+        return s ? s : lm_fail(err, LM_EDATA, "the stream ends inside its header");
+
+    h->n_vocab = f.n_vocab;
+    s = read_json(r->buf + r->pos + sizeof f, f.json_bytes, h, err);
+    if (s) {
+        lm_logits_head_release(h);
+        return s;
+    }
+    r->pos += sizeof f + f.json_bytes;
+    r->n_vocab = f.n_vocab;
+    r->n_frames = 0;
+    r->in_stream = true;
+    return 1;
+}
+
+/* Does a frame's head make sense?  What kinds there are and what each promises. */
+static int check_frame(const struct lm_logits_reader *r, const struct lm_frame *f,
+                       struct lm_err *err)
+{
+    bool row = f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_TOP;
+    uint64_t bytes = f->bytes;                      /* what should be there */
+    if (f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_VECTOR)
+        bytes = (uint64_t)f->n * sizeof(float);
+    else if (f->kind == LM_FRAME_TOP)
+        bytes = (uint64_t)f->n * sizeof(struct lm_top);
+    else if (f->kind == LM_FRAME_END)
+        bytes = 0;
+    if (f->bytes != bytes)
+        return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": %" PRIu32 " bytes for %" PRIu32
+                       " values of kind %" PRIu32, r->n_frames, f->bytes, f->n, f->kind);
+    if (row && f->token >= r->n_vocab)
+        return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": token %" PRIu32
+                       " is outside the vocabulary of %" PRIu32, r->n_frames, f->token,
+                       r->n_vocab);
+    if ((f->kind == LM_FRAME_DENSE && f->n != r->n_vocab) ||
+        (f->kind == LM_FRAME_TOP && f->n > r->n_vocab))
+        return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": %" PRIu32
+                       " values for a vocabulary of %" PRIu32, r->n_frames, f->n, r->n_vocab);
+    if (f->kind == LM_FRAME_END && f->n != (uint32_t)r->n_frames)
+        return lm_fail(err, LM_EDATA, "the end frame counts %" PRIu32 " frames, %" PRIu64
+                       " came", f->n, r->n_frames);
+    return LM_OK;
+}
+
+static int check_top(const struct lm_logits_reader *r, const struct lm_top *t, uint32_t n,
+                     struct lm_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (t[i].id >= r->n_vocab)
+            return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": id %" PRIu32
+                           " is outside the vocabulary of %" PRIu32, r->n_frames, t[i].id,
+                           r->n_vocab);
+        if (i && (t[i].logit > t[i - 1].logit ||
+                  (t[i].logit == t[i - 1].logit && t[i].id <= t[i - 1].id)))
+            return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": pair %" PRIu32
+                           " is out of order", r->n_frames, i);
+    }
+    return LM_OK;
+}
+
+/* The payload at pos, moved only if it lies badly, as after a text of odd length. */
+static int take_payload(struct lm_logits_reader *r, size_t n, const void **payload,
+                        struct lm_err *err)
+{
+    const char *p = r->buf + r->pos;
+    if (n && r->pos % 16) {
+        if (!lm_grow(&r->apart, &r->apart_cap, n, 1))
+            return lm_fail_nomem(err);
+        memcpy(r->apart, p, n);
+        p = r->apart;
+    }
+    r->pos += n;
+    *payload = p;
+    return LM_OK;
+}
+
+/* Read over a payload of an unknown kind without keeping it. */
+static int skip_payload(struct lm_logits_reader *r, size_t n, struct lm_err *err)
+{
+    while (n) {
+        int s = need(r, 1, err);
+        if (s <= 0)
+            return s ? s : cut(r, err);
+        size_t have = r->len - r->pos < n ? r->len - r->pos : n;
+        r->pos += have;
+        n -= have;
+    }
+    return LM_OK;
+}
+
+int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const void **payload,
+                         struct lm_err *err)
+{
+    if (!r->in_stream)
+        return lm_fail(err, LM_EUSE, "no header was read");
+    for (;;) {
+        int s = need(r, sizeof *f, err);
+        if (s <= 0)
+            return s ? s : cut(r, err);
+        memcpy(f, r->buf + r->pos, sizeof *f);
+        if (f->kind > LM_FRAME_VECTOR && f->flags & LM_FRAME_CRITICAL)
+            return lm_fail(err, LM_ENOSUP, "frame %" PRIu64 ": kind %" PRIu32 " is unknown",
+                           r->n_frames, f->kind);
+        if ((s = check_frame(r, f, err)))
+            return s;
+        if (f->kind <= LM_FRAME_VECTOR)
+            break;
+        r->pos += sizeof *f;
+        if ((s = skip_payload(r, f->bytes, err)))
+            return s;
+        r->n_frames++;
+    }
+    /* head and payload together, so that a frame read whole into an empty buffer stays put */
+    int s = need(r, sizeof *f + f->bytes, err);
+    if (s <= 0)
+        return s ? s : cut(r, err);
+    r->pos += sizeof *f;
+    if ((s = take_payload(r, f->bytes, payload, err)))
+        return s;
+    if (f->kind == LM_FRAME_TOP && (s = check_top(r, *payload, f->n, err)))
+        return s;
+    r->n_frames++;
+    if (f->kind == LM_FRAME_END)
+        r->in_stream = false;
+    return LM_OK;
+}
