@@ -33,7 +33,9 @@ enum lm_gguf_kind {
     LM_GGUF_F64, LM_GGUF_N_KINDS
 };
 
-#define LM_GGUF_MAX_DIMS 4
+#define LM_GGUF_MAX_DIMS  4
+#define LM_GGUF_MAX_NAME  65535     /* bytes of a key or a tensor name               */
+#define LM_GGUF_MAX_DEPTH 16        /* arrays of arrays                              */
 
 /* Bytes with a length; may hold NUL or broken UTF-8, a NUL follows. */
 struct lm_str {
@@ -78,31 +80,33 @@ struct lm_gguf {
     uint64_t               alignment, data_offset;
     uint64_t               file_size;            /* LM_SIZE_UNKNOWN from a pipe       */
     uint64_t               n_kv, n_tensors;
-    struct lm_gguf_kv     *kv;
+    struct lm_gguf_kv     *kv;                   /* in file order                     */
     struct lm_gguf_tensor *tensors;              /* in file order                     */
-    struct lm_arena        arena;                /* holds everything above            */
-    /* name index, private */
-    struct lm_gguf_slot   *kv_slots, *tensor_slots;
-    uint64_t               kv_mask, tensor_mask;
+    /* private: what names and values lie in, and both lists by name */
+    struct lm_arena        arena;
+    const struct lm_str  **kv_by_name, **tensors_by_name;
 };
 
 /*
  * lm_gguf_read - header, metadata and tensor infos from the start of `in`.
  *
- * Leaves `in` at the data offset (LM_EDATA if it ends before).  Every count and
- * length is compared with what the file has left; from a pipe, memory grows only
- * with bytes that arrived.  Faults that make the rest unreadable fail; faults
- * that do not (a shape that does not suit its type, overlapping data, doubled
- * names, ...) are left to lm_gguf_check, except those that would make a reader of
- * the data go wrong: with `strict`, these fail too, as does data that the file
- * is too short for (unless the size is unknown).
+ * Leaves `in` at the data offset (LM_EDATA if it ends before, unless no tensor
+ * has data).  Every count and length is compared with what the file has left,
+ * and memory grows only with bytes that arrived.  Faults that make the rest
+ * unreadable fail; faults that do not (a shape that does not suit its type,
+ * overlapping data, doubled names, ...) are left to lm_gguf_check, except those
+ * that would make a reader of the data go wrong: with `strict`, these fail too,
+ * as does data that the file is too short for (unless the size is unknown) and,
+ * with LM_ENOSUP, a tensor type without a row.
+ *
+ * What is no GGUF at all is named if it is a known kind of file.
  *
  * NULL with *err filled; lm_gguf_free takes the result back.
  */
 struct lm_gguf *lm_gguf_read(struct lm_in *in, bool strict, struct lm_err *err);
 void lm_gguf_free(struct lm_gguf *g);
 
-/* An entry or tensor by name, or NULL. */
+/* An entry or tensor by name (the first one of a doubled name), or NULL. */
 const struct lm_gguf_kv *lm_gguf_kv(const struct lm_gguf *g, const char *key);
 const struct lm_gguf_tensor *lm_gguf_tensor(const struct lm_gguf *g, const char *name);
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_GGUF_INTERNAL_H
+#define LM_GGUF_INTERNAL_H
+
+/* What the files of this folder share. */
+
+#include "gguf/gguf.h"
+
+/* What a file that begins with these n bytes (up to LM_FOREIGN_SIZE) is instead
+ * of a GGUF, in words that follow "it is", or NULL. */
+#define LM_FOREIGN_SIZE 264
+const char *lm_gguf_foreign(const uint8_t *p, size_t n);
+
+/* Fill the by_name lists; false when memory is short. */
+bool lm_gguf_index(struct lm_gguf *g);
+
+/* Fail with the first fault that would make a reader of the data go wrong. */
+int lm_gguf_strict(const struct lm_gguf *g, struct lm_err *err);
+
+/* Bytes of t's data: false when its shape is empty, does not suit its type or
+ * the product does not fit. */
+bool lm_gguf_tensor_bytes(const struct lm_gguf_tensor *t, uint64_t *bytes);
+
+/* Print a name from a file into a message: at most this many of its bytes. */
+#define LM_NAME_MAX  120
+#define LM_NAME_ARG(s) (int)((s).len < LM_NAME_MAX ? (s).len : LM_NAME_MAX), (s).p
+
+#endif
