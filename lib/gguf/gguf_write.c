@@ -423,7 +423,7 @@ int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struc
     put_infos(&k, w, align);
     if (k.status != LM_OK)
         return k.status;
-    uint64_t size = head_size(w), data_offset;
+    uint64_t size = head_size(w), data_offset = size;
     lm_align_u64(size, align, &data_offset);
     return lm_out_zeros(out, data_offset - size, err);
 }
