@@ -484,8 +484,10 @@ static int go_to_data(const struct reader *r)
     int s = lm_in_skip(r->in, g->data_offset - pos, has_data ? r->err : &ignored);
     if (s == LM_EDATA && !has_data)
         return LM_OK;
-    return lm_err_at(r->err, s, "before the data, which begins at byte %llu",
-                     (unsigned long long)g->data_offset);
+    if (s != LM_OK)
+        lm_err_at(r->err, s, "before the data, which begins at byte %llu",
+                  (unsigned long long)g->data_offset);
+    return s;
 }
 
 static int read_all(struct reader *r, bool strict)
