@@ -71,9 +71,11 @@ static int detect(struct lm_in *in, int flags, struct lm_err *err)
 {
     if (flags & LM_IN_RAW)
         return LM_OK;
-    int s = fill(in, 4, err);
-    if (s < 0 || in->to - in->from < 4 || memcmp(in->buf + in->from, zstd_magic, 4))
-        return s;
+    for (size_t n = 1; n <= sizeof zstd_magic; n++) {
+        int s = fill(in, n, err);       /* no more than it takes: the rest may be long due */
+        if (s < 0 || in->to - in->from < n || in->buf[in->from + n - 1] != zstd_magic[n - 1])
+            return s;
+    }
     in->compressed = true;
     in->size = LM_SIZE_UNKNOWN;
 #ifdef LM_HAVE_ZSTD

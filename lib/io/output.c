@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -211,16 +212,33 @@ int lm_out_flush(struct lm_out *out, struct lm_err *err)
     return write_fd(out, out->buf, n, err);
 }
 
+/* What is in the buffer, then p, in one call if the system takes all of it: a record
+ * whose head was buffered reaches the reader of a pipe whole. */
+static int write_behind(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
+{
+    struct iovec v[2] = {{out->buf, out->used}, {(void *)p, n}};
+    ssize_t k;
+    do
+        k = writev(out->fd, v, 2);
+    while (k < 0 && errno == EINTR);
+    if (k < 0)
+        return lm_fail_errno(err, "write error");
+    size_t done = (size_t)k, head = done < out->used ? done : out->used;
+    int s = write_fd(out, out->buf + head, out->used - head, err);
+    out->used = 0;
+    return s ? s : write_fd(out, (const char *)p + (done - head), n - (done - head), err);
+}
+
 /* Append bytes to the buffer; what is larger than it goes out as it is. */
 static int put(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
 {
+    if (n > CHUNK)
+        return write_behind(out, p, n, err);
     if (n > CHUNK - out->used) {
         int s = lm_out_flush(out, err);
         if (s < 0)
             return s;
     }
-    if (n > CHUNK)
-        return write_fd(out, p, n, err);
     memcpy(out->buf + out->used, p, n);
     out->used += n;
     return LM_OK;

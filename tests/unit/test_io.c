@@ -15,6 +15,7 @@
 #include "io/input.h"
 #include "io/map.h"
 #include "io/output.h"
+#include "io/pipe.h"
 
 static char dir[64];
 
@@ -215,6 +216,54 @@ static void inputs_are_read_in_every_way(void **state)
     unlink("in");
 }
 
+static void pipes_are_read_as_they_fill(void **state)
+{
+    (void)state;
+    struct lm_err err;
+    char path[32], got_text[8];
+    size_t got;
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
+    assert_int_equal(write(fd[1], "7\n", 2), 2);
+    alarm(5);                            /* a wait for more would last for ever */
+    struct lm_in *in = lm_in_open(path, 0, &err);
+    assert_non_null(in);
+    assert_int_equal(lm_in_read_some(in, got_text, 8, &got, &err), LM_OK);
+    assert_int_equal(got, 2);
+    alarm(0);
+    lm_in_close(in);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+/* A short head and a payload above the buffer's size reach a widened pipe in one write:
+ * one read gives both. */
+static void records_reach_pipes_whole(void **state)
+{
+    (void)state;
+    struct lm_err err;
+    static char payload[200000], back[200004];
+    char path[32];
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    big_text(payload, sizeof payload - 1);
+    snprintf(path, sizeof path, "/dev/fd/%d", fd[1]);
+    struct lm_out *o = lm_out_open(path, &err);
+    assert_non_null(o);
+    bool wide = lm_pipe_widen(fd[1], 1 << 20);
+    if (!wide)
+        skip();
+    assert_int_equal(lm_out_write(o, "head", 4, &err), LM_OK);
+    assert_int_equal(lm_out_write(o, payload, sizeof payload, &err), LM_OK);
+    assert_int_equal(lm_out_commit(o, &err), LM_OK);
+    assert_int_equal(read(fd[0], back, sizeof back), sizeof back);
+    assert_memory_equal(back, "head", 4);
+    assert_memory_equal(back + 4, payload, sizeof payload);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 static void maps_are_whole_files(void **state)
 {
     (void)state;
@@ -241,6 +290,8 @@ int main(void)
         cmocka_unit_test(outputs_report_full_disks),
         cmocka_unit_test(zstd_goes_round),
         cmocka_unit_test(inputs_are_read_in_every_way),
+        cmocka_unit_test(pipes_are_read_as_they_fill),
+        cmocka_unit_test(records_reach_pipes_whole),
         cmocka_unit_test(maps_are_whole_files),
     };
     return cmocka_run_group_tests_name("io", tests, enter, leave);
