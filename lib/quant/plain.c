@@ -15,9 +15,10 @@ static void decode_f32(const void *src, float *dst, size_t n)
         dst[i] = lm_q_float(lm_q_u32(p + 4 * i));
 }
 
-static void encode_f32(const float *src, void *dst, size_t n, const float *weights)
+static void encode_f32(enum lm_isa isa, const float *src, void *dst, size_t n,
+                       const float *weights)
 {
-    (void)weights;
+    (void)isa, (void)weights;
     uint8_t *p = dst;
     for (size_t i = 0; i < n; i++)
         lm_q_put_u32(p + 4 * i, lm_q_bits(src[i]));
@@ -39,9 +40,10 @@ static void decode_f16(const void *src, float *dst, size_t n)
         dst[i] = lm_q_half(p + 2 * i);
 }
 
-static void encode_f16(const float *src, void *dst, size_t n, const float *weights)
+static void encode_f16(enum lm_isa isa, const float *src, void *dst, size_t n,
+                       const float *weights)
 {
-    (void)weights;
+    (void)isa, (void)weights;
     uint8_t *p = dst;
     for (size_t i = 0; i < n; i++)
         lm_q_put_u16(p + 2 * i, lm_f16_store(src[i]));
@@ -59,9 +61,10 @@ static void decode_bf16(const void *src, float *dst, size_t n)
         dst[i] = lm_q_float((uint32_t)lm_q_u16(p + 2 * i) << 16);
 }
 
-static void encode_bf16(const float *src, void *dst, size_t n, const float *weights)
+static void encode_bf16(enum lm_isa isa, const float *src, void *dst, size_t n,
+                       const float *weights)
 {
-    (void)weights;
+    (void)isa, (void)weights;
     uint8_t *p = dst;
     for (size_t i = 0; i < n; i++) {
         uint32_t u = lm_q_bits(src[i]);

@@ -7,6 +7,7 @@
  * sub-block holds the scale in the low half and the minimum in the high half.
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_K 256
 
@@ -32,6 +33,77 @@ static void decode(const void *src, float *dst, size_t n)
     }
 }
 
+/* Scales or minima as four bits of the largest; returns their unit.  A nibble is not
+ * limited: the format's reference does not. */
+static float plain_fours(const float *scale, uint8_t *four)
+{
+    float max = 0;
+    for (int s = 0; s < 16; s++)
+        max = scale[s] > max ? scale[s] : max;
+    for (int s = 0; s < 16; s++)
+        four[s] = max > 0 ? (uint8_t)lm_q_rne(15 / max * scale[s]) : 0;
+    return max > 0 ? max / 15 : 0;
+}
+
+static void encode_scales(const float *scale, const float *min, const float *w, struct q2_k *b)
+{
+    uint8_t four[16], four_min[16];
+    float unit, unit_min, sum_w[16] = { 0 };
+    if (w) {
+        for (int j = 0; j < QK_K; j++)
+            sum_w[j / 16] += w[j];
+        unit = lm_fit_positive(16, 15, scale, sum_w, four);
+        unit_min = lm_fit_positive(16, 15, min, sum_w, four_min);
+    } else {
+        unit = plain_fours(scale, four);
+        unit_min = plain_fours(min, four_min);
+    }
+    lm_q_put_half(b->d, unit);
+    lm_q_put_half(b->dmin, unit_min);
+    for (int s = 0; s < 16; s++)
+        b->sm[s] = (uint8_t)(four[s] | four_min[s] << 4);
+}
+
+/* Codes from the stored scales; where one is 0 they stay as fitted. */
+static void recode(const struct q2_k *b, const float *x, uint8_t *code)
+{
+    float d = lm_q_half(b->d), dmin = lm_q_half(b->dmin);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)(b->sm[s] & 15), min = dmin * (float)(b->sm[s] >> 4);
+        if (scale != 0)
+            for (int j = 16 * s; j < 16 * s + 16; j++)
+                code[j] = (uint8_t)lm_q_clamp(lm_q_rne((x[j] + min) / scale), 0, 3);
+    }
+}
+
+/* Each sub-block is fitted (fit.h) for the least sum of |x| * |error|, or with importance
+ * of importance * sqrt(mean square of the super-block + x^2) * error^2. */
+static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
+                   const float *weights)
+{
+    static const struct lm_affine
+        plain    = { .n = 16, .top = 3, .start = -0.5f, .step = 0.1f, .steps = 15,
+                     .absolute = true },
+        weighted = { .n = 16, .top = 3, .start = -0.9f, .step = 0.05f, .steps = 36 };
+    struct q2_k *b = dst;
+    float w[QK_K], scale[16], min[16];
+    uint8_t code[QK_K];
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        if (weights)
+            lm_fit_weights(QK_K, src, weights + i * QK_K, lm_q_sum_sq(src, QK_K) / QK_K, w);
+        else
+            for (int j = 0; j < QK_K; j++)
+                w[j] = lm_q_abs(src[j]);
+        lm_fit(isa)->affine(weights ? &weighted : &plain, 16, src, w, scale, min, code);
+        encode_scales(scale, min, weights ? w : NULL, &b[i]);
+        recode(&b[i], src, code);
+        for (int j = 0; j < QK_K / 4; j++) {
+            const uint8_t *c = code + j / 32 * 128 + j % 32;
+            b[i].q[j] = (uint8_t)(c[0] | c[32] << 2 | c[64] << 4 | c[96] << 6);
+        }
+    }
+}
+
 static int64_t invalid(const void *src, size_t n)
 {
     return lm_q_bad_halves_at(src, n / QK_K, sizeof(struct q2_k), offsetof(struct q2_k, d));
@@ -40,5 +112,5 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q2_k = {
     .name = "q2_K", .id = LM_Q2_K, .block = QK_K, .bytes = sizeof(struct q2_k),
     .in_files = true, .source = "GGUF tensor type 10",
-    .decode = decode, .invalid = invalid,
+    .decode = decode, .encode = encode, .invalid = invalid,
 };

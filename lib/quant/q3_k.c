@@ -8,6 +8,7 @@
  * for s < 8), the upper two are bits 2 * (s / 4) of sb[8 + s % 4].
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_K 256
 
@@ -43,6 +44,72 @@ static void decode(const void *src, float *dst, size_t n)
     }
 }
 
+static void put_scale(uint8_t *sb, int s, int v)
+{
+    sb[s % 8] |= (uint8_t)((v & 15) << s / 8 * 4);
+    sb[8 + s % 4] |= (uint8_t)(v >> 4 << 2 * (s / 4));
+}
+
+/* Six-bit scales with the one of largest magnitude at -32; returns their unit. */
+static float plain_sixes(const float *scale, uint8_t *six)
+{
+    float max = lm_q_max_abs(scale, 16);
+    if (max == 0) {
+        memset(six, 0, 16);
+        return 0;
+    }
+    float inv = -32 / max;
+    for (int s = 0; s < 16; s++)
+        six[s] = (uint8_t)(lm_q_clamp(lm_q_rne(inv * scale[s]), -32, 31) + 32);
+    return 1 / inv;
+}
+
+/* Fit the sub-blocks and bring their scales to six bits; returns the unit. */
+static float fit(enum lm_isa isa, const float *x, const float *importance, uint8_t *six,
+                 uint8_t *code)
+{
+    float w[QK_K], scale[16], sum_w[16] = { 0 };
+    if (!importance) {
+        for (int s = 0; s < 16; s++)
+            scale[s] = lm_fit_descent(16, 4, x + 16 * s, code + 16 * s);
+        return plain_sixes(scale, six);
+    }
+    lm_fit_weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
+    for (int j = 0; j < QK_K; j++)
+        sum_w[j / 16] += w[j];
+    lm_fit(isa)->symmetric(16, 4, 16, x, w, scale, code);
+    return lm_fit_symmetric(16, 32, scale, sum_w, six);
+}
+
+/* Codes from the stored scales; where one is 0 they stay as fitted. */
+static void recode(const struct q3_k *b, const float *x, uint8_t *code)
+{
+    for (int s = 0; s < 16; s++) {
+        float scale = lm_q_half(b->d) * (float)(get_scale(b->sb, s) - 32);
+        if (scale != 0)
+            for (int j = 16 * s; j < 16 * s + 16; j++)
+                code[j] = (uint8_t)(lm_q_clamp(lm_q_rne(x[j] / scale), -4, 3) + 4);
+    }
+}
+
+static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
+                   const float *weights)
+{
+    struct q3_k *b = dst;
+    uint8_t six[16], code[QK_K];
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        memset(&b[i], 0, sizeof b[i]);
+        lm_q_put_half(b[i].d, fit(isa, src, weights ? weights + i * QK_K : NULL, six, code));
+        for (int s = 0; s < 16; s++)
+            put_scale(b[i].sb, s, six[s]);
+        recode(&b[i], src, code);
+        for (int j = 0; j < QK_K; j++) {
+            b[i].q[j / 128 * 32 + j % 32] |= (uint8_t)((code[j] & 3) << 2 * (j % 128 / 32));
+            b[i].hm[j % 32] |= (uint8_t)(code[j] >> 2 << j / 32);
+        }
+    }
+}
+
 static int64_t invalid(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK_K, sizeof(struct q3_k), offsetof(struct q3_k, d));
@@ -51,5 +118,5 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q3_k = {
     .name = "q3_K", .id = LM_Q3_K, .block = QK_K, .bytes = sizeof(struct q3_k),
     .in_files = true, .source = "GGUF tensor type 11",
-    .decode = decode, .invalid = invalid,
+    .decode = decode, .encode = encode, .invalid = invalid,
 };

@@ -14,6 +14,7 @@
  *           min = high half of p[j + 4], above it the top two bits of p[j]
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_K 256
 
@@ -77,6 +78,169 @@ static void decode_q5_k(const void *src, float *dst, size_t n)
     }
 }
 
+/*
+ * Encoding.  Each sub-block is fitted (fit.h) with weights av + |x|, where av is the root
+ * of the sub-block's mean square, or with importance * sqrt(sigma2 + x^2), where sigma2
+ * is twice the super-block's mean square.  Scales and minima are then brought to six
+ * bits, and the codes computed anew from what is stored; where the stored scale is 0
+ * they stay as fitted.
+ */
+
+#define BATCH (LM_FIT_COUNT / 8)     /* super-blocks that are fitted together */
+
+struct batch {
+    float   w[BATCH * QK_K];
+    float   scale[BATCH * 8], min[BATCH * 8];
+    uint8_t code[BATCH * QK_K];
+};
+
+static void put_pair(uint8_t *p, int j, uint8_t scale, uint8_t min)
+{
+    if (j < 4) {
+        p[j] = scale;
+        p[j + 4] = min;
+    } else {
+        p[j + 4] = (uint8_t)((scale & 15) | (min & 15) << 4);
+        p[j - 4] |= (uint8_t)(scale >> 4 << 6);
+        p[j] |= (uint8_t)(min >> 4 << 6);
+    }
+}
+
+static void plain_weights(const float *x, float *w)
+{
+    for (int s = 0; s < 8; s++, x += 32, w += 32) {
+        float av = sqrtf(lm_q_sum_sq(x, 32) / 32);
+        for (int j = 0; j < 32; j++)
+            w[j] = av + lm_q_abs(x[j]);
+    }
+}
+
+/* Bring eight scales or minima to six bits of the largest; returns what they are in
+ * units of. */
+static float plain_sixes(const float *scale, uint8_t *six)
+{
+    float max = 0;
+    for (int s = 0; s < 8; s++)
+        max = scale[s] > max ? scale[s] : max;
+    float inv = max > 0 ? 63 / max : 0;
+    for (int s = 0; s < 8; s++) {
+        uint8_t v = (uint8_t)lm_q_rne(inv * scale[s]);
+        six[s] = v < 63 ? v : 63;
+    }
+    return max / 63;
+}
+
+/* The same with importance: sum_w[s] is the weight of sub-block s. */
+static float weighted_sixes(const float *scale, const float *sum_w, bool limit, uint8_t *six)
+{
+    float unit = lm_fit_positive(8, 63, scale, sum_w, six);
+    for (int s = 0; s < 8; s++)
+        if (limit && six[s] > 63)
+            six[s] = 63;
+    return unit;
+}
+
+/* d, dmin and the packed pairs of one super-block: the first 16 bytes of both types. */
+static void encode_scales(const struct batch *t, int i, bool weighted, bool limit,
+                          uint8_t *d, uint8_t *dmin, uint8_t *sm)
+{
+    uint8_t scale[8], min[8];
+    float unit, unit_min, sum_w[8] = { 0 };
+    if (weighted) {
+        for (int j = 0; j < QK_K; j++)
+            sum_w[j / 32] += t->w[i * QK_K + j];
+        unit = weighted_sixes(t->scale + 8 * i, sum_w, limit, scale);
+        unit_min = weighted_sixes(t->min + 8 * i, sum_w, limit, min);
+    } else {
+        unit = plain_sixes(t->scale + 8 * i, scale);
+        unit_min = plain_sixes(t->min + 8 * i, min);
+    }
+    lm_q_put_half(d, unit);
+    lm_q_put_half(dmin, unit_min);
+    memset(sm, 0, 12);
+    for (int s = 0; s < 8; s++)
+        put_pair(sm, s, scale[s], min[s]);
+}
+
+static void recode(const float *x, int top, const uint8_t *d, const uint8_t *dmin,
+                   const uint8_t *sm, uint8_t *code)
+{
+    for (int s = 0; s < 8; s++, x += 32, code += 32) {
+        int sc, mn;
+        get_pair(sm, s, &sc, &mn);
+        float scale = lm_q_half(d) * (float)sc, min = lm_q_half(dmin) * (float)mn;
+        if (scale != 0)
+            for (int j = 0; j < 32; j++)
+                code[j] = (uint8_t)lm_q_clamp(lm_q_rne((x[j] + min) / scale), 0, top);
+    }
+}
+
+/* Fit `count` super-blocks. */
+static void fit_batch(const struct lm_affine *how, enum lm_isa isa, int count, const float *x,
+                      const float *weights, struct batch *t)
+{
+    for (int i = 0; i < count; i++) {
+        const float *xi = x + i * QK_K;
+        if (weights)
+            lm_fit_weights(QK_K, xi, weights + i * QK_K, 2 * lm_q_sum_sq(xi, QK_K) / QK_K,
+                           t->w + i * QK_K);
+        else
+            plain_weights(xi, t->w + i * QK_K);
+    }
+    lm_fit(isa)->affine(how, 8 * count, x, t->w, t->scale, t->min, t->code);
+}
+
+static const struct lm_affine
+    plain_q4    = { .n = 32, .top = 15, .start = -1,    .step = 0.1f,  .steps = 20 },
+    plain_q5    = { .n = 32, .top = 31, .start = -0.5f, .step = 0.1f,  .steps = 15 },
+    weighted_q4 = { .n = 32, .top = 15, .start = -0.9f, .step = 0.05f, .steps = 36 },
+    weighted_q5 = { .n = 32, .top = 31, .start = -0.9f, .step = 0.05f, .steps = 36 };
+
+static void encode_q4_k(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    struct q4_k *b = dst;
+    struct batch t;
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        const uint8_t *code = t.code + i % BATCH * QK_K;
+        if (i % BATCH == 0) {
+            int count = n / QK_K - i < BATCH ? (int)(n / QK_K - i) : BATCH;
+            fit_batch(weights ? &weighted_q4 : &plain_q4, isa, count, src,
+                      weights ? weights + i * QK_K : NULL, &t);
+        }
+        encode_scales(&t, i % BATCH, weights, false, b[i].d, b[i].dmin, b[i].sm);
+        recode(src, 15, b[i].d, b[i].dmin, b[i].sm, t.code + i % BATCH * QK_K);
+        for (int j = 0; j < QK_K / 2; j++) {
+            const uint8_t *c = code + j / 32 * 64 + j % 32;
+            b[i].q[j] = (uint8_t)(c[0] | c[32] << 4);
+        }
+    }
+}
+
+static void encode_q5_k(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    struct q5_k *b = dst;
+    struct batch t;
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        const uint8_t *code = t.code + i % BATCH * QK_K;
+        if (i % BATCH == 0) {
+            int count = n / QK_K - i < BATCH ? (int)(n / QK_K - i) : BATCH;
+            fit_batch(weights ? &weighted_q5 : &plain_q5, isa, count, src,
+                      weights ? weights + i * QK_K : NULL, &t);
+        }
+        encode_scales(&t, i % BATCH, weights, true, b[i].d, b[i].dmin, b[i].sm);
+        recode(src, 31, b[i].d, b[i].dmin, b[i].sm, t.code + i % BATCH * QK_K);
+        for (int j = 0; j < QK_K / 2; j++) {
+            const uint8_t *c = code + j / 32 * 64 + j % 32;
+            b[i].q[j] = (uint8_t)((c[0] & 15) | c[32] << 4);
+        }
+        memset(b[i].h, 0, sizeof b[i].h);
+        for (int j = 0; j < QK_K; j++)
+            b[i].h[j % 32] |= (uint8_t)(code[j] >> 4 << j / 32);
+    }
+}
+
 static int64_t invalid_q4_k(const void *src, size_t n)
 {
     return lm_q_bad_halves_at(src, n / QK_K, sizeof(struct q4_k), 0);
@@ -90,11 +254,11 @@ static int64_t invalid_q5_k(const void *src, size_t n)
 const struct lm_type lm_type_q4_k = {
     .name = "q4_K", .id = LM_Q4_K, .block = QK_K, .bytes = sizeof(struct q4_k),
     .in_files = true, .source = "GGUF tensor type 12",
-    .decode = decode_q4_k, .invalid = invalid_q4_k,
+    .decode = decode_q4_k, .encode = encode_q4_k, .invalid = invalid_q4_k,
 };
 
 const struct lm_type lm_type_q5_k = {
     .name = "q5_K", .id = LM_Q5_K, .block = QK_K, .bytes = sizeof(struct q5_k),
     .in_files = true, .source = "GGUF tensor type 13",
-    .decode = decode_q5_k, .invalid = invalid_q5_k,
+    .decode = decode_q5_k, .encode = encode_q5_k, .invalid = invalid_q5_k,
 };

@@ -9,7 +9,10 @@
  * Byte j of q holds the low four bits of weight j in its low half and those of weight
  * j + 16 in its high half; the fifth bit of weight e is bit e of h.
  */
+#include <float.h>
+
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK 32
 
@@ -100,6 +103,178 @@ static void decode_q5_1(const void *src, float *dst, size_t n)
     }
 }
 
+/*
+ * Encoding.  Without importance the extreme weights set the scale; with importance a
+ * search does (fit.h), each weight counting importance * sqrt(mean of x^2 in the row +
+ * x^2).  Either way the block's numbers are d, m and 32 codes, packed below.
+ */
+
+static void pack_nibbles(const uint8_t *code, uint8_t *q)
+{
+    for (int j = 0; j < QK / 2; j++)
+        q[j] = (uint8_t)(code[j] | code[j + QK / 2] << 4);
+}
+
+static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
+{
+    uint32_t high = 0;
+    for (int j = 0; j < QK; j++)
+        high |= (uint32_t)(code[j] >> 4 & 1) << j;
+    for (int j = 0; j < QK / 2; j++)
+        q[j] = (uint8_t)((code[j] & 15) | code[j + QK / 2] << 4);
+    lm_q_put_u32(h, high);
+}
+
+/* d = (weight of largest magnitude) / -half, so that it lands exactly on code 0; a block
+ * of zeros gets d = -0. */
+static float extreme_symmetric(const float *x, int half, uint8_t *code)
+{
+    float d = lm_q_max_abs(x, QK) / (float)-half, inv = d != 0 ? 1 / d : 0;
+    for (int j = 0; j < QK; j++) {
+        int c = (int8_t)lm_q_trunc8(x[j] * inv + ((float)half + 0.5f));
+        code[j] = (uint8_t)(c < 2 * half - 1 ? c : 2 * half - 1);
+    }
+    return d;
+}
+
+/* The range from the lowest to the highest weight in `top` steps. */
+static float extreme_affine(const float *x, int top, float *min, uint8_t *code)
+{
+    float lo = FLT_MAX, hi = -FLT_MAX;
+    for (int j = 0; j < QK; j++) {
+        lo = x[j] < lo ? x[j] : lo;
+        hi = x[j] > hi ? x[j] : hi;
+    }
+    float d = (hi - lo) / (float)top, inv = d != 0 ? 1 / d : 0;
+    for (int j = 0; j < QK; j++)
+        code[j] = lm_q_trunc8((x[j] - lo) * inv + 0.5f);
+    *min = lo;
+    return d;
+}
+
+/* Up to LM_FIT_COUNT blocks on their way. */
+struct batch {
+    int     count;
+    float   d[LM_FIT_COUNT], m[LM_FIT_COUNT];
+    float   w[LM_FIT_COUNT * QK];
+    uint8_t code[LM_FIT_COUNT][QK];
+};
+
+/* How the four types differ. */
+struct form {
+    int  half;       /* codes are less than twice this         */
+    bool min;        /* a minimum is stored                    */
+    void (*pack)(const struct batch *t, void *dst);
+};
+
+static void plain_batch(const struct form *f, struct batch *t, const float *x)
+{
+    for (int i = 0; i < t->count; i++, x += QK) {
+        if (f->min)
+            t->d[i] = extreme_affine(x, 2 * f->half - 1, &t->m[i], t->code[i]);
+        else
+            t->d[i] = extreme_symmetric(x, f->half, t->code[i]);
+    }
+}
+
+static void weighted_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
+                           const float *x)
+{
+    const struct lm_affine how = {
+        .n = QK, .top = 2 * f->half - 1, .start = -0.9f, .step = 0.05f, .steps = 36,
+    };
+    if (!f->min) {
+        fit->symmetric(QK, f->half, t->count, x, t->w, t->d, t->code[0]);
+        return;
+    }
+    fit->affine(&how, t->count, x, t->w, t->d, t->m, t->code[0]);
+    for (int i = 0; i < t->count; i++)
+        t->m[i] = -t->m[i];
+}
+
+static void encode(const struct form *f, enum lm_isa isa, const float *src, uint8_t *dst,
+                   size_t bytes, size_t n, const float *weights)
+{
+    struct batch t;
+    float sigma2 = weights ? lm_q_sum_sq(src, n) / (float)n : 0;
+    for (size_t i = 0; i < n; i += (size_t)t.count * QK) {
+        size_t left = (n - i) / QK;
+        t.count = left < LM_FIT_COUNT ? (int)left : LM_FIT_COUNT;
+        if (weights) {
+            lm_fit_weights(t.count * QK, src + i, weights + i, sigma2, t.w);
+            weighted_batch(f, &t, lm_fit(isa), src + i);
+        } else
+            plain_batch(f, &t, src + i);
+        f->pack(&t, dst + i / QK * bytes);
+    }
+}
+
+static void pack_q4_0(const struct batch *t, void *dst)
+{
+    struct q4_0 *b = dst;
+    for (int i = 0; i < t->count; i++) {
+        lm_q_put_half(b[i].d, t->d[i]);
+        pack_nibbles(t->code[i], b[i].q);
+    }
+}
+
+static void pack_q4_1(const struct batch *t, void *dst)
+{
+    struct q4_1 *b = dst;
+    for (int i = 0; i < t->count; i++) {
+        lm_q_put_half(b[i].d, t->d[i]);
+        lm_q_put_half(b[i].m, t->m[i]);
+        pack_nibbles(t->code[i], b[i].q);
+    }
+}
+
+static void pack_q5_0(const struct batch *t, void *dst)
+{
+    struct q5_0 *b = dst;
+    for (int i = 0; i < t->count; i++) {
+        lm_q_put_half(b[i].d, t->d[i]);
+        pack_fives(t->code[i], b[i].h, b[i].q);
+    }
+}
+
+static void pack_q5_1(const struct batch *t, void *dst)
+{
+    struct q5_1 *b = dst;
+    for (int i = 0; i < t->count; i++) {
+        lm_q_put_half(b[i].d, t->d[i]);
+        lm_q_put_half(b[i].m, t->m[i]);
+        pack_fives(t->code[i], b[i].h, b[i].q);
+    }
+}
+
+static void encode_q4_0(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    static const struct form f = { 8, false, pack_q4_0 };
+    encode(&f, isa, src, dst, sizeof(struct q4_0), n, weights);
+}
+
+static void encode_q4_1(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    static const struct form f = { 8, true, pack_q4_1 };
+    encode(&f, isa, src, dst, sizeof(struct q4_1), n, weights);
+}
+
+static void encode_q5_0(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    static const struct form f = { 16, false, pack_q5_0 };
+    encode(&f, isa, src, dst, sizeof(struct q5_0), n, weights);
+}
+
+static void encode_q5_1(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    static const struct form f = { 16, true, pack_q5_1 };
+    encode(&f, isa, src, dst, sizeof(struct q5_1), n, weights);
+}
+
 static int64_t invalid_q4_0(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK, sizeof(struct q4_0), 0);
@@ -123,23 +298,23 @@ static int64_t invalid_q5_1(const void *src, size_t n)
 const struct lm_type lm_type_q4_0 = {
     .name = "q4_0", .id = LM_Q4_0, .block = QK, .bytes = sizeof(struct q4_0),
     .in_files = true, .source = "GGUF tensor type 2",
-    .decode = decode_q4_0, .invalid = invalid_q4_0,
+    .decode = decode_q4_0, .encode = encode_q4_0, .invalid = invalid_q4_0,
 };
 
 const struct lm_type lm_type_q4_1 = {
     .name = "q4_1", .id = LM_Q4_1, .block = QK, .bytes = sizeof(struct q4_1),
     .in_files = true, .source = "GGUF tensor type 3",
-    .decode = decode_q4_1, .invalid = invalid_q4_1,
+    .decode = decode_q4_1, .encode = encode_q4_1, .invalid = invalid_q4_1,
 };
 
 const struct lm_type lm_type_q5_0 = {
     .name = "q5_0", .id = LM_Q5_0, .block = QK, .bytes = sizeof(struct q5_0),
     .in_files = true, .source = "GGUF tensor type 6",
-    .decode = decode_q5_0, .invalid = invalid_q5_0,
+    .decode = decode_q5_0, .encode = encode_q5_0, .invalid = invalid_q5_0,
 };
 
 const struct lm_type lm_type_q5_1 = {
     .name = "q5_1", .id = LM_Q5_1, .block = QK, .bytes = sizeof(struct q5_1),
     .in_files = true, .source = "GGUF tensor type 7",
-    .decode = decode_q5_1, .invalid = invalid_q5_1,
+    .decode = decode_q5_1, .encode = encode_q5_1, .invalid = invalid_q5_1,
 };

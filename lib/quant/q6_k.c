@@ -8,6 +8,7 @@
  * 2 * k of qh[32 * t + l].
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_K 256
 
@@ -36,6 +37,58 @@ static void decode(const void *src, float *dst, size_t n)
     }
 }
 
+/* Codes from the stored scales; where one is 0 they stay as fitted. */
+static void recode(const struct q6_k *b, const float *x, uint8_t *code)
+{
+    for (int s = 0; s < 16; s++) {
+        float scale = lm_q_half(b->d) * (float)b->sc[s];
+        if (scale != 0)
+            for (int j = 16 * s; j < 16 * s + 16; j++)
+                code[j] = (uint8_t)(lm_q_clamp(lm_q_rne(x[j] / scale), -32, 31) + 32);
+    }
+}
+
+static void pack(struct q6_k *b, const uint8_t *code)
+{
+    for (int t = 0; t < 2; t++, code += 128)
+        for (int l = 0; l < 32; l++) {
+            const uint8_t *c = code + l;
+            b->ql[64 * t + l] = (uint8_t)((c[0] & 15) | c[64] << 4);
+            b->ql[64 * t + 32 + l] = (uint8_t)((c[32] & 15) | c[96] << 4);
+            b->qh[32 * t + l] = (uint8_t)(c[0] >> 4 | c[32] >> 4 << 2 | c[64] >> 4 << 4 |
+                                          c[96] >> 4 << 6);
+        }
+}
+
+/* Each sub-block is fitted (fit.h) with weights x^2, or with the importance itself; the
+ * scale of largest magnitude becomes -128. */
+static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
+                   const float *weights)
+{
+    struct q6_k *b = dst;
+    float square[QK_K], scale[16];
+    uint8_t code[QK_K];
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        for (int j = 0; j < QK_K; j++)
+            square[j] = src[j] * src[j];
+        lm_fit(isa)->symmetric(16, 32, 16, src, weights ? weights + i * QK_K : square, scale,
+                               code);
+        float max = lm_q_max_abs(scale, 16);
+        if (lm_q_abs(max) < 1e-15f) {
+            memset(&b[i], 0, sizeof b[i]);
+            continue;
+        }
+        float inv = -128 / max;
+        lm_q_put_half(b[i].d, 1 / inv);
+        for (int s = 0; s < 16; s++) {
+            int v = lm_q_rne(inv * scale[s]);
+            b[i].sc[s] = (int8_t)(uint8_t)(v < 127 ? v : 127);
+        }
+        recode(&b[i], src, code);
+        pack(&b[i], code);
+    }
+}
+
 static int64_t invalid(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK_K, sizeof(struct q6_k), offsetof(struct q6_k, d));
@@ -44,5 +97,5 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q6_k = {
     .name = "q6_K", .id = LM_Q6_K, .block = QK_K, .bytes = sizeof(struct q6_k),
     .in_files = true, .source = "GGUF tensor type 14",
-    .decode = decode, .invalid = invalid,
+    .decode = decode, .encode = encode, .invalid = invalid,
 };

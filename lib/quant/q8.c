@@ -62,6 +62,62 @@ static void decode_q8_k(const void *src, float *dst, size_t n)
     }
 }
 
+/* Codes for 32 weights; returns the unrounded scale max|x| / 127. */
+static float bytes(const float *x, int8_t *q)
+{
+    float d = lm_q_abs(lm_q_max_abs(x, QK)) / 127, inv = d != 0 ? 1 / d : 0;
+    for (int j = 0; j < QK; j++)
+        q[j] = (int8_t)(uint8_t)lm_q_round(x[j] * inv);
+    return d;
+}
+
+static void encode_q8_0(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct q8_0 *b = dst;
+    for (size_t i = 0; i < n / QK; i++, src += QK)
+        lm_q_put_half(b[i].d, bytes(src, b[i].q));
+}
+
+static void encode_q8_1(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct q8_1 *b = dst;
+    for (size_t i = 0; i < n / QK; i++, src += QK) {
+        float d = bytes(src, b[i].q);
+        int sum = 0;
+        for (int j = 0; j < QK; j++)
+            sum += b[i].q[j];
+        lm_q_put_half(b[i].d, d);
+        lm_q_put_half(b[i].s, (float)sum * d);
+    }
+}
+
+static void encode_q8_k(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct q8_k *b = dst;
+    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
+        float m = lm_q_max_abs(src, QK_K);
+        if (m == 0) {
+            memset(&b[i], 0, sizeof b[i]);
+            continue;
+        }
+        float inv = -127 / m;
+        int sum = 0;
+        for (int j = 0; j < QK_K; j++) {
+            int q = lm_q_rne(inv * src[j]);
+            b[i].q[j] = (int8_t)(uint8_t)(q < 127 ? q : 127);
+            sum = (j % 16 ? sum : 0) + b[i].q[j];
+            lm_q_put_u16(b[i].sums[j / 16], (uint16_t)sum);
+        }
+        lm_q_put_u32(b[i].d, lm_q_bits(1 / inv));
+    }
+}
+
 static int64_t invalid_q8_0(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK, sizeof(struct q8_0), 0);
@@ -84,17 +140,17 @@ static int64_t invalid_q8_k(const void *src, size_t n)
 const struct lm_type lm_type_q8_0 = {
     .name = "q8_0", .id = LM_Q8_0, .block = QK, .bytes = sizeof(struct q8_0),
     .in_files = true, .source = "GGUF tensor type 8",
-    .decode = decode_q8_0, .invalid = invalid_q8_0,
+    .decode = decode_q8_0, .encode = encode_q8_0, .invalid = invalid_q8_0,
 };
 
 const struct lm_type lm_type_q8_1 = {
     .name = "q8_1", .id = LM_Q8_1, .block = QK, .bytes = sizeof(struct q8_1),
     .source = "GGUF tensor type 9, not in files",
-    .decode = decode_q8_1, .invalid = invalid_q8_1,
+    .decode = decode_q8_1, .encode = encode_q8_1, .invalid = invalid_q8_1,
 };
 
 const struct lm_type lm_type_q8_k = {
     .name = "q8_K", .id = LM_Q8_K, .block = QK_K, .bytes = sizeof(struct q8_k),
     .source = "GGUF tensor type 15, not in files",
-    .decode = decode_q8_k, .invalid = invalid_q8_k,
+    .decode = decode_q8_k, .encode = encode_q8_k, .invalid = invalid_q8_k,
 };

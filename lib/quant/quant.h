@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 
 #ifdef __cplusplus      /* .cu files include this */
@@ -43,9 +44,11 @@ struct lm_type {
     const char *source;    /* where the layout is specified                     */
     /* n weights, a multiple of block.  NULL: integers, which are not weights. */
     void      (*decode)(const void *src, float *dst, size_t n);
-    /* n weights of one row; weights: [n] importance or NULL.  Allocates nothing.
-     * The scalar definition.  NULL: this version cannot produce the type. */
-    void      (*encode)(const float *src, void *dst, size_t n, const float *weights);
+    /* n weights of one row; weights: [n] importance or NULL.  Allocates nothing.  Uses
+     * instructions up to isa; LM_ISA_SCALAR is the definition, and all give the same
+     * bytes.  NULL: this version cannot produce the type. */
+    void      (*encode)(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights);
     /* First block (0-based) of n weights that a loader must refuse (a scale or value
      * that is infinite or NaN, ...), or -1.  NULL: every byte pattern is valid. */
     int64_t   (*invalid)(const void *src, size_t n);

@@ -4,6 +4,7 @@
 
 #include <strings.h>
 
+#include "base/cpu.h"
 #include "base/size.h"
 
 extern const struct lm_type
@@ -136,8 +137,9 @@ int lm_type_encode(const struct lm_type *t, const float *src, void *dst,
         return lm_fail(err, LM_EUSE, "%zu columns: %s needs a multiple of %u",
                        cols, t->name, (unsigned)t->block);
     size_t row = cols / t->block * t->bytes;
+    enum lm_isa isa = lm_isa();
     uint8_t *out = dst;
     for (size_t i = 0; i < rows; i++)
-        t->encode(src + i * cols, out + i * row, cols, weights);
+        t->encode(isa, src + i * cols, out + i * row, cols, weights);
     return LM_OK;
 }

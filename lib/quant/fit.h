@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_QUANT_FIT_H
+#define LM_QUANT_FIT_H
+
+/*
+ * The searches behind the quantizers: given n floats x and their weights w, find a scale
+ * (and a minimum) and small integers so that the weighted error is small.
+ *
+ * Bytes of files depend on every rounding here, so the formulas are followed to the
+ * letter: float arithmetic, each operation rounded, sums in order of index, nothing
+ * fused or regrouped.  Where several sub-blocks are fitted in one call they do not
+ * see each other, and versions for wider instructions put one sub-block in each lane:
+ * same operations, same order, same result.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+/* Most sub-blocks that one call of struct lm_fit's functions takes. */
+#define LM_FIT_COUNT 16
+
+/* An affine fit: x ~ scale * code - min, code in 0..top, min >= 0.  Inverse scales
+ * (start + step * k + top) / (range of x) for k = 0..steps are tried.  n is 16 or 32. */
+struct lm_affine {
+    int   n, top;
+    float start, step;
+    int   steps;
+    bool  absolute;     /* sum of w * |error| decides instead of w * error^2 */
+};
+
+/* Fits of `count` sub-blocks of n floats: x and w are [count][n], codes [count][n]. */
+struct lm_fit {
+    void (*affine)(const struct lm_affine *how, int count, const float *x, const float *w,
+                   float *scale, float *min, uint8_t *codes);
+    /* x ~ scale * (code - half), code in 0 .. 2 * half - 1.  n is 16 or 32. */
+    void (*symmetric)(int n, int half, int count, const float *x, const float *w,
+                      float *scale, uint8_t *codes);
+};
+
+/* The functions for an instruction set; scalar ones are the definition. */
+const struct lm_fit *lm_fit(enum lm_isa isa);
+
+/* One symmetric fit, of any n. */
+float lm_fit_symmetric(int n, int half, const float *x, const float *w, uint8_t *codes);
+
+/* Symmetric fit of n <= 32 floats with weights x * x, refined code by code. */
+float lm_fit_descent(int n, int half, const float *x, uint8_t *codes);
+
+/* x ~ scale * code, code in 0..top: for scales of sub-blocks.  A negative code wraps to a
+ * byte, as the format's reference has it. */
+float lm_fit_positive(int n, int top, const float *x, const float *w, uint8_t *codes);
+
+/* w = importance * sqrt(sigma2 + x * x), n weights. */
+void lm_fit_weights(int n, const float *x, const float *importance, float sigma2, float *w);
+
+#if defined(__x86_64__)
+extern const struct lm_fit lm_fit_avx2, lm_fit_avx512;
+#endif
+
+#endif
