@@ -3,10 +3,14 @@
 #include "base/cpu.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const char *const names[LM_N_ISA] = { "scalar", "avx2", "avx512" };
 
@@ -18,9 +22,10 @@ const char *lm_isa_name(enum lm_isa isa)
 static enum lm_isa best(void)
 {
 #if defined(__x86_64__)
+    unsigned a, b, c, d;                 /* clang 14 cannot be asked for f16c by name */
+    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("f16c"))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c)
         return LM_ISA_SCALAR;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
