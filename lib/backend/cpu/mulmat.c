@@ -6,6 +6,8 @@
 /* By instruction set; each table is best first and ends with a NULL. */
 static const struct lm_cpu_mulmat *const *const tables[LM_N_ISA] = {
     [LM_ISA_SCALAR] = lm_mulmat_scalar,
+    [LM_ISA_AVX2] = lm_mulmat_avx2,
+    [LM_ISA_AVX512] = lm_mulmat_avx512,
 };
 
 const struct lm_cpu_mulmat *lm_cpu_mulmat_find(const struct lm_type *t, size_t cols,
@@ -14,8 +16,6 @@ const struct lm_cpu_mulmat *lm_cpu_mulmat_find(const struct lm_type *t, size_t c
     if (!t->decode || cols % t->block)
         return NULL;
     for (int i = (int)isa; i >= 0; i--) {
-        if (!tables[i])
-            continue;
         for (const struct lm_cpu_mulmat *const *k = tables[i]; *k; k++)
             if (((*k)->type_id == t->id || (*k)->type_id == LM_MULMAT_ANY) &&
                 !(in_place && (*k)->pack))

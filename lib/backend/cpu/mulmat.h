@@ -32,7 +32,7 @@ struct lm_cpu_mulmat {
     /* Bytes of one panel of `rows` rows of cols weights of type t. */
     size_t     (*panel_bytes)(const struct lm_type *t, size_t cols);
     /* Make one panel from `rows` rows as they lie in a file (row_bytes apart); rows
-     * beyond n_rows (the ragged last panel) count as zero weights.  NULL with rows == 1
+     * beyond n_rows (the ragged last panel) are not stored by mul.  NULL with rows == 1
      * when the file's layout is multiplied as it is. */
     void       (*pack)(const void *src, size_t row_bytes, size_t n_rows, size_t cols, void *dst);
     /* Bytes of one activation row in the kernel's form, a multiple of 64. */

@@ -10,6 +10,8 @@
 
 /* NULL-terminated, best first. */
 extern const struct lm_cpu_mulmat *const lm_mulmat_scalar[];
+extern const struct lm_cpu_mulmat *const lm_mulmat_avx2[];
+extern const struct lm_cpu_mulmat *const lm_mulmat_avx512[];
 
 /* Floats as they are, for kernels that multiply in float: act_bytes and act. */
 size_t lm_mulmat_f32_bytes(size_t cols);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_CPU_SIMD_H
+#define LM_CPU_SIMD_H
+
+/*
+ * One vocabulary for two instruction sets, so that a kernel is written once: it is a
+ * header included by NAME_avx2.c and NAME_avx512.c, and W is the number of 32-bit lanes
+ * (8 or 16) of the vectors vf (float) and vi (bytes, words or 32-bit integers).
+ * Only for files that are compiled for these instruction sets.
+ */
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#ifdef __AVX512VNNI__
+
+#define W 16
+#define SIMD_ISA LM_ISA_AVX512
+typedef __m512  vf;
+typedef __m512i vi;
+
+INLINE vf vf_zero(void) { return _mm512_setzero_ps(); }
+INLINE vf vf_set1(float x) { return _mm512_set1_ps(x); }
+INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
+INLINE float vf_top(vf a) { return _mm512_reduce_max_ps(a); }
+/* The first n (0 .. W) floats, zeros after them; n floats stored. */
+INLINE __mmask16 first(size_t n) { return (__mmask16)((1u << n) - 1); }
+INLINE vf vf_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
+INLINE void vf_store_n(float *p, vf a, size_t n) { _mm512_mask_storeu_ps(p, first(n), a); }
+/* Integers to float; W halves, bfloat16s, bytes in memory to float. */
+INLINE vf vf_cvt(vi a) { return _mm512_cvtepi32_ps(a); }
+INLINE vf vf_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+INLINE vf vf_bf16(const void *p)
+{
+    __m512i a = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(a, 16));
+}
+INLINE vi vi_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(p)); }
+INLINE vf vf_u8(const void *p) { return vf_cvt(vi_u8(p)); }
+INLINE vf vf_i8(const void *p) { return vf_cvt(_mm512_cvtepi8_epi32(_mm_loadu_si128(p))); }
+/* a where a < b, else other ones: used as vf_ge(a, b, x): x in lanes with a >= b, else 0 */
+INLINE vf vf_where_ge(vf a, vf b, vf x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x);
+}
+/* x * 2^n for n made of whole numbers, -126 .. 127. */
+INLINE vf vf_scale2(vf x, vf n) { return _mm512_scalef_ps(x, n); }
+INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, 8); }
+
+INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
+INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
+INLINE vi vi_set8(int x) { return _mm512_set1_epi8((char)x); }
+INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+#define vi_srl(a, n) _mm512_srli_epi32(a, n)
+#define vi_sll(a, n) _mm512_slli_epi32(a, n)
+INLINE vi vi_lookup(const void *table16, vi a)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table16)), a);
+}
+
+#else
+
+#define W 8
+#define SIMD_ISA LM_ISA_AVX2
+typedef __m256  vf;
+typedef __m256i vi;
+
+INLINE vf vf_zero(void) { return _mm256_setzero_ps(); }
+INLINE vf vf_set1(float x) { return _mm256_set1_ps(x); }
+INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+INLINE vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+INLINE float vf_sum(vf a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE float vf_top(vf a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE __m256i first(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE vf vf_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, first(n)); }
+INLINE void vf_store_n(float *p, vf a, size_t n) { _mm256_maskstore_ps(p, first(n), a); }
+INLINE vf vf_cvt(vi a) { return _mm256_cvtepi32_ps(a); }
+INLINE vf vf_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+INLINE vf vf_bf16(const void *p)
+{
+    __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(a, 16));
+}
+INLINE vi vi_u8(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)); }
+INLINE vf vf_u8(const void *p) { return vf_cvt(vi_u8(p)); }
+INLINE vf vf_i8(const void *p) { return vf_cvt(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p))); }
+INLINE vf vf_where_ge(vf a, vf b, vf x)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ), x);
+}
+INLINE vf vf_scale2(vf x, vf n)
+{
+    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+}
+INLINE vf vf_round(vf a) { return _mm256_round_ps(a, 8); }
+
+INLINE vi vi_zero(void) { return _mm256_setzero_si256(); }
+INLINE vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
+INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
+INLINE vi vi_set8(int x) { return _mm256_set1_epi8((char)x); }
+INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+#define vi_srl(a, n) _mm256_srli_epi32(a, n)
+#define vi_sll(a, n) _mm256_slli_epi32(a, n)
+INLINE vi vi_lookup(const void *table16, vi a)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table16)), a);
+}
+
+#endif
+
+INLINE int32_t load32(const void *p)
+{
+    int32_t x;
+    memcpy(&x, p, 4);
+    return x;
+}
+
+#endif
