@@ -371,7 +371,7 @@ static int check_top(const struct lm_logits_reader *r, const struct lm_top *t, u
 static int take_payload(struct lm_logits_reader *r, size_t n, const void **payload,
                         struct lm_err *err)
 {
-    const char *p = r->buf + r->pos;
+    const char *p = n ? r->buf + r->pos : r->buf;
     if (n && r->pos % 16) {
         if (!lm_grow(&r->apart, &r->apart_cap, n, 1))
             return lm_fail_nomem(err);
