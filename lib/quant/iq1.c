@@ -87,7 +87,7 @@ static int64_t invalid_iq1_m(const void *src, size_t n)
 
 const struct lm_type lm_type_iq1_s = {
     .name = "iq1_s", .id = LM_IQ1_S, .block = QK_K, .bytes = sizeof(struct iq1_s),
-    .in_files = true, .source = "GGUF tensor type 19",
+    .in_files = true, .needs_weights = true, .source = "GGUF tensor type 19",
     .decode = decode_iq1_s, .invalid = invalid_iq1_s,
 };
 

@@ -110,13 +110,13 @@ static int64_t invalid_iq2_s(const void *src, size_t n)
 
 const struct lm_type lm_type_iq2_xxs = {
     .name = "iq2_xxs", .id = LM_IQ2_XXS, .block = QK_K, .bytes = sizeof(struct iq2_xxs),
-    .in_files = true, .source = "GGUF tensor type 16",
+    .in_files = true, .needs_weights = true, .source = "GGUF tensor type 16",
     .decode = decode_iq2_xxs, .invalid = invalid_iq2_xxs,
 };
 
 const struct lm_type lm_type_iq2_xs = {
     .name = "iq2_xs", .id = LM_IQ2_XS, .block = QK_K, .bytes = sizeof(struct iq2_xs),
-    .in_files = true, .source = "GGUF tensor type 17",
+    .in_files = true, .needs_weights = true, .source = "GGUF tensor type 17",
     .decode = decode_iq2_xs, .invalid = invalid_iq2_xs,
 };
 

@@ -6,7 +6,8 @@
  * Tensor types: how weights are packed into bytes.
  *
  * To add a tensor type:
- *   1. a file lib/quant/NAME.c with its block struct, decode, encode and row;
+ *   1. a file lib/quant/NAME.c with its block struct, decode, encode and row (what
+ *      such files share is in block.h and fit.h);
  *   2. its line in types.c;
  *   3. expected bytes in tests/data (the table-walking tests in
  *      tests/unit/test_quant.c judge the rest).
@@ -41,6 +42,7 @@ struct lm_type {
     uint32_t    block;     /* weights per block; a row is whole blocks          */
     uint32_t    bytes;     /* bytes per block                                   */
     bool        in_files;  /* false: an intermediate form                       */
+    bool        needs_weights; /* encode must be given importance, not NULL     */
     const char *source;    /* where the layout is specified                     */
     /* n weights, a multiple of block.  NULL: integers, which are not weights. */
     void      (*decode)(const void *src, float *dst, size_t n);
@@ -78,8 +80,8 @@ bool lm_type_row_bytes(const struct lm_type *t, uint64_t cols, uint64_t *bytes);
  *   dst      rows * row bytes; the caller's
  *   weights  [cols] importance, shared by all rows, or NULL
  *
- * Returns LM_OK, LM_EUSE when cols is not whole blocks, LM_ENOSUP when the type
- * cannot be produced.  Safe from several threads on disjoint dst.
+ * Returns LM_OK, LM_EUSE when cols is not whole blocks or importance is missing that the
+ * type needs, LM_ENOSUP when the type cannot be produced.  Safe from several threads on disjoint dst.
  */
 int lm_type_encode(const struct lm_type *t, const float *src, void *dst,
                    size_t rows, size_t cols, const float *weights, struct lm_err *err);

@@ -136,6 +136,8 @@ int lm_type_encode(const struct lm_type *t, const float *src, void *dst,
     if (cols % t->block)
         return lm_fail(err, LM_EUSE, "%zu columns: %s needs a multiple of %u",
                        cols, t->name, (unsigned)t->block);
+    if (t->needs_weights && !weights)
+        return lm_fail(err, LM_EUSE, "%s cannot be made without importance", t->name);
     size_t row = cols / t->block * t->bytes;
     enum lm_isa isa = lm_isa();
     uint8_t *out = dst;
