@@ -139,6 +139,10 @@ size_t lm_gguf_kind_size(enum lm_gguf_kind k);
 uint64_t lm_gguf_check(const struct lm_gguf *g,
                        void (*fault)(void *arg, uint64_t offset, const char *what), void *arg);
 
+/* The first fault for which a strict lm_gguf_read fails, for one that was not strict:
+ * LM_OK if there is none, LM_EDATA, or LM_ENOSUP for a type without a row. */
+int lm_gguf_strict(const struct lm_gguf *g, struct lm_err *err);
+
 /*
  * struct lm_gguf_writer - metadata and tensor infos to be written.
  *

@@ -14,9 +14,6 @@ const char *lm_gguf_foreign(const uint8_t *p, size_t n);
 /* Fill the by_name lists; false when memory is short. */
 bool lm_gguf_index(struct lm_gguf *g);
 
-/* Fail with the first fault that would make a reader of the data go wrong. */
-int lm_gguf_strict(const struct lm_gguf *g, struct lm_err *err);
-
 /* Bytes of t's data: false when its shape is empty, does not suit its type or
  * the product does not fit. */
 bool lm_gguf_tensor_bytes(const struct lm_gguf_tensor *t, uint64_t *bytes);
