@@ -314,14 +314,14 @@ static int get_value(struct reader *r, struct lm_gguf_kv *kv)
     return get_scalar(r, kv);
 }
 
-/* Put where we are in front of what went wrong: the name once it is known,
- * before that the number. */
+/* Put where we are in front of what went wrong: the name, or the number if there
+ * is none yet. */
 static int at(const struct reader *r, int s, const char *what, uint64_t i, uint64_t n,
               const struct lm_str *name)
 {
-    if (name->p)
+    if (name->len)
         return lm_err_at(r->err, s, "%s %.*s", what, LM_NAME_ARG(*name));
-    return lm_err_at(r->err, s, "%s %llu of %llu: name", what, (unsigned long long)i + 1,
+    return lm_err_at(r->err, s, "%s %llu of %llu", what, (unsigned long long)i + 1,
                      (unsigned long long)n);
 }
 
