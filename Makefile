@@ -44,6 +44,12 @@ LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libarchive)
 else
 $(info libarchive not found: built without reading archives)
 endif
+ifeq ($(call have,libutf8proc),1)
+LM_CPPFLAGS += -DLM_HAVE_UTF8PROC $(shell $(PKG_CONFIG) --cflags libutf8proc)
+LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libutf8proc)
+else
+$(info libutf8proc not found: built without byte-level BPE vocabularies)
+endif
 
 # CUDA is probed; CUDA=0 or CUDA=1 overrides.
 CUDA ?= $(if $(shell command -v $(NVCC) 2>/dev/null),1,0)

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+#include "vocab/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+#ifdef LM_HAVE_UTF8PROC
+#include <utf8proc.h>
+#endif
+
+#define LU (LM_U_L | LM_U_UPPER | LM_U_WORD)
+#define LL (LM_U_L | LM_U_LOWER | LM_U_WORD)
+#define ND (LM_U_N | LM_U_ND | LM_U_WORD)
+#define SP LM_U_SPACE
+#define PO LM_U_P
+#define SM LM_U_S
+#define PC (LM_U_P | LM_U_WORD)
+
+/* The general categories of ASCII: Lu Ll Nd, Po and its kin, Sm Sc Sk, Pc for '_'. */
+const uint16_t lm_uni_ascii[128] = {
+    0,  0,  0,  0,  0,  0,  0,  0,  0,  SP, SP, SP, SP, SP, 0,  0,
+    0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
+    SP, PO, PO, PO, SM, PO, PO, PO, PO, PO, PO, SM, PO, PO, PO, PO,
+    ND, ND, ND, ND, ND, ND, ND, ND, ND, ND, PO, PO, SM, SM, SM, PO,
+    PO, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU,
+    LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, LU, PO, PO, PO, SM, PC,
+    SM, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL,
+    LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, LL, PO, SM, PO, SM, 0,
+};
+
+static bool wide_space(uint32_t r)
+{
+    return r == 0x85 || r == 0xA0 || r == 0x1680 || (r >= 0x2000 && r <= 0x200A) ||
+           r == 0x2028 || r == 0x2029 || r == 0x202F || r == 0x205F || r == 0x3000;
+}
+
+bool lm_remap_add(struct lm_remap *m, size_t at, size_t from)
+{
+    if (!lm_grow(&m->e, &m->cap, m->n + 1, sizeof *m->e))
+        return false;
+    m->e[m->n++] = (struct lm_remap_at){ at, from };
+    return true;
+}
+
+size_t lm_remap_find(struct lm_remap *m, size_t at)
+{
+    if (!m->n)
+        return at;
+    if (m->cursor >= m->n || m->e[m->cursor].at > at)
+        m->cursor = 0;
+    while (m->cursor + 1 < m->n && m->e[m->cursor + 1].at <= at)
+        m->cursor++;
+    const struct lm_remap_at *e = &m->e[m->cursor];
+    size_t from = e->from + (at - e->at);
+    if (m->cursor + 1 < m->n && from > e[1].from)
+        from = e[1].from;
+    return from;
+}
+
+/* Scripts.txt, lines "Han". */
+static const uint32_t han[][2] = {
+    { 0x2E80, 0x2E99 },   { 0x2E9B, 0x2EF3 },   { 0x2F00, 0x2FD5 },   { 0x3005, 0x3005 },
+    { 0x3007, 0x3007 },   { 0x3021, 0x3029 },   { 0x3038, 0x303B },   { 0x3400, 0x4DBF },
+    { 0x4E00, 0x9FFF },   { 0xF900, 0xFA6D },   { 0xFA70, 0xFAD9 },   { 0x16FE2, 0x16FE3 },
+    { 0x16FF0, 0x16FF1 }, { 0x20000, 0x2A6DF }, { 0x2A700, 0x2B739 }, { 0x2B740, 0x2B81D },
+    { 0x2B820, 0x2CEA1 }, { 0x2CEB0, 0x2EBE0 }, { 0x2F800, 0x2FA1D }, { 0x30000, 0x3134A },
+    { 0x31350, 0x323AF },
+};
+
+bool lm_uni_han(uint32_t r)
+{
+    if (r < han[0][0])
+        return false;
+    for (size_t i = 0; i < sizeof han / sizeof *han; i++)
+        if (r <= han[i][1])
+            return r >= han[i][0];
+    return false;
+}
+
+/*
+ * Characters that NFC never changes and never joins to what stands before them; a text
+ * is cut before each, and one that is followed by another needs no work.  Not all such
+ * characters, but the common scripts.
+ */
+static bool inert(uint32_t r)
+{
+    return r < 0x300 || (r >= 0x400 && r <= 0x482) || (r >= 0x2010 && r <= 0x2029) ||
+           (r >= 0x3000 && r <= 0x3029) || (r >= 0x3041 && r <= 0x3096) ||
+           (r >= 0x30A1 && r <= 0x30FA) || (r >= 0x3400 && r <= 0x9FFF) ||
+           (r >= 0xAC00 && r <= 0xD7A3) || (r >= 0xFF01 && r <= 0xFFEF) || r == 0xFFFD;
+}
+
+bool lm_nfc_needed(const char *p, size_t len)
+{
+    const char *end = p + len;
+    while (p < end) {
+        int k;
+        if ((unsigned char)*p < 128) {
+            p++;
+            continue;
+        }
+        if (!inert(lm_uni_next(p, end, &k)))
+            return true;
+        p += k;
+    }
+    return false;
+}
+
+#ifdef LM_HAVE_UTF8PROC
+
+bool lm_uni_ready(void)
+{
+    return true;
+}
+
+unsigned lm_uni_class_wide(uint32_t rune)
+{
+    static const uint16_t of[] = {
+        [UTF8PROC_CATEGORY_LU] = LU,
+        [UTF8PROC_CATEGORY_LL] = LL,
+        [UTF8PROC_CATEGORY_LT] = LU,
+        [UTF8PROC_CATEGORY_LM] = LU | LL,
+        [UTF8PROC_CATEGORY_LO] = LU | LL,
+        [UTF8PROC_CATEGORY_MN] = LM_U_M | LM_U_UPPER | LM_U_LOWER | LM_U_WORD,
+        [UTF8PROC_CATEGORY_MC] = LM_U_M | LM_U_UPPER | LM_U_LOWER | LM_U_WORD,
+        [UTF8PROC_CATEGORY_ME] = LM_U_M | LM_U_UPPER | LM_U_LOWER | LM_U_WORD,
+        [UTF8PROC_CATEGORY_ND] = ND,
+        [UTF8PROC_CATEGORY_NL] = LM_U_N | LM_U_WORD,
+        [UTF8PROC_CATEGORY_NO] = LM_U_N | LM_U_WORD,
+        [UTF8PROC_CATEGORY_PC] = PC,
+        [UTF8PROC_CATEGORY_PD] = PO,
+        [UTF8PROC_CATEGORY_PS] = PO,
+        [UTF8PROC_CATEGORY_PE] = PO,
+        [UTF8PROC_CATEGORY_PI] = PO,
+        [UTF8PROC_CATEGORY_PF] = PO,
+        [UTF8PROC_CATEGORY_PO] = PO,
+        [UTF8PROC_CATEGORY_SM] = SM,
+        [UTF8PROC_CATEGORY_SC] = SM,
+        [UTF8PROC_CATEGORY_SK] = SM,
+        [UTF8PROC_CATEGORY_SO] = SM,
+    };
+    if (wide_space(rune))
+        return SP;
+    if (rune > 0x10FFFF)
+        return 0;
+    size_t cat = (size_t)utf8proc_category((utf8proc_int32_t)rune);
+    return cat < sizeof of / sizeof *of ? of[cat] : 0;
+}
+
+/* A stretch of text being composed: code points, and their combining classes. */
+struct stretch {
+    utf8proc_int32_t *r;
+    uint8_t          *ccc;
+    size_t            n, cap, ccc_cap;
+};
+
+static bool decompose(struct stretch *s, uint32_t rune)
+{
+    utf8proc_int32_t part[8];
+    int last = 0;
+    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)rune, part, 8,
+                                                 UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &last);
+    if (n < 0 || n > 8) {                        /* canonical ones have at most four */
+        part[0] = (utf8proc_int32_t)rune;
+        n = 1;
+    }
+    size_t need = s->n + (size_t)n;
+    if (!lm_grow(&s->r, &s->cap, need, sizeof *s->r) ||
+        !lm_grow(&s->ccc, &s->ccc_cap, need, 1))
+        return false;
+    for (utf8proc_ssize_t i = 0; i < n; i++) {
+        s->r[s->n] = part[i];
+        s->ccc[s->n++] = (uint8_t)utf8proc_get_property(part[i])->combining_class;
+    }
+    return true;
+}
+
+/*
+ * Canonical order: each run of marks sorted by class, equal ones as they stood.  A
+ * counting sort, because a long run of mixed marks would make an insertion sort
+ * quadratic.
+ */
+static bool order(struct stretch *s)
+{
+    for (size_t i = 0; i < s->n;) {
+        size_t j = i;
+        bool sorted = true;
+        while (j < s->n && s->ccc[j]) {
+            sorted &= j == i || s->ccc[j - 1] <= s->ccc[j];
+            j++;
+        }
+        if (j == i) {
+            i++;
+            continue;
+        }
+        if (!sorted) {
+            size_t start[257] = { 0 };
+            utf8proc_int32_t *copy = lm_malloc_array(j - i, sizeof *copy);
+            if (!copy)
+                return false;
+            for (size_t k = i; k < j; k++)
+                start[s->ccc[k] + 1]++;
+            for (int c = 0; c < 256; c++)
+                start[c + 1] += start[c];
+            for (size_t k = i; k < j; k++)
+                copy[start[s->ccc[k]]++] = s->r[k];
+            memcpy(s->r + i, copy, (j - i) * sizeof *copy);
+            free(copy);
+        }
+        i = j;
+    }
+    return true;
+}
+
+/* One stretch p[0..len), well-formed, composed and appended. */
+static bool compose(struct stretch *s, const char *p, size_t len, struct lm_buf *out)
+{
+    s->n = 0;
+    for (const char *end = p + len; p < end;) {
+        int k;
+        uint32_t r = lm_uni_next(p, end, &k);
+        if (!decompose(s, r))
+            return false;
+        p += k;
+    }
+    if (!order(s))
+        return false;
+    utf8proc_ssize_t n = utf8proc_normalize_utf32(s->r, (utf8proc_ssize_t)s->n,
+                                                  UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    for (utf8proc_ssize_t i = 0; i < n; i++)
+        lm_buf_rune(out, (uint32_t)s->r[i]);
+    return !out->failed;
+}
+
+/* From p: an inert character, or one that is not, and all that may join with it. */
+static const char *stretch_end(const char *p, const char *end, bool *work)
+{
+    int k;
+    uint32_t r = lm_uni_next(p, end, &k);
+    *work = !inert(r);
+    bool bad = r == 0xFFFD && k == 1;
+    p += k;
+    while (p < end && !bad) {
+        r = lm_uni_next(p, end, &k);
+        if (inert(r))
+            break;
+        *work = true;
+        p += k;
+    }
+    return p;
+}
+
+int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
+           struct lm_err *err)
+{
+    struct stretch s = { 0 };
+    const char *begin = p, *end = p + len;
+    bool ok = true;
+
+    while (ok && p < end) {
+        bool work = false;
+        const char *q = p;
+        const char *from;                        /* what needs no work is copied at once */
+        do {
+            from = q;
+            q = stretch_end(q, end, &work);
+        } while (!work && q < end);
+        if (!work)
+            from = q;
+        lm_buf_add(out, p, (size_t)(from - p));
+        size_t at = out->len;
+        if (from < q)
+            ok = compose(&s, from, (size_t)(q - from), out);
+        if (map && from < q)
+            ok = ok && lm_remap_add(map, at, (size_t)(from - begin)) &&
+                 lm_remap_add(map, out->len, (size_t)(q - begin));
+        p = q;
+    }
+    free(s.r);
+    free(s.ccc);
+    return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
+}
+
+#else
+
+bool lm_uni_ready(void)
+{
+    return false;
+}
+
+unsigned lm_uni_class_wide(uint32_t rune)
+{
+    return wide_space(rune) ? SP : 0;
+}
+
+int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
+           struct lm_err *err)
+{
+    (void)p, (void)len, (void)out, (void)map;
+    return lm_fail(err, LM_ENOSUP, "normalization: built without utf8proc");
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_VOCAB_UNICODE_H
+#define LM_VOCAB_UNICODE_H
+
+/*
+ * Unicode as tokenizers see it: classes of characters and NFC.  utf8proc is the
+ * one source of both; what is a space is written out, as it is a fixed set.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* What a character is: general category, and the sets patterns are made of. */
+enum {
+    LM_U_L     = 1 << 0,     /* \p{L}                                            */
+    LM_U_N     = 1 << 1,     /* \p{N}                                            */
+    LM_U_M     = 1 << 2,     /* \p{M}                                            */
+    LM_U_P     = 1 << 3,     /* \p{P}                                            */
+    LM_U_S     = 1 << 4,     /* \p{S}                                            */
+    LM_U_SPACE = 1 << 5,     /* \s: White_Space                                  */
+    LM_U_UPPER = 1 << 6,     /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]                  */
+    LM_U_LOWER = 1 << 7,     /* [\p{Ll}\p{Lm}\p{Lo}\p{M}]                        */
+    LM_U_ND    = 1 << 8,     /* \d: \p{Nd}                                       */
+    LM_U_WORD  = 1 << 9,     /* \w: letters, marks, numbers, \p{Pc}               */
+};
+
+/* Was the library built with utf8proc?  Without it only ASCII has classes and
+ * vocabularies that need them are refused. */
+bool lm_uni_ready(void);
+
+/* The LM_U_ bits of a code point; 0 for one that is unassigned or out of range. */
+unsigned lm_uni_class_wide(uint32_t rune);
+
+/* The same of an ASCII character. */
+extern const uint16_t lm_uni_ascii[128];
+
+static inline unsigned lm_uni_class(uint32_t rune)
+{
+    return rune < 128 ? lm_uni_ascii[rune] : lm_uni_class_wide(rune);
+}
+
+/* Is it in the script Han (Scripts.txt, Unicode 15.0)? */
+bool lm_uni_han(uint32_t rune);
+
+/* The character at p (p < end) and its length in bytes; a byte that does not begin a
+ * well-formed one is U+FFFD, length 1. */
+static inline uint32_t lm_uni_next(const char *p, const char *end, int *len)
+{
+    uint32_t r = (unsigned char)*p;
+    *len = 1;
+    if (r < 128)
+        return r;
+    int k = lm_utf8_len(p, (size_t)(end - p), &r);
+    if (!k)
+        return 0xFFFD;
+    *len = k;
+    return r;
+}
+
+/*
+ * Where a changed text came from: at[i] of the new text is from[i] of the old one, in
+ * ascending order; between two entries both advance a byte at a time, as far as the
+ * next entry allows.
+ */
+struct lm_remap {
+    struct lm_remap_at {
+        size_t at, from;
+    } *e;
+    size_t n, cap, cursor;
+};
+
+/* Add an entry.  False when memory is short. */
+bool lm_remap_add(struct lm_remap *m, size_t at, size_t from);
+/* The old offset of a new one; asked for in ascending order this takes constant time. */
+size_t lm_remap_find(struct lm_remap *m, size_t at);
+
+/* Does NFC perhaps change this text?  False for text of Latin-1 alone, for example. */
+bool lm_nfc_needed(const char *p, size_t len);
+
+/*
+ * lm_nfc - append text, in normalization form C, to *out.
+ *
+ * Bytes that are not UTF-8 stay as they are.  map, if not NULL, is filled.  Memory and
+ * time are in proportion to len, whatever marks follow each other.
+ */
+int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
+           struct lm_err *err);
+
+#endif
