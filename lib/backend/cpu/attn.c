@@ -71,13 +71,18 @@ void lm_attn_scalar(const struct lm_attn *a, void *scratch)
 
 size_t lm_attn_scratch(size_t n_tok, size_t n_head, size_t d_k, size_t d_v)
 {
-    size_t dk = (d_k + 15) & ~(size_t)15, dv = (d_v + 15) & ~(size_t)15, nq = n_tok * n_head;
-    /* A tile of K and V, each query with its sums and results, a tile of scores for each. */
-    return sizeof(float) * (LM_ATTN_TILE * (dk + dv) + nq * (dk + dv + LM_ATTN_TILE + 16) + 64);
+    size_t row = lm_attn_pad(d_k) + lm_attn_pad(d_v);
+    /* A tile of K and V; for each query itself, its result, a tile of scores, and up to
+     * 32 floats' worth of sums and counts. */
+    return sizeof(float) * (LM_ATTN_TILE * row + n_tok * n_head * (row + LM_ATTN_TILE + 32));
 }
 
 lm_attn_fn *lm_attn_find(enum lm_isa isa)
 {
-    (void)isa;
-    return lm_attn_scalar;
+    static lm_attn_fn *const fn[LM_N_ISA] = {
+        [LM_ISA_SCALAR] = lm_attn_scalar,
+        [LM_ISA_AVX2] = lm_attn_avx2,
+        [LM_ISA_AVX512] = lm_attn_avx512,
+    };
+    return fn[isa];
 }

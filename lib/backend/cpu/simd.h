@@ -60,14 +60,33 @@ INLINE vf vf_bf16(const void *p)
 INLINE vi vi_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(p)); }
 INLINE vf vf_u8(const void *p) { return vf_cvt(vi_u8(p)); }
 INLINE vf vf_i8(const void *p) { return vf_cvt(_mm512_cvtepi8_epi32(_mm_loadu_si128(p))); }
-/* a where a < b, else other ones: used as vf_ge(a, b, x): x in lanes with a >= b, else 0 */
-INLINE vf vf_where_ge(vf a, vf b, vf x)
+/* x, but 0 in lanes where a < b. */
+INLINE vf vf_unless_lt(vf a, vf b, vf x)
 {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x);
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), x);
 }
 /* x * 2^n for n made of whole numbers, -126 .. 127. */
 INLINE vf vf_scale2(vf x, vf n) { return _mm512_scalef_ps(x, n); }
 INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, 8); }
+
+/* Lane i: the sum of the lanes of a[i], in an order that is the same for every lane. */
+INLINE vf vf_sums(const vf *a)
+{
+    vf b[8], c[4], d[2];
+    UNROLL for (int i = 0; i < 8; i++)
+        b[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]),
+                             _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    UNROLL for (int i = 0; i < 4; i++) {
+        __m512d x = _mm512_castps_pd(b[2 * i]), y = _mm512_castps_pd(b[2 * i + 1]);
+        c[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    }
+    UNROLL for (int i = 0; i < 2; i++)
+        d[i] = _mm512_add_ps(_mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(c[2 * i], c[2 * i + 1], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(d[0], d[1], 0x88),
+                         _mm512_shuffle_f32x4(d[0], d[1], 0xdd));
+}
 
 INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
 INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
@@ -132,9 +151,9 @@ INLINE vf vf_bf16(const void *p)
 INLINE vi vi_u8(const void *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)); }
 INLINE vf vf_u8(const void *p) { return vf_cvt(vi_u8(p)); }
 INLINE vf vf_i8(const void *p) { return vf_cvt(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p))); }
-INLINE vf vf_where_ge(vf a, vf b, vf x)
+INLINE vf vf_unless_lt(vf a, vf b, vf x)
 {
-    return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ), x);
+    return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ), x);
 }
 INLINE vf vf_scale2(vf x, vf n)
 {
@@ -142,6 +161,21 @@ INLINE vf vf_scale2(vf x, vf n)
     return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
 }
 INLINE vf vf_round(vf a) { return _mm256_round_ps(a, 8); }
+
+INLINE vf vf_sums(const vf *a)
+{
+    vf b[4], c[2];
+    UNROLL for (int i = 0; i < 4; i++)
+        b[i] = _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]),
+                             _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    UNROLL for (int i = 0; i < 2; i++) {
+        __m256d x = _mm256_castps_pd(b[2 * i]), y = _mm256_castps_pd(b[2 * i + 1]);
+        c[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                             _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    }
+    return _mm256_add_ps(_mm256_permute2f128_ps(c[0], c[1], 0x20),
+                         _mm256_permute2f128_ps(c[0], c[1], 0x31));
+}
 
 INLINE vi vi_zero(void) { return _mm256_setzero_si256(); }
 INLINE vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
@@ -157,6 +191,26 @@ INLINE vi vi_lookup(const void *table16, vi a)
 }
 
 #endif
+
+/*
+ * e^x for x <= 88, with a relative error below 2e-7; 0 below -87, where results would
+ * become subnormal.  x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its series up to r^7 / 7!,
+ * whose next term is below 6e-9; ln 2 in two parts, the first with 9 zero bits at its end,
+ * so that n times it is exact.
+ */
+INLINE vf vf_exp(vf x)
+{
+    static const float inv[] = {
+        1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2, 1, 1
+    };
+    vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
+    vf r = vf_fma(n, vf_set1(-0x1.62e400p-1f), x), e = vf_set1(1.0f / 5040);
+    r = vf_fma(n, vf_set1(-0x1.7f7d1cp-20f), r);
+    UNROLL for (int i = 0; i < 7; i++)
+        e = vf_fma(e, r, vf_set1(inv[i]));
+    vf low = vf_set1(-87);
+    return vf_unless_lt(x, low, vf_scale2(e, vf_max(n, vf_set1(-126))));
+}
 
 INLINE int32_t load32(const void *p)
 {
