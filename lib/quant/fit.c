@@ -294,10 +294,38 @@ float lm_fit_positive(int n, int top, const float *x, const float *w, uint8_t *c
     return s2 > 0 ? sx / s2 : 0;
 }
 
-static const struct lm_fit scalar = { affine, symmetric };
+static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
+{
+    for (int c = 0; c < count; c++, x += 32, codes += 32) {
+        d[c] = lm_q_max_abs(x, 32) / (float)-half;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        for (int j = 0; j < 32; j++) {
+            int code = (int8_t)lm_q_trunc8(x[j] * inv + ((float)half + 0.5f));
+            codes[j] = (uint8_t)at_most(2 * half - 1, code);
+        }
+    }
+}
+
+static void bytes(int count, const float *x, float *d, int8_t *q)
+{
+    for (int c = 0; c < count; c++, x += 32, q += 32) {
+        d[c] = lm_q_abs(lm_q_max_abs(x, 32)) / 127;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        for (int j = 0; j < 32; j++)
+            q[j] = (int8_t)(uint8_t)lm_q_round(x[j] * inv);
+    }
+}
+
+const struct lm_fit lm_fit_scalar = { affine, symmetric, extremes, bytes };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)
 {
+#if defined(__x86_64__)
+    if (isa >= LM_ISA_AVX512)
+        return &lm_fit_avx512;
+    if (isa >= LM_ISA_AVX2)
+        return &lm_fit_avx2;
+#endif
     (void)isa;
-    return &scalar;
+    return &lm_fit_scalar;
 }

@@ -37,6 +37,11 @@ struct lm_fit {
     /* x ~ scale * (code - half), code in 0 .. 2 * half - 1.  n is 16 or 32. */
     void (*symmetric)(int n, int half, int count, const float *x, const float *w,
                       float *scale, uint8_t *codes);
+    /* Without weights, for n = 32: the element of largest magnitude (the first such)
+     * lands on code 0: d = element / -half, x ~ d * (code - half).  Zeros: d = -0. */
+    void (*extremes)(int half, int count, const float *x, float *d, uint8_t *codes);
+    /* For n = 32: x ~ d * q with d = largest magnitude / 127, rounded half away from 0. */
+    void (*bytes)(int count, const float *x, float *d, int8_t *q);
 };
 
 /* The functions for an instruction set; scalar ones are the definition. */
@@ -55,6 +60,7 @@ float lm_fit_positive(int n, int top, const float *x, const float *w, uint8_t *c
 /* w = importance * sqrt(sigma2 + x * x), n weights. */
 void lm_fit_weights(int n, const float *x, const float *importance, float sigma2, float *w);
 
+extern const struct lm_fit lm_fit_scalar;
 #if defined(__x86_64__)
 extern const struct lm_fit lm_fit_avx2, lm_fit_avx512;
 #endif

@@ -125,18 +125,6 @@ static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
     lm_q_put_u32(h, high);
 }
 
-/* d = (weight of largest magnitude) / -half, so that it lands exactly on code 0; a block
- * of zeros gets d = -0. */
-static float extreme_symmetric(const float *x, int half, uint8_t *code)
-{
-    float d = lm_q_max_abs(x, QK) / (float)-half, inv = d != 0 ? 1 / d : 0;
-    for (int j = 0; j < QK; j++) {
-        int c = (int8_t)lm_q_trunc8(x[j] * inv + ((float)half + 0.5f));
-        code[j] = (uint8_t)(c < 2 * half - 1 ? c : 2 * half - 1);
-    }
-    return d;
-}
-
 /* The range from the lowest to the highest weight in `top` steps. */
 static float extreme_affine(const float *x, int top, float *min, uint8_t *code)
 {
@@ -167,14 +155,15 @@ struct form {
     void (*pack)(const struct batch *t, void *dst);
 };
 
-static void plain_batch(const struct form *f, struct batch *t, const float *x)
+static void plain_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
+                        const float *x)
 {
-    for (int i = 0; i < t->count; i++, x += QK) {
-        if (f->min)
-            t->d[i] = extreme_affine(x, 2 * f->half - 1, &t->m[i], t->code[i]);
-        else
-            t->d[i] = extreme_symmetric(x, f->half, t->code[i]);
+    if (!f->min) {
+        fit->extremes(f->half, t->count, x, t->d, t->code[0]);
+        return;
     }
+    for (int i = 0; i < t->count; i++)
+        t->d[i] = extreme_affine(x + i * QK, 2 * f->half - 1, &t->m[i], t->code[i]);
 }
 
 static void weighted_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
@@ -204,7 +193,7 @@ static void encode(const struct form *f, enum lm_isa isa, const float *src, uint
             lm_fit_weights(t.count * QK, src + i, weights + i, sigma2, t.w);
             weighted_batch(f, &t, lm_fit(isa), src + i);
         } else
-            plain_batch(f, &t, src + i);
+            plain_batch(f, &t, lm_fit(isa), src + i);
         f->pack(&t, dst + i / QK * bytes);
     }
 }

@@ -9,6 +9,7 @@
  * q8_1 and q8_K are forms of activations; files do not hold them.
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK 32
 #define QK_K 256
@@ -62,32 +63,29 @@ static void decode_q8_k(const void *src, float *dst, size_t n)
     }
 }
 
-/* Codes for 32 weights; returns the unrounded scale max|x| / 127. */
-static float bytes(const float *x, int8_t *q)
-{
-    float d = lm_q_abs(lm_q_max_abs(x, QK)) / 127, inv = d != 0 ? 1 / d : 0;
-    for (int j = 0; j < QK; j++)
-        q[j] = (int8_t)(uint8_t)lm_q_round(x[j] * inv);
-    return d;
-}
-
 static void encode_q8_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
+    const struct lm_fit *fit = lm_fit(isa);
     struct q8_0 *b = dst;
-    for (size_t i = 0; i < n / QK; i++, src += QK)
-        lm_q_put_half(b[i].d, bytes(src, b[i].q));
+    for (size_t i = 0; i < n / QK; i++) {
+        float d;
+        fit->bytes(1, src + i * QK, &d, b[i].q);
+        lm_q_put_half(b[i].d, d);
+    }
 }
 
 static void encode_q8_1(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
+    const struct lm_fit *fit = lm_fit(isa);
     struct q8_1 *b = dst;
-    for (size_t i = 0; i < n / QK; i++, src += QK) {
-        float d = bytes(src, b[i].q);
+    for (size_t i = 0; i < n / QK; i++) {
+        float d;
         int sum = 0;
+        fit->bytes(1, src + i * QK, &d, b[i].q);
         for (int j = 0; j < QK; j++)
             sum += b[i].q[j];
         lm_q_put_half(b[i].d, d);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The searches of fit.c with one sub-block in each lane: the same float operations in
+ * the same order, so the same bytes.  No include guard: fit_avx2.c and fit_avx512.c
+ * include this once each, after defining, for their vectors of LANES floats,
+ *
+ *   vf, vi, vm                     floats, int32, a mask
+ *   v_set v_loadu v_store          one value in all lanes; from memory; to aligned memory
+ *   v_gather(p, index)             p[index] for each lane
+ *   v_add v_sub v_mul v_div v_abs
+ *   v_min v_max                    a < b ? a : b,  a > b ? a : b
+ *   v_lt v_eq v_ne v_and v_pick    comparisons; both; mask ? a : b
+ *   v_code(t, lo, hi)              nearest integer as lm_q_rne, clamped, as int32
+ *   v_float v_truncate             int32 to float and back, toward zero
+ *   v_index(step, last)            min(lane, last) * step
+ *   v_bytes(p, v)                  low byte of each int32, side by side
+ *   v_first v_reduce_max           first true lane or -1; the largest lane
+ */
+
+#define ALIGNED __attribute__((aligned(64)))
+
+static inline vm v_gt(vf a, vf b)
+{
+    return v_lt(b, a);
+}
+
+/* x[count][n] to t[n], lane c holding x[c][i]; lanes beyond count repeat the last. */
+static inline void transpose(int n, int count, const float *x, vf *t)
+{
+    vi index = v_index(n, count - 1);
+    for (int i = 0; i < n; i++)
+        t[i] = v_gather(x + i, index);
+}
+
+/* Lane c of codes[i] to out[c][i]. */
+static inline void put_codes(int n, int count, const vi *codes, uint8_t *out)
+{
+    ALIGNED uint8_t lane[32][LANES];
+    for (int i = 0; i < n; i++)
+        v_bytes(lane[i], codes[i]);
+    for (int c = 0; c < count; c++)
+        for (int i = 0; i < n; i++)
+            out[c * n + i] = lane[i][c];
+}
+
+static inline void put_floats(int count, vf v, float *out)
+{
+    ALIGNED float lane[LANES];
+    v_store(lane, v);
+    memcpy(out, lane, (size_t)count * sizeof *out);
+}
+
+static inline void symmetric_sums(int n, int half, const vf *x, const vf *w, const vf *wx,
+                                  vf inv, vf *sx, vf *s2)
+{
+    vf a = v_set(0), b = v_set(0);
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(v_code(v_mul(inv, x[i]), -half, half - 1));
+        a = v_add(a, v_mul(wx[i], l));
+        b = v_add(b, v_mul(v_mul(w[i], l), l));
+    }
+    *sx = a;
+    *s2 = b;
+}
+
+static inline void symmetric_lanes(int n, int half, int count, const float *xs,
+                                   const float *ws, float *scales, uint8_t *codes)
+{
+    vf x[32], w[32], wx[32], m = v_set(0), a = v_set(0), sx, s2;
+    vi code[32];
+    transpose(n, count, xs, x);
+    transpose(n, count, ws, w);
+    for (int i = 0; i < n; i++) {
+        vm more = v_gt(v_abs(x[i]), a);
+        a = v_pick(more, v_abs(x[i]), a);
+        m = v_pick(more, x[i], m);
+        wx[i] = v_mul(w[i], x[i]);
+    }
+    vf inv = v_div(v_set((float)-half), m);
+    symmetric_sums(n, half, x, w, wx, inv, &sx, &s2);
+    vf scale = v_pick(v_ne(s2, v_set(0)), v_div(sx, s2), v_set(0)), best = v_mul(scale, sx);
+    for (int k = -9; k <= 9; k++) {
+        if (k == 0)
+            continue;
+        vf cand = v_div(v_set(-((float)half + 0.1f * (float)k)), m);
+        symmetric_sums(n, half, x, w, wx, cand, &sx, &s2);
+        vm better = v_and(v_gt(s2, v_set(0)), v_gt(v_mul(sx, sx), v_mul(best, s2)));
+        vf s = v_div(sx, s2);
+        inv = v_pick(better, cand, inv);
+        scale = v_pick(better, s, scale);
+        best = v_pick(better, v_mul(s, sx), best);
+    }
+    /* Lanes of nothing: code 0, scale 0.  Offset -half turns into code 0 below. */
+    vm none = v_lt(a, v_set(1e-15f));
+    scale = v_pick(none, v_set(0), scale);
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(v_code(v_mul(inv, x[i]), -half, half - 1));
+        l = v_pick(none, v_set((float)-half), l);
+        code[i] = v_truncate(v_add(l, v_set((float)half)));
+    }
+    put_floats(count, scale, scales);
+    put_codes(n, count, code, codes);
+}
+
+static void symmetric(int n, int half, int count, const float *x, const float *w,
+                      float *scale, uint8_t *codes)
+{
+    for (int c = 0; c < count; c += LANES) {
+        int some = count - c < LANES ? count - c : LANES;
+        const float *xc = x + c * n, *wc = w + c * n;
+        if (n == 16)
+            symmetric_lanes(16, half, some, xc, wc, scale + c, codes + c * 16);
+        else
+            symmetric_lanes(32, half, some, xc, wc, scale + c, codes + c * 32);
+    }
+}
+
+static inline vf affine_error(int n, bool absolute, const vf *x, const vf *w, const vf *code,
+                              vf scale, vf lo)
+{
+    vf e = v_set(0);
+    for (int i = 0; i < n; i++) {
+        vf t = v_sub(v_add(v_mul(scale, code[i]), lo), x[i]);
+        t = absolute ? v_abs(t) : v_mul(t, t);
+        e = v_add(e, v_mul(w[i], t));
+    }
+    return e;
+}
+
+/* What fit.c's affine_try does; returns where a scale exists. */
+static inline vm affine_try(int n, int top, const vf *x, const vf *w, vf sum_w, vf sum_x,
+                            vf inv, vf lo, vf *code, vf *scale, vf *min)
+{
+    vf sl = v_set(0), s2 = sl, sxl = sl, zero = sl;
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(v_code(v_mul(inv, v_sub(x[i], lo)), 0, top)), wl = v_mul(w[i], l);
+        code[i] = l;
+        sl = v_add(sl, wl);
+        s2 = v_add(s2, v_mul(wl, l));
+        sxl = v_add(sxl, v_mul(wl, x[i]));
+    }
+    vf det = v_sub(v_mul(sum_w, s2), v_mul(sl, sl));
+    vf s = v_div(v_sub(v_mul(sum_w, sxl), v_mul(sum_x, sl)), det);
+    vf m = v_div(v_sub(v_mul(s2, sum_x), v_mul(sl, sxl)), det);
+    vm above = v_gt(m, zero);
+    *min = v_pick(above, zero, m);
+    *scale = v_pick(above, v_div(sxl, s2), s);
+    return v_gt(det, zero);
+}
+
+static inline void affine_lanes(const struct lm_affine *h, int n, bool absolute, int count,
+                                const float *xs, const float *ws, float *scales, float *mins,
+                                uint8_t *codes)
+{
+    vf x[32], w[32], code[32], zero = v_set(0);
+    vi out[32];
+    transpose(n, count, xs, x);
+    transpose(n, count, ws, w);
+    vf lo = x[0], hi = x[0], sum_w = w[0], sum_x = v_mul(w[0], x[0]);
+    for (int i = 1; i < n; i++) {
+        lo = v_min(x[i], lo);
+        hi = v_max(x[i], hi);
+        sum_w = v_add(sum_w, w[i]);
+        sum_x = v_add(sum_x, v_mul(w[i], x[i]));
+    }
+    lo = v_pick(v_gt(lo, zero), zero, lo);
+    vm flat = v_eq(hi, lo);
+    vf flat_lo = lo, inv = v_div(v_set((float)h->top), v_sub(hi, lo));
+    vf scale = v_div(v_set(1), inv), best_inv = inv, best_lo = lo;
+    for (int i = 0; i < n; i++)
+        code[i] = v_float(v_code(v_mul(inv, v_sub(x[i], lo)), 0, h->top));
+    vf err = affine_error(n, absolute, x, w, code, scale, lo);
+    for (int k = 0; k <= h->steps; k++) {
+        vf s, m;
+        inv = v_div(v_set(h->start + h->step * (float)k + (float)h->top), v_sub(hi, lo));
+        vm ok = affine_try(n, h->top, x, w, sum_w, sum_x, inv, lo, code, &s, &m);
+        vf e = affine_error(n, absolute, x, w, code, s, m);
+        ok = v_and(ok, v_lt(e, err));
+        best_inv = v_pick(ok, inv, best_inv);
+        best_lo = v_pick(ok, lo, best_lo);
+        err = v_pick(ok, e, err);
+        scale = v_pick(ok, s, scale);
+        lo = v_pick(ok, m, lo);
+    }
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(v_code(v_mul(best_inv, v_sub(x[i], best_lo)), 0, h->top));
+        out[i] = v_truncate(v_pick(flat, zero, l));
+    }
+    put_floats(count, v_pick(flat, zero, scale), scales);
+    put_floats(count, v_pick(flat, flat_lo, lo), mins);
+    for (int c = 0; c < count; c++)
+        mins[c] = -mins[c];
+    put_codes(n, count, out, codes);
+}
+
+static void affine(const struct lm_affine *how, int count, const float *x, const float *w,
+                   float *scale, float *min, uint8_t *codes)
+{
+    int n = how->n;
+    for (int c = 0; c < count; c += LANES) {
+        int some = count - c < LANES ? count - c : LANES;
+        const float *xc = x + c * n, *wc = w + c * n;
+        float *sc = scale + c, *mc = min + c;
+        uint8_t *out = codes + c * n;
+        if (n == 16)
+            affine_lanes(how, 16, how->absolute, some, xc, wc, sc, mc, out);
+        else
+            affine_lanes(how, 32, how->absolute, some, xc, wc, sc, mc, out);
+    }
+}
+
+/* Largest magnitude of 32 floats, and the first that has it (0 if all are 0). */
+static inline float extreme(const float *x, float *first)
+{
+    vf a = v_abs(v_loadu(x));
+    for (int i = LANES; i < 32; i += LANES)
+        a = v_max(a, v_abs(v_loadu(x + i)));
+    float top = v_reduce_max(a);
+    *first = 0;
+    for (int i = 0; i < 32 && top > 0; i += LANES) {
+        int at = v_first(v_eq(v_abs(v_loadu(x + i)), v_set(top)));
+        if (at >= 0) {
+            *first = x[i + at];
+            break;
+        }
+    }
+    return top;
+}
+
+/* A scale whose inverse is infinite is left to the definition. */
+static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
+{
+    for (int c = 0; c < count; c++, x += 32, codes += 32) {
+        float m;
+        extreme(x, &m);
+        d[c] = m / (float)-half;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        if (lm_q_float_bad(inv)) {
+            lm_fit_scalar.extremes(half, 1, x, &d[c], codes);
+            continue;
+        }
+        for (int i = 0; i < 32; i += LANES) {
+            vf t = v_add(v_mul(v_loadu(x + i), v_set(inv)), v_set((float)half + 0.5f));
+            t = v_min(t, v_set((float)(2 * half - 1)));
+            v_bytes(codes + i, v_truncate(t));
+        }
+    }
+}
+
+static void bytes(int count, const float *x, float *d, int8_t *q)
+{
+    for (int c = 0; c < count; c++, x += 32, q += 32) {
+        float m, top = extreme(x, &m);
+        d[c] = top / 127;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        if (lm_q_float_bad(inv)) {
+            lm_fit_scalar.bytes(1, x, &d[c], q);
+            continue;
+        }
+        for (int i = 0; i < 32; i += LANES) {
+            /* half away from zero: truncate, then one more where half or more was cut */
+            vf t = v_mul(v_loadu(x + i), v_set(inv)), r = v_float(v_truncate(t));
+            vf one = v_pick(v_lt(t, v_set(0)), v_set(-1), v_set(1));
+            vm less = v_lt(v_abs(v_sub(t, r)), v_set(0.5f));
+            v_bytes((uint8_t *)q + i, v_truncate(v_pick(less, r, v_add(r, one))));
+        }
+    }
+}
