@@ -246,7 +246,8 @@ static void hand_computed(void **state)
     memset(row + 2, 2, 32);
     for (int i = 0; i < 32; i++)
         x[i] = (float)i;
-    struct matrix m = { .t = t, .rows = 1, .cols = 32, .row_bytes = 34, .n = 1, .src = row, .x = x };
+    struct matrix m = { .t = t, .rows = 1, .cols = 32, .row_bytes = 34, .n = 1,
+                        .src = row, .x = x };
     for (int isa = 0; isa <= (int)lm_isa(); isa++) {
         const struct lm_cpu_mulmat *k = lm_cpu_mulmat_find(t, 32, (enum lm_isa)isa, 0);
         y[1] = 7;

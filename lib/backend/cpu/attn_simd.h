@@ -29,27 +29,35 @@ struct query {
 
 _Static_assert(sizeof(struct query) <= 32 * sizeof(float), "as lm_attn_scratch counts");
 
-/* d items of a row of F32 or F16 as floats, then zeros up to d_pad, a multiple of W. */
+/* d items of F32 or F16 as floats, then zeros up to d_pad, a multiple of W. */
 static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t d, size_t d_pad)
 {
-    size_t size = type == LM_F32 ? 4 : 2, i = 0;
-    for (; i + W <= d; i += W)
-        vf_store(dst + i, size == 4 ? vf_load((const void *)(src + 4 * i))
-                                    : vf_f16(src + 2 * i));
+    size_t i = 0;
+    uint8_t part[4 * W] = {0};
+    if (type == LM_F32) {
+        for (; i + W <= d; i += W)
+            vf_store(dst + i, vf_load((const void *)(src + 4 * i)));
+        memcpy(part, src + 4 * i, 4 * (d - i));
+    } else {
+        for (; i + W <= d; i += W)
+            vf_store(dst + i, vf_f16(src + 2 * i));
+        memcpy(part, src + 2 * i, 2 * (d - i));
+    }
     if (i == d_pad)
         return;
     memset(dst + i, 0, (d_pad - i) * sizeof(float));
-    uint8_t part[4 * W] = {0};
-    memcpy(part, src + size * i, size * (d - i));
-    vf_store(dst + i, size == 4 ? vf_load((const void *)part) : vf_f16(part));
+    vf_store(dst + i, type == LM_F32 ? vf_load((const void *)part) : vf_f16(part));
 }
 
 /* n rows of d items as floats, d_pad apart; zero rows after them to a multiple of W. */
 static void load_tile(float *dst, const uint8_t *src, size_t row, uint32_t type, size_t n,
                       size_t d, size_t d_pad)
 {
-    for (size_t p = 0; p < n; p++)
-        load_row(dst + p * d_pad, src + p * row, type, d, d_pad);
+    if (d == d_pad && row == d * (type == LM_F32 ? 4 : 2))
+        load_row(dst, src, type, n * d, n * d);       /* as one long row */
+    else
+        for (size_t p = 0; p < n; p++)
+            load_row(dst + p * d_pad, src + p * row, type, d, d_pad);
     size_t whole = (n + W - 1) / W * W;
     memset(dst + n * d_pad, 0, (whole - n) * d_pad * sizeof(float));
 }
