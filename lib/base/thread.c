@@ -160,3 +160,25 @@ void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
         else
             sched_yield();
 }
+
+void lm_barrier_init(struct lm_barrier *b, int n)
+{
+    *b = (struct lm_barrier){ .n = n };
+}
+
+void lm_barrier_wait(struct lm_barrier *b)
+{
+    if (b->n < 2)
+        return;
+    unsigned round = __atomic_load_n(&b->round, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == b->n) {
+        __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&b->round, round + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int spins = 0; __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spins++)
+        if (spins < SPINS)
+            pause_cpu();
+        else
+            sched_yield();
+}

@@ -28,4 +28,24 @@ int lm_pool_threads(const struct lm_pool *p);
 void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
                  void *arg, size_t n);
 
+/*
+ * struct lm_barrier - a place where n threads wait for each other.
+ *
+ * For steps of microseconds: threads spin, and yield their CPU when that takes
+ * long.  What a thread wrote before it is seen by all after it.  With lm_pool_run
+ * over as many indices as the pool has threads, each thread gets one index as long
+ * as every call passes the same barriers.
+ */
+struct lm_barrier {
+    int      n;          /* threads                                     */
+    int      arrived;    /* of this round; use lm_barrier_wait only     */
+    unsigned round;
+};
+
+/* n threads, at least 1. */
+void lm_barrier_init(struct lm_barrier *b, int n);
+
+/* Return when all n threads are here. */
+void lm_barrier_wait(struct lm_barrier *b);
+
 #endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* Making tensors, and putting them in order. */
+#include "tensor/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+void lm_graph_release(struct lm_graph *g)
+{
+    lm_arena_release(&g->arena);
+    free(g->nodes);
+    free(g->leaves);
+    memset(g, 0, sizeof *g);
+}
+
+size_t lm_tensor_len(const struct lm_tensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+size_t lm_tensor_rows(const struct lm_tensor *t)
+{
+    return t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+size_t lm_tensor_bytes(const struct lm_tensor *t)
+{
+    if (lm_tensor_len(t) == 0)
+        return 0;
+    size_t n = t->ne[0] / t->type->block * t->nb[0];
+    for (int i = 1; i < LM_MAX_DIMS; i++)
+        n += (t->ne[i] - 1) * t->nb[i];
+    return n;
+}
+
+bool lm_tensor_contiguous(const struct lm_tensor *t)
+{
+    size_t next = t->ne[0] / t->type->block * t->type->bytes;
+    for (int i = 1; i < LM_MAX_DIMS; i++) {
+        if (t->ne[i] != 1 && t->nb[i] != next)
+            return false;
+        next *= t->ne[i];
+    }
+    return true;
+}
+
+/* Strides of a tensor without gaps; every size and the total must fit. */
+static int strides(struct lm_tensor *t, struct lm_err *err)
+{
+    uint64_t next;
+    if (!lm_type_row_bytes(t->type, t->ne[0], &next))
+        return lm_fail(err, LM_EUSE, "%zu columns: %s needs a multiple of %u", t->ne[0],
+                       t->type->name, t->type->block);
+    t->nb[0] = t->type->bytes;
+    for (int i = 1; i < LM_MAX_DIMS; i++) {
+        t->nb[i] = (size_t)next;
+        if (!lm_mul_u64(next, t->ne[i], &next) || next > SIZE_MAX / 2)
+            return lm_fail(err, LM_ENOMEM, "tensor is too large");
+    }
+    return LM_OK;
+}
+
+/* A failure the graph keeps; what had no failure yet gets this one. */
+static struct lm_tensor *fail(struct lm_graph *g, const char *what)
+{
+    lm_err_at(&g->err, g->err.code, "%s", what);
+    return NULL;
+}
+
+static struct lm_tensor *new_tensor(struct lm_graph *g)
+{
+    struct lm_tensor *t = lm_arena_alloc(&g->arena, sizeof *t);
+    if (!t)
+        lm_fail_nomem(&g->err);
+    return t;
+}
+
+static void sizes(struct lm_tensor *t, uint32_t n_dims, const size_t *ne)
+{
+    for (uint32_t i = 0; i < LM_MAX_DIMS; i++)
+        t->ne[i] = i < n_dims ? ne[i] : 1;
+}
+
+struct lm_tensor *lm_new_tensor(struct lm_graph *g, const struct lm_type *type,
+                                uint32_t n_dims, const size_t *ne)
+{
+    struct lm_tensor *t = g->err.code ? NULL : new_tensor(g);
+    if (!t)
+        return NULL;
+    t->type = type;
+    sizes(t, n_dims, ne);
+    return strides(t, &g->err) ? fail(g, "leaf") : t;
+}
+
+struct lm_tensor *lm_import(struct lm_graph *g, const struct lm_tensor *w)
+{
+    struct lm_tensor *t = g->err.code || !w ? NULL : new_tensor(g);
+    if (!t)
+        return NULL;
+    *t = *w;
+    t->n_uses = 0;
+    t->seen = false;
+    return t;
+}
+
+struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_dims,
+                          const size_t *ne, const size_t *nb, size_t offset)
+{
+    struct lm_tensor *t = g->err.code || !a ? NULL : new_tensor(g);
+    if (!t)
+        return NULL;
+    t->type = a->type;
+    t->op = LM_OP_VIEW;
+    t->src[0] = a;
+    t->root = a->root ? a->root : a;
+    t->view_offset = a->view_offset + offset;
+    sizes(t, n_dims, ne);
+    if (strides(t, &g->err))
+        return fail(g, "view");
+    for (uint32_t i = 1; nb && i < n_dims; i++)
+        t->nb[i] = nb[i];
+    size_t bytes = lm_tensor_bytes(t), room = lm_tensor_bytes(a);
+    if (offset > room || bytes > room - offset) {
+        lm_fail(&g->err, LM_EUSE, "view: reaches beyond its tensor");
+        return NULL;
+    }
+    return t;
+}
+
+struct lm_tensor *lm_reshape(struct lm_graph *g, struct lm_tensor *a,
+                             uint32_t n_dims, const size_t *ne)
+{
+    struct lm_tensor *t = lm_view(g, a, n_dims, ne, NULL, 0);
+    if (t && (!lm_tensor_contiguous(a) || lm_tensor_len(t) != lm_tensor_len(a))) {
+        lm_fail(&g->err, LM_EUSE, "reshape: %zu elements into %zu", lm_tensor_len(a),
+                lm_tensor_len(t));
+        return NULL;
+    }
+    return t;
+}
+
+/* A node: sources linked, shape by the operation's row. */
+static struct lm_tensor *node(struct lm_graph *g, enum lm_op op, const union lm_op_arg *arg,
+                              struct lm_tensor *const src[])
+{
+    const struct lm_op_row *row = lm_op_row(op);
+    if (g->err.code)
+        return NULL;
+    for (uint32_t i = 0; i < row->n_src - row->n_optional; i++)
+        if (!src[i]) {
+            lm_fail(&g->err, LM_EUSE, "%s: source %u is missing", row->name, i);
+            return NULL;
+        }
+    struct lm_tensor *t = new_tensor(g);
+    if (!t)
+        return NULL;
+    t->op = op;
+    if (arg)
+        t->arg = *arg;
+    memcpy(t->src, src, row->n_src * sizeof *src);
+    if (row->shape(t, &g->err) || strides(t, &g->err))
+        return fail(g, row->name);
+    return t;
+}
+
+struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows)
+{
+    return node(g, LM_OP_GET_ROWS, NULL, (struct lm_tensor *[]){ a, rows });
+}
+
+struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_ADD, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_mul(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_MUL, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s)
+{
+    return node(g, LM_OP_SCALE, &(union lm_op_arg){ .scale = s }, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SILU, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_SWIGLU, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                              float eps)
+{
+    return node(g, LM_OP_RMS_NORM, &(union lm_op_arg){ .eps = eps },
+                (struct lm_tensor *[]){ x, w });
+}
+
+struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
+{
+    return node(g, LM_OP_MUL_MAT, NULL, (struct lm_tensor *[]){ w, x });
+}
+
+struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
+                                struct lm_tensor *factors, const struct lm_rope *r)
+{
+    return node(g, LM_OP_ROPE_TABLE, &(union lm_op_arg){ .rope = *r },
+                (struct lm_tensor *[]){ pos, factors });
+}
+
+struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *table)
+{
+    return node(g, LM_OP_ROPE, NULL, (struct lm_tensor *[]){ x, table });
+}
+
+struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm_tensor *v,
+                              struct lm_tensor *pages, struct lm_tensor *pos,
+                              const struct lm_kv_layout *kv)
+{
+    return node(g, LM_OP_KV_STORE, &(union lm_op_arg){ .attn = { .kv = *kv } },
+                (struct lm_tensor *[]){ k, v, pages, pos });
+}
+
+struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *pages,
+                          struct lm_tensor *pos, struct lm_tensor *stored,
+                          const struct lm_kv_layout *kv, float scale, uint32_t window)
+{
+    return node(g, LM_OP_ATTN,
+                &(union lm_op_arg){ .attn = { .kv = *kv, .scale = scale, .window = window } },
+                (struct lm_tensor *[]){ q, pages, pos, stored });
+}
+
+/* A tensor on the way down, and its next source to look at. */
+struct step {
+    struct lm_tensor *t;
+    uint32_t          next;
+};
+
+static int append(struct lm_graph *g, struct lm_tensor *t)
+{
+    bool leaf = t->op == LM_OP_NONE;
+    struct lm_tensor ***list = leaf ? &g->leaves : &g->nodes;
+    size_t *n = leaf ? &g->n_leaves : &g->n_nodes;
+    if (!lm_grow(list, leaf ? &g->cap_leaves : &g->cap_nodes, *n + 1, sizeof **list))
+        return lm_fail_nomem(&g->err);
+    (*list)[(*n)++] = t;
+    return LM_OK;
+}
+
+/* Depth first with a stack of our own, since a graph may be deeper than the C stack. */
+static int expand(struct lm_graph *g, struct lm_tensor *top, struct step **stack, size_t *cap)
+{
+    size_t depth = 0;
+    for (struct lm_tensor *t = top; t || depth; ) {
+        if (t && !t->seen) {
+            if (!lm_grow(stack, cap, depth + 1, sizeof **stack))
+                return lm_fail_nomem(&g->err);
+            t->seen = true;
+            (*stack)[depth++] = (struct step){ t, 0 };
+        }
+        struct step *s = &(*stack)[depth - 1];
+        while (s->next < LM_MAX_SRC && !s->t->src[s->next])
+            s->next++;
+        if (s->next < LM_MAX_SRC) {
+            t = s->t->src[s->next++];
+            t->n_uses++;
+            continue;
+        }
+        if (append(g, s->t))
+            return g->err.code;
+        t = NULL;
+        depth--;
+    }
+    return LM_OK;
+}
+
+int lm_graph_expand(struct lm_graph *g, struct lm_tensor *t)
+{
+    struct step *stack = NULL;
+    size_t cap = 0;
+    if (g->err.code || !t || t->seen)
+        return g->err.code;
+    expand(g, t, &stack, &cap);
+    free(stack);
+    return g->err.code;
+}

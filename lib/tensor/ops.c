@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* A row an operation: what it is called, what it takes, what comes out, what it costs. */
+#include "tensor/ops.h"
+
+#include <string.h>
+
+#include "base/size.h"
+
+static bool is(const struct lm_tensor *t, uint32_t type_id)
+{
+    return t->type->id == type_id;
+}
+
+static bool same_shape(const struct lm_tensor *a, const struct lm_tensor *b)
+{
+    return memcmp(a->ne, b->ne, sizeof a->ne) == 0;
+}
+
+/* A plain vector of n elements. */
+static bool vector(const struct lm_tensor *t, uint32_t type_id, size_t n)
+{
+    return is(t, type_id) && t->ne[0] == n && lm_tensor_rows(t) == 1 && lm_tensor_contiguous(t);
+}
+
+/* Rows of F32 without gaps inside a row. */
+static int want_f32(const struct lm_tensor *t, struct lm_err *err)
+{
+    return is(t, LM_F32) ? LM_OK : lm_fail(err, LM_EUSE, "source is %s, not f32", t->type->name);
+}
+
+static void like(struct lm_tensor *t, const struct lm_tensor *a)
+{
+    t->type = a->type;
+    memcpy(t->ne, a->ne, sizeof t->ne);
+}
+
+static void shape2(struct lm_tensor *t, size_t ne0, size_t ne1)
+{
+    t->type = lm_type_by_id(LM_F32);
+    t->ne[0] = ne0;
+    t->ne[1] = ne1;
+    t->ne[2] = t->ne[3] = 1;
+}
+
+static int shape_get_rows(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *a = t->src[0], *rows = t->src[1];
+    if (!a->type->decode)
+        return lm_fail(err, LM_EUSE, "rows of %s cannot be read", a->type->name);
+    if (!vector(rows, LM_I32, rows->ne[0]))
+        return lm_fail(err, LM_EUSE, "row numbers must be a vector of i32");
+    shape2(t, a->ne[0], rows->ne[0]);
+    return LM_OK;
+}
+
+static int shape_binary(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *a = t->src[0], *b = t->src[1];
+    int r = want_f32(a, err);
+    if (r || (r = want_f32(b, err)))
+        return r;
+    if (!same_shape(a, b) && !vector(b, LM_F32, a->ne[0]))
+        return lm_fail(err, LM_EUSE, "second source has neither the first's shape nor "
+                       "its row length");
+    like(t, a);
+    return LM_OK;
+}
+
+static int shape_same(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_f32(t->src[0], err);
+    if (t->src[1] && (r = want_f32(t->src[1], err)))
+        return r;
+    if (t->src[1] && !same_shape(t->src[0], t->src[1]))
+        return lm_fail(err, LM_EUSE, "sources differ in shape");
+    like(t, t->src[0]);
+    return r;
+}
+
+static int shape_rms_norm(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_f32(t->src[0], err);
+    if (r)
+        return r;
+    if (!vector(t->src[1], LM_F32, t->src[0]->ne[0]))
+        return lm_fail(err, LM_EUSE, "weight is no vector of the row's length");
+    like(t, t->src[0]);
+    return LM_OK;
+}
+
+static int shape_mul_mat(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *w = t->src[0], *x = t->src[1];
+    int r = want_f32(x, err);
+    if (r)
+        return r;
+    if (!w->type->decode)
+        return lm_fail(err, LM_EUSE, "%s cannot be multiplied", w->type->name);
+    if (w->ne[0] != x->ne[0] || w->ne[2] != 1 || w->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "%zu columns times rows of %zu", w->ne[0], x->ne[0]);
+    like(t, x);
+    t->ne[0] = w->ne[1];
+    return LM_OK;
+}
+
+static int shape_rope_table(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *pos = t->src[0], *factors = t->src[1];
+    uint32_t n_rot = t->arg.rope.n_rot;
+    if (n_rot == 0 || n_rot % 2)
+        return lm_fail(err, LM_EUSE, "%u values cannot turn in pairs", n_rot);
+    if (!vector(pos, LM_I32, pos->ne[0]))
+        return lm_fail(err, LM_EUSE, "positions must be a vector of i32");
+    if (factors && !vector(factors, LM_F32, n_rot / 2))
+        return lm_fail(err, LM_EUSE, "frequency factors must be %u f32", n_rot / 2);
+    shape2(t, n_rot, 2);
+    t->ne[2] = pos->ne[0];
+    return LM_OK;
+}
+
+static int shape_rope(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *table = t->src[1];
+    int r = want_f32(x, err);
+    if (r || (r = want_f32(table, err)))
+        return r;
+    if (table->ne[0] > x->ne[0] || table->ne[1] != 2 || table->ne[2] != x->ne[2])
+        return lm_fail(err, LM_EUSE, "table of %zu values and %zu positions for heads of "
+                       "%zu and %zu tokens", table->ne[0], table->ne[2], x->ne[0], x->ne[2]);
+    like(t, x);
+    return LM_OK;
+}
+
+static int check_pages(const struct lm_tensor *pages, const struct lm_tensor *pos, size_t n,
+                       struct lm_err *err)
+{
+    if (vector(pages, LM_I64, n) && vector(pos, LM_I32, n))
+        return LM_OK;
+    return lm_fail(err, LM_EUSE, "pages and positions must be vectors for %zu tokens", n);
+}
+
+static int shape_kv_store(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *k = t->src[0], *v = t->src[1];
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    int r = want_f32(k, err);
+    if (r || (r = want_f32(v, err)) || (r = check_pages(t->src[2], t->src[3], k->ne[2], err)))
+        return r;
+    if (k->ne[0] != kv->head_k || v->ne[0] != kv->head_v || k->ne[1] != kv->n_head_kv ||
+        v->ne[1] != kv->n_head_kv || v->ne[2] != k->ne[2])
+        return lm_fail(err, LM_EUSE, "keys or values do not have the cache's shape");
+    shape2(t, 0, 1);
+    return LM_OK;
+}
+
+static int shape_attn(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *q = t->src[0];
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    int r = want_f32(q, err);
+    if (r || (r = check_pages(t->src[1], t->src[2], q->ne[2], err)))
+        return r;
+    if (q->ne[0] != kv->head_k || kv->n_head_kv == 0 || q->ne[1] % kv->n_head_kv)
+        return lm_fail(err, LM_EUSE, "queries do not have the cache's shape");
+    shape2(t, kv->head_v * q->ne[1], q->ne[2]);
+    return LM_OK;
+}
+
+static double flops_none(const struct lm_tensor *t)
+{
+    (void)t;
+    return 0;
+}
+
+static double flops_one(const struct lm_tensor *t)
+{
+    return (double)lm_tensor_len(t);
+}
+
+/* An exponential counts as ten. */
+static double flops_silu(const struct lm_tensor *t)
+{
+    return 13.0 * (double)lm_tensor_len(t);
+}
+
+static double flops_norm(const struct lm_tensor *t)
+{
+    return 4.0 * (double)lm_tensor_len(t);
+}
+
+static double flops_mul_mat(const struct lm_tensor *t)
+{
+    return 2.0 * (double)lm_tensor_len(t) * (double)t->src[0]->ne[0];
+}
+
+static double flops_rope(const struct lm_tensor *t)
+{
+    return 3.0 * (double)lm_tensor_len(t);
+}
+
+/* By the shape alone, which does not say how far each token looks: one page. */
+static double flops_attn(const struct lm_tensor *t)
+{
+    const struct lm_tensor *q = t->src[0];
+    return 2.0 * LM_KV_PAGE * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
+}
+
+static double bytes_get_rows(const struct lm_tensor *t)
+{
+    return (double)t->src[1]->ne[0] * (double)t->src[0]->nb[1] + (double)lm_tensor_bytes(t);
+}
+
+static const struct lm_op_row rows[LM_N_OPS] = {
+    [LM_OP_NONE]       = { "none",       0, 0, false, NULL, flops_none, NULL },
+    [LM_OP_VIEW]       = { "view",       1, 0, false, NULL, flops_none, flops_none },
+    [LM_OP_GET_ROWS]   = { "get_rows",   2, 0, false, shape_get_rows, flops_one,
+                           bytes_get_rows },
+    [LM_OP_ADD]        = { "add",        2, 0, true,  shape_binary, flops_one, NULL },
+    [LM_OP_MUL]        = { "mul",        2, 0, true,  shape_binary, flops_one, NULL },
+    [LM_OP_SCALE]      = { "scale",      1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_SILU]       = { "silu",       1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_SWIGLU]     = { "swiglu",     2, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_RMS_NORM]   = { "rms_norm",   2, 0, true,  shape_rms_norm, flops_norm, NULL },
+    [LM_OP_MUL_MAT]    = { "mul_mat",    2, 0, false, shape_mul_mat, flops_mul_mat, NULL },
+    [LM_OP_ROPE_TABLE] = { "rope_table", 2, 1, false, shape_rope_table, flops_silu, NULL },
+    [LM_OP_ROPE]       = { "rope",       2, 0, true,  shape_rope, flops_rope, NULL },
+    [LM_OP_KV_STORE]   = { "kv_store",   4, 0, false, shape_kv_store, flops_none, NULL },
+    [LM_OP_ATTN]       = { "attn",       4, 1, false, shape_attn, flops_attn, NULL },
+};
+
+const struct lm_op_row *lm_op_row(enum lm_op op)
+{
+    return &rows[op];
+}
+
+void lm_op_cost(const struct lm_tensor *t, double *flops, double *bytes)
+{
+    const struct lm_op_row *row = lm_op_row(t->op);
+    *flops = row->flops(t);
+    if (row->bytes) {
+        *bytes = row->bytes(t);
+        return;
+    }
+    *bytes = (double)lm_tensor_bytes(t);
+    for (size_t i = 0; i < LM_MAX_SRC; i++)
+        if (t->src[i])
+            *bytes += (double)lm_tensor_bytes(t->src[i]);
+}

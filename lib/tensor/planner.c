@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where intermediates live.
+ *
+ * Nodes are visited in the order of evaluation.  Each takes the smallest free block that
+ * holds it, or the end of the buffer; it may instead take over its first source's
+ * bytes when no later node reads them.  A block becomes free when its last reader is done.
+ */
+#include "tensor/ops.h"
+
+#include <stdlib.h>
+
+#include "base/size.h"
+
+/* Unused bytes between used ones, in order of offset; never touching each other. */
+struct block {
+    size_t offset, size;
+};
+
+struct plan {
+    struct lm_graph *g;
+    struct block    *free;
+    size_t           n_free, cap_free;
+    size_t           end;        /* first byte beyond everything used so far          */
+    size_t           high;       /* the highest `end`                                 */
+    size_t           align;
+};
+
+enum { HELD = LM_TENSOR_OUTPUT | LM_TENSOR_LOSS | LM_TENSOR_KEEP };
+
+static struct lm_tensor *root_of(struct lm_tensor *t)
+{
+    return t->root ? t->root : t;
+}
+
+/* Size of a tensor's block; 0 for what is not planned: views, empty, placed elsewhere. */
+static size_t block_size(const struct plan *p, const struct lm_tensor *t)
+{
+    if (t->root || t->data)
+        return 0;
+    return (lm_tensor_bytes(t) + p->align - 1) & ~(p->align - 1);
+}
+
+static void take(struct plan *p, struct lm_tensor *t)
+{
+    size_t size = block_size(p, t), best = p->n_free;
+    if (!size)
+        return;
+    for (size_t i = 0; i < p->n_free; i++)
+        if (p->free[i].size >= size && (best == p->n_free || p->free[i].size < p->free[best].size))
+            best = i;
+    if (best == p->n_free) {
+        t->offset = p->end;
+        p->end += size;
+        p->high = p->end > p->high ? p->end : p->high;
+        return;
+    }
+    struct block *b = &p->free[best];
+    t->offset = b->offset;
+    b->offset += size;
+    b->size -= size;
+    if (b->size == 0) {
+        for (size_t i = best + 1; i < p->n_free; i++)
+            p->free[i - 1] = p->free[i];
+        p->n_free--;
+    }
+}
+
+/* Give bytes back, joined with free neighbours; free bytes at the end shorten it. */
+static int give(struct plan *p, size_t offset, size_t size)
+{
+    size_t i = 0;
+    while (i < p->n_free && p->free[i].offset < offset)
+        i++;
+    if (!lm_grow(&p->free, &p->cap_free, p->n_free + 1, sizeof *p->free))
+        return lm_fail_nomem(&p->g->err);
+    for (size_t k = p->n_free++; k > i; k--)
+        p->free[k] = p->free[k - 1];
+    p->free[i] = (struct block){ offset, size };
+    for (size_t k = i ? i - 1 : 0; k + 1 < p->n_free && k <= i; ) {
+        struct block *a = &p->free[k], *b = a + 1;
+        if (a->offset + a->size != b->offset) {
+            k++;
+            continue;
+        }
+        a->size += b->size;
+        for (size_t m = k + 2; m < p->n_free; m++)
+            p->free[m - 1] = p->free[m];
+        p->n_free--;
+    }
+    struct block *last = &p->free[p->n_free - 1];
+    if (last->offset + last->size == p->end) {
+        p->end = last->offset;
+        p->n_free--;
+    }
+    return LM_OK;
+}
+
+/* May t, whose sources are still counted, overwrite its first source? */
+static bool in_place(const struct plan *p, const struct lm_tensor *t)
+{
+    if (!lm_op_row(t->op)->in_place || t->data)
+        return false;
+    const struct lm_tensor *s = t->src[0], *r = s->root ? s->root : s;
+    return r->left == 1 && !(r->flags & (HELD | LM_TENSOR_PARAM)) && !r->data &&
+           s->view_offset == 0 && block_size(p, r) >= block_size(p, t) &&
+           block_size(p, t) > 0 && lm_tensor_contiguous(s);
+}
+
+static int done_with(struct plan *p, struct lm_tensor *t)
+{
+    size_t size = block_size(p, t);
+    if (!size || t->flags & HELD)
+        return LM_OK;
+    return give(p, t->offset, size);
+}
+
+/* A node takes its bytes, then its sources lose a reader. */
+static int visit(struct plan *p, struct lm_tensor *t)
+{
+    struct lm_tensor *heir = NULL;
+    if (t->op == LM_OP_VIEW)
+        return LM_OK;
+    if (in_place(p, t)) {
+        heir = root_of(t->src[0]);
+        t->offset = heir->offset;
+        /* The rest of a larger block is not needed any more. */
+        size_t all = block_size(p, heir), used = block_size(p, t);
+        if (all > used && give(p, t->offset + used, all - used))
+            return p->g->err.code;
+    } else {
+        take(p, t);
+    }
+    for (size_t i = 0; i < LM_MAX_SRC; i++) {
+        struct lm_tensor *r = t->src[i] ? root_of(t->src[i]) : NULL;
+        if (r && --r->left == 0 && r != heir && done_with(p, r))
+            return p->g->err.code;
+    }
+    return t->left == 0 ? done_with(p, t) : LM_OK;
+}
+
+static void count_reads(struct lm_graph *g)
+{
+    for (size_t i = 0; i < g->n_leaves; i++)
+        g->leaves[i]->left = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        g->nodes[i]->left = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        struct lm_tensor *t = g->nodes[i];
+        if (t->op == LM_OP_VIEW) {
+            root_of(t)->flags |= t->flags & HELD;
+            continue;
+        }
+        for (size_t k = 0; k < LM_MAX_SRC; k++)
+            if (t->src[k])
+                root_of(t->src[k])->left++;
+    }
+}
+
+int lm_graph_plan(struct lm_graph *g, size_t align)
+{
+    struct plan p = { .g = g, .align = align };
+    if (g->err.code)
+        return g->err.code;
+    count_reads(g);
+    for (size_t i = 0; i < g->n_leaves; i++)
+        take(&p, g->leaves[i]);
+    for (size_t i = 0; i < g->n_nodes && !g->err.code; i++)
+        visit(&p, g->nodes[i]);
+    free(p.free);
+    g->planned = p.high;
+    return g->err.code;
+}
+
+static void place(struct lm_tensor *t, void *base, struct lm_buffer *buffer)
+{
+    if (t->data || t->root)
+        return;
+    t->data = (char *)base + t->offset;
+    t->buffer = buffer;
+}
+
+void lm_graph_place(struct lm_graph *g, void *base, struct lm_buffer *buffer)
+{
+    for (size_t i = 0; i < g->n_leaves; i++)
+        place(g->leaves[i], base, buffer);
+    for (size_t i = 0; i < g->n_nodes; i++)
+        place(g->nodes[i], base, buffer);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        struct lm_tensor *t = g->nodes[i];
+        if (t->root) {
+            t->data = (char *)t->root->data + t->view_offset;
+            t->buffer = t->root->buffer;
+        }
+    }
+}

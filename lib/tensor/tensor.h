@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_TENSOR_H
+#define LM_TENSOR_H
+
+/*
+ * Tensors and lazy graphs.
+ *
+ * A tensor is a shape, a type and, for all but leaves, the operation and the
+ * tensors it comes from; making one computes nothing.  A graph owns the tensors
+ * made in it; lm_graph_expand puts those that a result needs in an order in which
+ * they can be computed; lm_graph_plan gives each an address in a common buffer.
+ *
+ * Shapes are innermost first: ne[0] elements lie side by side, nb[i] is the
+ * distance in bytes between neighbours along axis i (nb[0]: bytes of a block of
+ * the type).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "quant/quant.h"
+
+#define LM_MAX_DIMS 4
+#define LM_MAX_SRC  5
+
+struct lm_buffer;                 /* backend.h */
+
+enum lm_op {                      /* rows in ops.c, in this order                         */
+    LM_OP_NONE,                   /* a leaf: weight or input                              */
+    LM_OP_VIEW,                   /* other shape or part of the same bytes                */
+    LM_OP_GET_ROWS,
+    LM_OP_ADD,
+    LM_OP_MUL,
+    LM_OP_SCALE,
+    LM_OP_SILU,
+    LM_OP_SWIGLU,
+    LM_OP_RMS_NORM,
+    LM_OP_MUL_MAT,
+    LM_OP_ROPE_TABLE,
+    LM_OP_ROPE,
+    LM_OP_KV_STORE,
+    LM_OP_ATTN,
+    LM_N_OPS
+};
+
+enum {
+    LM_TENSOR_INPUT  = 1,         /* filled by the caller before each evaluation          */
+    LM_TENSOR_OUTPUT = 2,         /* read afterwards: never overwritten, never reused     */
+    LM_TENSOR_PARAM  = 4,         /* a weight that training changes                       */
+    LM_TENSOR_LOSS   = 8,         /* what training makes small: kept like an output       */
+    LM_TENSOR_KEEP   = 16         /* kept like an output, for a later evaluation          */
+};
+
+/* Rotary positions. */
+struct lm_rope {
+    uint32_t n_rot;               /* leading values of a head that turn, even             */
+    float    base;                /* pair i turns by pos * base^(-2i / n_rot)             */
+    float    factor;              /* that angle divided by this; 1: unchanged             */
+    bool     yarn;                /* ... for low frequencies only (Peng et al., 2023)     */
+    uint32_t orig_ctx;            /* yarn: the training length                            */
+    float    ext, attn, beta_fast, beta_slow;    /* yarn; attn scales cosine and sine     */
+};
+
+/* Positions in one page of a key/value cache. */
+#define LM_KV_PAGE 64
+
+/* How a page holds the keys and values of a layer.  Position p of head h:
+ * key at k_off + (h * LM_KV_PAGE + p) * k_row bytes, value likewise. */
+struct lm_kv_layout {
+    const struct lm_type *k_type, *v_type;       /* F32 or F16                            */
+    uint32_t n_head_kv, head_k, head_v;
+    size_t   k_off, v_off, k_row, v_row;
+};
+
+/* What an operation needs beside its sources. */
+union lm_op_arg {
+    float          eps;                                       /* RMS_NORM               */
+    float          scale;                                     /* SCALE                  */
+    struct lm_rope rope;                                      /* ROPE_TABLE             */
+    struct {
+        struct lm_kv_layout kv;
+        float               scale;
+        uint32_t            window;                           /* 0: all positions       */
+    } attn;                                                   /* ATTN; kv: KV_STORE too */
+};
+
+struct lm_tensor {
+    const struct lm_type *type;
+    enum lm_op            op;
+    unsigned              flags;
+    size_t                ne[LM_MAX_DIMS], nb[LM_MAX_DIMS];
+    struct lm_tensor     *src[LM_MAX_SRC];
+    struct lm_tensor     *root;         /* a view: whose bytes it shows; else NULL         */
+    size_t                view_offset;  /* from the root's first byte                      */
+    union lm_op_arg       arg;
+    const char           *name;         /* NULL, or the caller's                           */
+    void                 *data;         /* NULL until placed                               */
+    struct lm_buffer     *buffer;       /* where data lies, if a backend placed it         */
+    const void           *layout;       /* the backend's: form of packed weights           */
+    size_t                offset;       /* in the planned buffer                           */
+    uint32_t              n_uses;       /* reads by the nodes of the graph                 */
+    bool                  seen;         /* in nodes or leaves already                      */
+    uint32_t              left;         /* the planner's: reads still to come              */
+};
+
+struct lm_graph {
+    struct lm_arena    arena;
+    struct lm_tensor **nodes;           /* in the order of evaluation, views included      */
+    size_t             n_nodes, cap_nodes;
+    struct lm_tensor **leaves;          /* inputs and weights that the nodes read          */
+    size_t             n_leaves, cap_leaves;
+    size_t             planned;         /* bytes of the buffer, after lm_graph_plan        */
+    struct lm_err      err;             /* the first failure, code 0 if none               */
+};
+
+/* Zero-initialise a graph before use; release gives everything back and leaves it empty. */
+void lm_graph_release(struct lm_graph *g);
+
+/*
+ * Makers.  They check shapes and types, link, and return NULL after a failure, which
+ * the graph keeps (a NULL source gives NULL without a further message), so that a
+ * builder checks once at the end.
+ */
+
+/* A leaf of n_dims sizes. */
+struct lm_tensor *lm_new_tensor(struct lm_graph *g, const struct lm_type *type,
+                                uint32_t n_dims, const size_t *ne);
+
+/* A leaf for a tensor that several graphs read, such as a weight: type, shape, data and
+ * layout of w, which must outlive the graph. */
+struct lm_tensor *lm_import(struct lm_graph *g, const struct lm_tensor *w);
+
+/* The same bytes in another shape; a must be contiguous. */
+struct lm_tensor *lm_reshape(struct lm_graph *g, struct lm_tensor *a,
+                             uint32_t n_dims, const size_t *ne);
+
+/* Part of the same bytes: offset in bytes, ne[0] elements side by side, nb[i] for i >= 1.
+ * What it shows must lie inside a. */
+struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_dims,
+                          const size_t *ne, const size_t *nb, size_t offset);
+
+/* Rows rows[j] (I32 [n]) of a [cols][...] of any type that decodes: F32 [cols, n]. */
+struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows);
+
+/* a + b and a * b; b has a's shape, or [a->ne[0]], which then goes to every row. */
+struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_mul(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+
+/* s a;   a / (1 + exp(-a));   silu(a) * b. */
+struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s);
+struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+
+/* Rows of x divided by sqrt(mean of squares + eps), times w [ne0] (Zhang and
+ * Sennrich, 2019). */
+struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                              float eps);
+
+/* w [cols, rows] of any type, x F32 [cols, n]: F32 [rows, n]. */
+struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x);
+
+/* Cosines and sines of positions pos (I32 [n]): F32 [n_rot, 2, n], for each pair
+ * i (c, c) in the first row and (-s, s) in the second.  factors: F32 [n_rot / 2] that
+ * divide the frequencies, or NULL. */
+struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
+                                struct lm_tensor *factors, const struct lm_rope *r);
+
+/* Turn neighbouring pairs of x [head, heads, n] by a table for n positions (Su et al.,
+ * 2021, in the order of GGUF files). */
+struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *table);
+
+/*
+ * Key/value caches.  pages: I64 [n], for each token the address of its sequence's
+ * list of page addresses; pos: I32 [n].
+ *
+ * lm_kv_store writes k [head_k, n_head_kv, n] and v [head_v, n_head_kv, n] of each token
+ * at its position; the result is empty and stands for "has been stored".
+ * lm_attn: q [head_k, n_head, n] against positions 0 .. pos, after `stored`:
+ * F32 [head_v * n_head, n].
+ */
+struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm_tensor *v,
+                              struct lm_tensor *pages, struct lm_tensor *pos,
+                              const struct lm_kv_layout *kv);
+struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *pages,
+                          struct lm_tensor *pos, struct lm_tensor *stored,
+                          const struct lm_kv_layout *kv, float scale, uint32_t window);
+
+/* Elements; bytes from the first to the last, padding between rows included; is it without
+ * gaps; number of rows (all axes but the first). */
+size_t lm_tensor_len(const struct lm_tensor *t);
+size_t lm_tensor_bytes(const struct lm_tensor *t);
+bool lm_tensor_contiguous(const struct lm_tensor *t);
+size_t lm_tensor_rows(const struct lm_tensor *t);
+
+/*
+ * lm_graph_expand - append t and what it needs to the nodes and leaves, sources before
+ * users, each once, and count its uses.  May be called for several results; what was
+ * appended earlier stays in front.  Returns LM_OK or the graph's failure.
+ */
+int lm_graph_expand(struct lm_graph *g, struct lm_tensor *t);
+
+/*
+ * lm_graph_plan - give every node and input without data an offset in one buffer.
+ *
+ * Memory of a tensor is used again once its last reader is done, and a node whose
+ * operation allows it takes over the bytes of its first source when it is their
+ * last reader; tensors flagged OUTPUT, LOSS or KEEP keep theirs.  Offsets are
+ * multiples of align, a power of two.  g->planned is the size needed.
+ */
+int lm_graph_plan(struct lm_graph *g, size_t align);
+
+/* Put the planned tensors at base, a buffer of g->planned bytes, and views at their
+ * roots' bytes. */
+void lm_graph_place(struct lm_graph *g, void *base, struct lm_buffer *buffer);
+
+#endif
