@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* Compiling graphs into steps, and running them on the threads. */
+#include "backend/cpu/cpu_exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+/* Weight bytes that are worth a job, and bytes of activations that stay near the core
+ * while panels pass by. */
+#define JOB_BYTES  (64 * 1024)
+#define TILE_BYTES (24 * 1024)
+
+static const struct lm_cpu_mulmat *kernel_for(const struct lm_cpu *c, const struct lm_tensor *w)
+{
+    return w->layout ? w->layout : lm_cpu_mulmat_find(w->type, w->ne[0], c->isa, 1);
+}
+
+static struct lm_step *new_step(struct lm_exec *e)
+{
+    return &e->steps[e->n_steps++];
+}
+
+static size_t divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How many of the nodes from i on are products with the same activations in the same
+ * form; views between them do not matter. */
+static size_t group(const struct lm_cpu *c, const struct lm_graph *g, size_t i, size_t *end)
+{
+    const struct lm_tensor *t = g->nodes[i];
+    const struct lm_cpu_mulmat *mm = kernel_for(c, t->src[0]);
+    size_t n = 0;
+    for (*end = i; i < g->n_nodes; i++) {
+        const struct lm_tensor *u = g->nodes[i];
+        if (u->op == LM_OP_VIEW)
+            continue;
+        if (u->op != LM_OP_MUL_MAT || u->src[1] != t->src[1] ||
+            kernel_for(c, u->src[0])->act != mm->act)
+            break;
+        n++;
+        *end = i + 1;
+    }
+    return n;
+}
+
+static void fill_product(struct lm_product *p, const struct lm_cpu *c, const struct lm_tensor *t,
+                         size_t *jobs)
+{
+    const struct lm_tensor *w = t->src[0];
+    p->t = t;
+    p->mm = kernel_for(c, w);
+    p->panel_bytes = p->mm->panel_bytes(w->type, w->ne[0]);
+    p->n_panels = divide_up(w->ne[1], p->mm->rows);
+    p->panels_per_job = p->panel_bytes >= JOB_BYTES ? 1 : JOB_BYTES / p->panel_bytes;
+    p->first_job = *jobs;
+    *jobs += divide_up(p->n_panels, p->panels_per_job);
+}
+
+/* Two steps: activations, then all products of the group.  Returns the next node. */
+static size_t add_products(struct lm_exec *e, const struct lm_graph *g, size_t i)
+{
+    size_t end, n = group(e->cpu, g, i, &end), rows = lm_tensor_rows(g->nodes[i]);
+    struct lm_product *p = lm_arena_array(&e->arena, n, sizeof *p);
+    if (!p)
+        return 0;
+    struct lm_step *act = new_step(e), *mul = new_step(e);
+    act->t = mul->t = g->nodes[i];
+    act->mm = kernel_for(e->cpu, g->nodes[i]->src[0]);
+    act->act_bytes = mul->act_bytes = act->mm->act_bytes(g->nodes[i]->src[0]->ne[0]);
+    act->run = lm_cpu_activate;
+    act->per_job = 8;
+    act->n_jobs = divide_up(rows, act->per_job);
+
+    size_t chunks = 0;
+    for (size_t k = 0; i < end; i++)
+        if (g->nodes[i]->op == LM_OP_MUL_MAT)
+            fill_product(&p[k++], e->cpu, g->nodes[i], &chunks);
+    mul->products = p;
+    mul->n_products = n;
+    mul->chunks = chunks;
+    mul->run = lm_cpu_products;
+    mul->per_job = TILE_BYTES / mul->act_bytes & ~(size_t)7;
+    if (mul->per_job < 8)
+        mul->per_job = 8;
+    mul->n_jobs = chunks * divide_up(rows, mul->per_job);
+
+    size_t need = rows * mul->act_bytes;
+    e->act_size = need > e->act_size ? need : e->act_size;
+    return end;
+}
+
+static void add_op(struct lm_exec *e, const struct lm_tensor *t)
+{
+    const struct lm_cpu_op *op = lm_cpu_op(t->op);
+    struct lm_step *s = new_step(e);
+    s->t = t;
+    s->run = op->run;
+    s->per_job = op->per_job(t);
+    s->n_jobs = divide_up(op->count(t), s->per_job);
+    size_t scratch = op->scratch ? (op->scratch(t) + 63) & ~(size_t)63 : 0;
+    e->scratch_size = scratch > e->scratch_size ? scratch : e->scratch_size;
+}
+
+/* The work memory is the backend's, so that a graph as large as any before it, or
+ * smaller, needs no more. */
+static int reserve(struct lm_exec *e, struct lm_err *err)
+{
+    struct lm_cpu *c = e->cpu;
+    uint64_t need;
+    if (!lm_mul_u64(e->scratch_size, (uint64_t)c->n_threads, &need) ||
+        !lm_add_u64(need, e->act_size, &need) || !lm_align_u64(need, 64, &need))
+        return lm_fail_nomem(err);
+    if (need <= c->work_size)
+        return LM_OK;
+    void *work;
+    if (posix_memalign(&work, 64, (size_t)need))
+        return lm_fail_nomem(err);
+    free(c->work);
+    c->work = work;
+    c->work_size = (size_t)need;
+    return LM_OK;
+}
+
+static int add_nodes(struct lm_exec *e, const struct lm_graph *g, struct lm_err *err)
+{
+    for (size_t i = 0; i < g->n_nodes; ) {
+        const struct lm_tensor *t = g->nodes[i];
+        if (!lm_cpu_supports(t))
+            return lm_fail(err, LM_ENOSUP, "the cpu cannot compute this %s",
+                           t->name ? t->name : "node");
+        if (t->op == LM_OP_MUL_MAT) {
+            if ((i = add_products(e, g, i)) == 0)
+                return lm_fail_nomem(err);
+            continue;
+        }
+        if (t->op != LM_OP_VIEW)
+            add_op(e, t);
+        i++;
+    }
+    return LM_OK;
+}
+
+struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
+                               struct lm_err *err)
+{
+    struct lm_exec *e = calloc(1, sizeof *e);
+    if (!e) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    e->cpu = (struct lm_cpu *)b;
+    e->steps = lm_arena_array(&e->arena, 2 * g->n_nodes + 1, sizeof *e->steps);
+    e->next = lm_arena_array(&e->arena, 2 * g->n_nodes + 1, sizeof *e->next);
+    int r = e->steps && e->next ? add_nodes(e, g, err) : lm_fail_nomem(err);
+    if (r || (r = reserve(e, err))) {
+        lm_cpu_release(b, e);
+        return NULL;
+    }
+    return e;
+}
+
+void lm_cpu_release(struct lm_backend *b, struct lm_exec *e)
+{
+    (void)b;
+    if (!e)
+        return;
+    lm_arena_release(&e->arena);
+    free(e);
+}
+
+static void show(const struct lm_exec *e, const struct lm_step *s)
+{
+    for (size_t i = 0; e->seen && i < s->n_products; i++)
+        e->seen(e->seen_arg, s->products[i].t);
+}
+
+/* Every thread walks through the steps and takes jobs; they meet after each step that
+ * several worked on, and before such a step when one alone worked before it. */
+static void walk(void *arg, size_t index, int thread)
+{
+    struct lm_exec *e = arg;
+    (void)index;
+    for (size_t i = 0; i < e->n_steps; i++) {
+        const struct lm_step *s = &e->steps[i];
+        bool alone = s->n_jobs == 1;
+        if (!alone) {
+            size_t job;
+            while ((job = __atomic_fetch_add(&e->next[i], 1, __ATOMIC_RELAXED)) < s->n_jobs)
+                s->run(e, s, job, thread);
+            lm_barrier_wait(&e->cpu->barrier);
+        } else if (thread == 0) {
+            s->run(e, s, 0, thread);
+        }
+        if (thread == 0)
+            show(e, s);
+        bool meet = alone || (e->seen && s->n_products);
+        if (meet && i + 1 < e->n_steps && e->steps[i + 1].n_jobs > 1)
+            lm_barrier_wait(&e->cpu->barrier);
+    }
+}
+
+static void run_alone(struct lm_exec *e)
+{
+    for (size_t i = 0; i < e->n_steps; i++) {
+        const struct lm_step *s = &e->steps[i];
+        for (size_t job = 0; job < s->n_jobs; job++)
+            s->run(e, s, job, 0);
+        show(e, s);
+    }
+}
+
+int lm_cpu_run(struct lm_backend *b, struct lm_exec *e,
+               void (*seen)(void *arg, const struct lm_tensor *node), void *arg,
+               struct lm_err *err)
+{
+    struct lm_cpu *c = (struct lm_cpu *)b;
+    (void)err;
+    e->seen = seen;
+    e->seen_arg = arg;
+    if (c->n_threads == 1) {
+        run_alone(e);
+        return LM_OK;
+    }
+    memset(e->next, 0, e->n_steps * sizeof *e->next);
+    lm_pool_run(c->pool, walk, e, (size_t)c->n_threads);
+    return LM_OK;
+}

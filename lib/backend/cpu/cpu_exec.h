@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_CPU_EXEC_H
+#define LM_CPU_EXEC_H
+
+/*
+ * How the CPU runs a graph.  Compiling turns the nodes into steps; a step is a kernel
+ * and a number of jobs, cut by shape alone, that any threads may take in any order.
+ * Steps of one job are run by the first thread, several in a row without the others.
+ *
+ * Neighbouring products with the same activations become one step, after one that
+ * brings the activations into the form the weights want.
+ */
+
+#include "backend/backend.h"
+#include "backend/cpu/attn.h"
+#include "backend/cpu/mulmat.h"
+#include "backend/cpu/vec.h"
+#include "base/arena.h"
+#include "base/thread.h"
+
+struct lm_step;
+
+typedef void lm_kernel(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread);
+
+/* One product of a step that has several. */
+struct lm_product {
+    const struct lm_tensor     *t;
+    const struct lm_cpu_mulmat *mm;
+    size_t                      panel_bytes, n_panels;
+    size_t                      panels_per_job, first_job;
+};
+
+struct lm_step {
+    const struct lm_tensor  *t;            /* the node; of products the first           */
+    lm_kernel               *run;
+    size_t                   n_jobs;
+    size_t                   per_job;      /* rows, tokens or activations of a job      */
+    const struct lm_product *products;
+    size_t                   n_products, chunks;     /* jobs for one tile of activations */
+    const struct lm_cpu_mulmat *mm;        /* activations: their form                   */
+    size_t                   act_bytes;
+};
+
+struct lm_cpu {
+    struct lm_backend    base;
+    struct lm_pool      *pool;
+    int                  n_threads;
+    enum lm_isa          isa;
+    const struct lm_vec *vec;
+    lm_attn_fn          *attn;
+    void                *work;             /* activations, then each thread's scratch   */
+    size_t               work_size;
+    struct lm_barrier    barrier;
+};
+
+struct lm_exec {
+    struct lm_cpu   *cpu;
+    struct lm_arena  arena;
+    struct lm_step  *steps;
+    size_t           n_steps;
+    size_t          *next;                 /* [n_steps] first job not yet taken          */
+    size_t           act_size, scratch_size;
+    void           (*seen)(void *arg, const struct lm_tensor *node);
+    void            *seen_arg;
+};
+
+/* The activations of the current step, and a thread's scratch; aligned to 64. */
+static inline void *lm_exec_act(const struct lm_exec *e)
+{
+    return e->cpu->work;
+}
+
+static inline void *lm_exec_scratch(const struct lm_exec *e, int thread)
+{
+    return (char *)e->cpu->work + e->act_size + (size_t)thread * e->scratch_size;
+}
+
+/* A row for each operation that is computed. */
+struct lm_cpu_op {
+    lm_kernel *run;
+    /* Rows (or whatever run counts) in all, and bytes of scratch a thread needs. */
+    size_t   (*count)(const struct lm_tensor *t);
+    size_t   (*scratch)(const struct lm_tensor *t);      /* NULL: none                   */
+    size_t   (*per_job)(const struct lm_tensor *t);
+};
+
+/* The row, or NULL when the operation is not computed by a kernel of its own. */
+const struct lm_cpu_op *lm_cpu_op(enum lm_op op);
+
+/* Can the kernels compute this node as its sources lie in memory? */
+bool lm_cpu_supports(const struct lm_tensor *t);
+
+/* Kernels of products, for cpu_exec.c. */
+lm_kernel lm_cpu_activate, lm_cpu_products;
+
+/* The functions of the backend table. */
+struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
+                               struct lm_err *err);
+void lm_cpu_release(struct lm_backend *b, struct lm_exec *e);
+int lm_cpu_run(struct lm_backend *b, struct lm_exec *e,
+               void (*seen)(void *arg, const struct lm_tensor *node), void *arg,
+               struct lm_err *err);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/* The CPU's kernels, one for each operation: what they do with the parts of a tensor;
+ * the inner loops are in vec.h, mulmat.h and attn.h. */
+#include "backend/cpu/cpu_exec.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Elements that are worth a job of their own. */
+#define JOB_LEN 8192
+
+_Static_assert(LM_KV_PAGE == LM_ATTN_PAGE, "attention reads pages as the memory makes them");
+
+/* Row r of a tensor, counted over all axes but the first. */
+static char *row(const struct lm_tensor *t, size_t r)
+{
+    size_t i1 = r % t->ne[1], i2 = r / t->ne[1] % t->ne[2], i3 = r / t->ne[1] / t->ne[2];
+    return (char *)t->data + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3];
+}
+
+static size_t end_of(const struct lm_step *s, size_t job, size_t n)
+{
+    size_t end = (job + 1) * s->per_job;
+    return end < n ? end : n;
+}
+
+static size_t count_rows(const struct lm_tensor *t)
+{
+    return lm_tensor_rows(t);
+}
+
+static size_t rows_per_job(const struct lm_tensor *t)
+{
+    return t->ne[0] >= JOB_LEN ? 1 : JOB_LEN / (t->ne[0] ? t->ne[0] : 1);
+}
+
+static void get_rows(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *a = t->src[0];
+    const int32_t *ids = t->src[1]->data;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, t->ne[1]); r++)
+        a->type->decode(row(a, (size_t)ids[r]), (float *)row(t, r), t->ne[0]);
+}
+
+/* The row of b that belongs to row r of a: its own, or the one for all. */
+static const float *partner(const struct lm_tensor *b, size_t r)
+{
+    return (const float *)(lm_tensor_rows(b) == 1 ? b->data : row(b, r));
+}
+
+static void binary(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const struct lm_vec *v = e->cpu->vec;
+    void (*f)(float *, const float *, const float *, size_t) =
+        t->op == LM_OP_ADD ? v->add : t->op == LM_OP_MUL ? v->mul : v->swiglu;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        f((float *)row(t, r), (const float *)row(t->src[0], r), partner(t->src[1], r), t->ne[0]);
+}
+
+static void scale(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->scale((float *)row(t, r), (const float *)row(t->src[0], r), t->arg.scale,
+                           t->ne[0]);
+}
+
+static void silu(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->silu((float *)row(t, r), (const float *)row(t->src[0], r), t->ne[0]);
+}
+
+static void rms_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->rms_norm((float *)row(t, r), (const float *)row(t->src[0], r),
+                              t->src[1]->data, t->ne[0], t->arg.eps);
+}
+
+/*
+ * The angle of pair i at position 1 (Peng et al., "YaRN", 2023, section 3.2): pairs that
+ * turn more than beta_fast times within the training length keep their frequency, those
+ * that turn less than beta_slow times are slowed by `factor`, in between it is a mix.
+ */
+static double frequency(const struct lm_rope *r, uint32_t pair, const float *factors)
+{
+    double f = pow((double)r->base, -2.0 * pair / r->n_rot);
+    if (factors)
+        f /= (double)factors[pair];
+    if (!r->yarn)
+        return f / (double)r->factor;
+    const double pi = 3.14159265358979323846;
+    double per = r->n_rot / (2 * log((double)r->base));
+    double low = floor(per * log(r->orig_ctx / ((double)r->beta_fast * 2 * pi)));
+    double high = ceil(per * log(r->orig_ctx / ((double)r->beta_slow * 2 * pi)));
+    low = low < 0 ? 0 : low;
+    high = high > r->n_rot - 1 ? r->n_rot - 1 : high;
+    double ramp = (pair - low) / (high - low > 0.001 ? high - low : 0.001);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    double keep = (1 - ramp) * (double)r->ext;
+    return f / (double)r->factor * (1 - keep) + f * keep;
+}
+
+/* One job: every frequency is used for every position. */
+static void rope_table(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const struct lm_rope *r = &t->arg.rope;
+    const int32_t *pos = t->src[0]->data;
+    const float *factors = t->src[1] ? t->src[1]->data : NULL;
+    float attn = r->yarn ? r->attn : 1.0f;
+    (void)e;
+    (void)job;
+    (void)thread;
+    for (uint32_t i = 0; i < r->n_rot / 2; i++) {
+        float f = (float)frequency(r, i, factors);
+        for (size_t p = 0; p < t->ne[2]; p++) {
+            float *c = (float *)row(t, 2 * p) + 2 * i, *sn = c + r->n_rot;
+            float angle = (float)pos[p] * f;
+            c[0] = c[1] = cosf(angle) * attn;
+            sn[1] = sinf(angle) * attn;
+            sn[0] = -sn[1];
+        }
+    }
+}
+
+static size_t count_one(const struct lm_tensor *t)
+{
+    (void)t;
+    return 1;
+}
+
+static void rope(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *x = t->src[0], *table = t->src[1];
+    size_t n = table->ne[0];
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *c = (const float *)row(table, 2 * (r / t->ne[1] % t->ne[2]));
+        const float *src = (const float *)row(x, r);
+        float *dst = (float *)row(t, r);
+        e->cpu->vec->rope(dst, src, c, c + n, n);
+        if (dst != src)
+            memcpy(dst + n, src + n, (t->ne[0] - n) * sizeof *dst);
+    }
+}
+
+static size_t count_tokens(const struct lm_tensor *t)
+{
+    return t->src[0]->ne[2];
+}
+
+static void store_row(const struct lm_vec *v, const struct lm_type *type, void *dst,
+                      const float *src, size_t n)
+{
+    if (type->id == LM_F16)
+        v->to_f16(dst, src, n);
+    else
+        memcpy(dst, src, n * sizeof *src);
+}
+
+static uint8_t *const *page_list(const struct lm_tensor *pages, size_t token)
+{
+    int64_t address = ((const int64_t *)pages->data)[token];
+    return (uint8_t *const *)(uintptr_t)address;
+}
+
+static void kv_store(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *k = t->src[0], *v = t->src[1];
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    const int32_t *pos = t->src[3]->data;
+    (void)thread;
+    for (size_t i = job * s->per_job; i < end_of(s, job, k->ne[2]); i++) {
+        size_t p = (size_t)pos[i];
+        uint8_t *page = page_list(t->src[2], i)[p / LM_KV_PAGE];
+        for (size_t h = 0; h < kv->n_head_kv; h++) {
+            size_t at = h * LM_KV_PAGE + p % LM_KV_PAGE;
+            store_row(e->cpu->vec, kv->k_type, page + kv->k_off + at * kv->k_row,
+                      (const float *)row(k, i * k->ne[1] + h), kv->head_k);
+            store_row(e->cpu->vec, kv->v_type, page + kv->v_off + at * kv->v_row,
+                      (const float *)row(v, i * v->ne[1] + h), kv->head_v);
+        }
+    }
+}
+
+static size_t tokens_per_job(const struct lm_tensor *t)
+{
+    size_t len = t->src[0]->ne[0] * t->src[0]->ne[1];
+    return len >= JOB_LEN ? 1 : JOB_LEN / (len ? len : 1);
+}
+
+/* Tokens that attention takes in one call. */
+#define ATTN_TOKENS 16
+
+static size_t count_attn(const struct lm_tensor *t)
+{
+    size_t tiles = (t->src[0]->ne[2] + ATTN_TOKENS - 1) / ATTN_TOKENS;
+    return tiles * t->arg.attn.kv.n_head_kv;
+}
+
+static size_t scratch_attn(const struct lm_tensor *t)
+{
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    size_t n = t->src[0]->ne[2];
+    return lm_attn_scratch(n < ATTN_TOKENS ? n : ATTN_TOKENS, t->src[0]->ne[1] / kv->n_head_kv,
+                           kv->head_k, kv->head_v);
+}
+
+/* A job is one key/value head for a tile of tokens; neighbours of the same sequence at
+ * consecutive positions go together. */
+static void attn(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *q = t->src[0], *pages = t->src[1];
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    const int32_t *pos = t->src[2]->data;
+    size_t h = job % kv->n_head_kv, first = job / kv->n_head_kv * ATTN_TOKENS;
+    size_t end = first + ATTN_TOKENS < q->ne[2] ? first + ATTN_TOKENS : q->ne[2];
+    size_t group = q->ne[1] / kv->n_head_kv;
+    while (first < end) {
+        size_t n = 1;
+        while (first + n < end && page_list(pages, first + n) == page_list(pages, first) &&
+               pos[first + n] == pos[first] + (int32_t)n)
+            n++;
+        struct lm_attn a = {
+            .q = (const float *)(const void *)((char *)q->data + first * q->nb[2] +
+                                               h * group * q->nb[1]),
+            .q_tok = q->nb[2] / sizeof(float), .q_head = q->nb[1] / sizeof(float),
+            .out = (float *)t->data + first * t->ne[0] + h * group * kv->head_v,
+            .out_tok = t->ne[0], .out_head = kv->head_v,
+            .n_tok = n, .n_head = group, .d_k = kv->head_k, .d_v = kv->head_v,
+            .pages = (const uint8_t *const *)page_list(pages, first),
+            .k_off = kv->k_off + h * LM_KV_PAGE * kv->k_row, .k_row = kv->k_row,
+            .v_off = kv->v_off + h * LM_KV_PAGE * kv->v_row, .v_row = kv->v_row,
+            .k_type = kv->k_type->id, .v_type = kv->v_type->id,
+            .n_kv = (size_t)pos[first] + 1, .window = t->arg.attn.window,
+            .scale = t->arg.attn.scale,
+        };
+        e->cpu->attn(&a, lm_exec_scratch(e, thread));
+        first += n;
+    }
+}
+
+static size_t one_per_job(const struct lm_tensor *t)
+{
+    (void)t;
+    return 1;
+}
+
+/* Activation rows of a product into the form its weights want. */
+void lm_cpu_activate(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *x = s->t->src[1];
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(x)); r++)
+        s->mm->act((const float *)row(x, r), x->ne[0], (char *)lm_exec_act(e) + r * s->act_bytes);
+}
+
+/* A tile of activations times some panels of one of the weights. */
+void lm_cpu_products(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    size_t tile = job / s->chunks, chunk = job % s->chunks;
+    const struct lm_product *p = s->products;
+    (void)thread;
+    for (size_t i = 1; i < s->n_products && chunk >= s->products[i].first_job; i++)
+        p = &s->products[i];
+    const struct lm_tensor *w = p->t->src[0];
+    size_t n = lm_tensor_rows(p->t), first = tile * s->per_job;
+    n = n - first < s->per_job ? n - first : s->per_job;
+    const char *act = (const char *)lm_exec_act(e) + first * s->act_bytes;
+    float *y = (float *)p->t->data + first * p->t->ne[0];
+    size_t panel = (chunk - p->first_job) * p->panels_per_job, end = panel + p->panels_per_job;
+    for (; panel < end && panel < p->n_panels; panel++) {
+        size_t r = panel * p->mm->rows;
+        size_t n_rows = w->ne[1] - r < p->mm->rows ? w->ne[1] - r : p->mm->rows;
+        p->mm->mul(w->type, (const char *)w->data + panel * p->panel_bytes, n_rows, w->ne[0],
+                   act, n, y + r, p->t->ne[0]);
+    }
+}
+
+static const struct lm_cpu_op ops[LM_N_OPS] = {
+    [LM_OP_GET_ROWS]   = { get_rows, count_rows, NULL, rows_per_job },
+    [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_MUL]        = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_SCALE]      = { scale, count_rows, NULL, rows_per_job },
+    [LM_OP_SILU]       = { silu, count_rows, NULL, rows_per_job },
+    [LM_OP_SWIGLU]     = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_RMS_NORM]   = { rms_norm, count_rows, NULL, rows_per_job },
+    [LM_OP_ROPE_TABLE] = { rope_table, count_one, NULL, one_per_job },
+    [LM_OP_ROPE]       = { rope, count_rows, NULL, rows_per_job },
+    [LM_OP_KV_STORE]   = { kv_store, count_tokens, NULL, tokens_per_job },
+    [LM_OP_ATTN]       = { attn, count_attn, scratch_attn, one_per_job },
+};
+
+const struct lm_cpu_op *lm_cpu_op(enum lm_op op)
+{
+    return ops[op].run ? &ops[op] : NULL;
+}
+
+static bool rows_are_dense(const struct lm_tensor *t)
+{
+    return t->nb[0] == t->type->bytes;
+}
+
+bool lm_cpu_supports(const struct lm_tensor *t)
+{
+    for (size_t i = 0; i < LM_MAX_SRC; i++)
+        if (t->src[i] && !rows_are_dense(t->src[i]))
+            return false;
+    if (t->op == LM_OP_MUL_MAT)
+        return lm_tensor_contiguous(t->src[0]) || t->src[0]->layout;
+    return t->op == LM_OP_NONE || t->op == LM_OP_VIEW || lm_cpu_op(t->op);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_CPU_VEC_H
+#define LM_CPU_VEC_H
+
+/*
+ * Operations on rows of floats: the inner loops of everything but products and
+ * attention.  One table an instruction set; the scalar one defines the results, the
+ * others agree with it within a few units in the last place.  What a function makes
+ * of a row depends on the row alone.
+ *
+ * Destinations may be the same array as a source, but may not overlap otherwise.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+struct lm_vec {
+    void (*add)(float *d, const float *a, const float *b, size_t n);
+    void (*mul)(float *d, const float *a, const float *b, size_t n);
+    void (*scale)(float *d, const float *a, float s, size_t n);
+    void (*silu)(float *d, const float *a, size_t n);                     /* a / (1 + exp(-a)) */
+    void (*swiglu)(float *d, const float *a, const float *b, size_t n);   /* silu(a) b         */
+    /* d = x w / sqrt(mean(x^2) + eps) */
+    void (*rms_norm)(float *d, const float *x, const float *w, size_t n, float eps);
+    /* Neighbouring pairs turned: d = x c + swapped(x) s; n even. */
+    void (*rope)(float *d, const float *x, const float *c, const float *s, size_t n);
+    /* Rounded to binary16, to nearest even. */
+    void (*to_f16)(uint16_t *d, const float *a, size_t n);
+};
+
+/* The fastest table that needs at most isa. */
+const struct lm_vec *lm_vec_find(enum lm_isa isa);
+
+/* For vec.c alone. */
+extern const struct lm_vec lm_vec_scalar, lm_vec_avx2, lm_vec_avx512;
+
+#endif
