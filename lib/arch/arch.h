@@ -41,7 +41,8 @@ struct lm_hparams {
     enum lm_rope_scaling rope_scaling;
     float    rope_factor;
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
-    float    yarn_ext, yarn_attn, yarn_beta_fast, yarn_beta_slow;
+    float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
+    float    yarn_beta_fast, yarn_beta_slow;
 };
 
 /* Where a key's value comes from in a checkpoint. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch/arch.h"
+#include "arch/build.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,6 +122,7 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
                  struct lm_err *err)
 {
     memset(h, 0, sizeof *h);
+    h->yarn_ext = h->yarn_attn = -1;
     for (const struct lm_arch_key *k = a->keys; k->name; k++) {
         if (k->flags & LM_KEY_UNUSED)
             continue;
@@ -163,4 +165,21 @@ uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *
             n = i + 1;
     }
     return n;
+}
+
+struct lm_rope lm_build_rope(const struct lm_hparams *h)
+{
+    struct lm_rope r = { .n_rot = h->n_rot, .base = h->rope_base, .factor = 1 };
+    if (h->rope_scaling == LM_ROPE_NONE)
+        return r;
+    r.factor = h->rope_factor;
+    if (h->rope_scaling == LM_ROPE_YARN) {
+        r.yarn = true;
+        r.orig_ctx = h->rope_orig_ctx;
+        r.ext = h->yarn_ext;
+        r.attn = h->yarn_attn;
+        r.beta_fast = h->yarn_beta_fast;
+        r.beta_slow = h->yarn_beta_slow;
+    }
+    return r;
 }

@@ -12,7 +12,9 @@
  * logits = Woutput norm(x, output_norm).  GGUF files hold the rows of Wq and Wk in
  * the order that rotates neighbouring pairs.
  */
-#include "arch/arch.h"
+#include "arch/build.h"
+
+#include <math.h>
 
 #define FIELD(f) offsetof(struct lm_hparams, f)
 
@@ -155,7 +157,26 @@ static int check_rope(const struct lm_hparams *h, struct lm_err *err)
     if (!(h->rope_factor > 0 && h->rope_factor < 1e9f))
         return lm_fail(err, LM_EDATA, "llama.rope.scaling.factor: %g: must be above 0",
                        (double)h->rope_factor);
+    if (!(h->yarn_ext <= 1 && h->yarn_attn < 1e9f))
+        return lm_fail(err, LM_EDATA, "llama.rope.scaling.yarn_*_factor: out of range");
+    if (!(h->yarn_beta_fast > 0 && h->yarn_beta_slow > 0 && h->yarn_beta_fast < 1e9f))
+        return lm_fail(err, LM_EDATA, "llama.rope.scaling.yarn_beta_*: must be above 0");
     return LM_OK;
+}
+
+/* The defaults of the method's authors: cosine and sine grow by 0.1 ln(factor). */
+static void settle_yarn(struct lm_hparams *h)
+{
+    if (h->rope_orig_ctx == 0)
+        h->rope_orig_ctx = h->n_ctx_train;
+    if (h->yarn_ext < 0)
+        h->yarn_ext = 1;
+    if (h->yarn_attn < 0)
+        h->yarn_attn = h->rope_factor > 1 ? 0.1f * logf(h->rope_factor) + 1 : 1;
+    if (h->yarn_beta_fast == 0)
+        h->yarn_beta_fast = 32;
+    if (h->yarn_beta_slow == 0)
+        h->yarn_beta_slow = 1;
 }
 
 static int settle(struct lm_hparams *h, struct lm_err *err)
@@ -177,10 +198,91 @@ static int settle(struct lm_hparams *h, struct lm_err *err)
         h->rope_base = 10000;
     if (h->rope_factor == 0)
         h->rope_factor = 1;
-    if (h->rope_orig_ctx == 0)
-        h->rope_orig_ctx = h->n_ctx_train;
+    settle_yarn(h);
     int r = check_counts(h, err);
     return r ? r : check_rope(h, err);
+}
+
+/* W x + b, the bias if there is one. */
+static struct lm_tensor *linear(struct lm_build *b, uint32_t layer, size_t w, size_t bias,
+                                struct lm_tensor *x)
+{
+    struct lm_tensor *y = lm_mul_mat(b->graph, lm_build_weight(b, layer, w), x);
+    struct lm_tensor *add = lm_build_weight(b, layer, bias);
+    return add ? lm_add(b->graph, y, add) : y;
+}
+
+static struct lm_tensor *heads(struct lm_build *b, struct lm_tensor *x, size_t len, size_t n)
+{
+    return lm_reshape(b->graph, x, 3, (size_t[]){ len, n, b->n_tokens });
+}
+
+/* Products of the same input, one after the other, so that they can be taken together. */
+static void together(struct lm_build *b, struct lm_tensor *const t[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lm_graph_expand(b->graph, t[i]);
+}
+
+/* Remember k and v of this layer; NULL for the last layer's result when nothing is wanted. */
+static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                   struct lm_tensor *table, bool only_store)
+{
+    const struct lm_hparams *h = b->h;
+    const struct lm_kv_layout *kv = &b->kv[layer];
+    struct lm_tensor *n = lm_rms_norm(b->graph, x, lm_build_weight(b, layer, ATTN_NORM),
+                                      h->norm_eps);
+    struct lm_tensor *q = linear(b, layer, ATTN_Q, ATTN_Q_B, n);
+    struct lm_tensor *k = linear(b, layer, ATTN_K, ATTN_K_B, n);
+    struct lm_tensor *v = linear(b, layer, ATTN_V, ATTN_V_B, n);
+    together(b, only_store ? (struct lm_tensor *[]){ k, v } : (struct lm_tensor *[]){ q, k, v },
+             only_store ? 2 : 3);
+    k = lm_rope(b->graph, heads(b, k, h->head_k, h->n_head_kv), table);
+    struct lm_tensor *stored = lm_kv_store(b->graph, k, heads(b, v, h->head_v, h->n_head_kv),
+                                           b->pages, b->pos, kv);
+    if (only_store) {
+        lm_graph_expand(b->graph, stored);
+        return NULL;
+    }
+    q = lm_rope(b->graph, heads(b, q, h->head_k, h->n_head), table);
+    return lm_attn(b->graph, q, b->pages, b->pos, stored, kv,
+                   1.0f / sqrtf((float)h->head_k), h->window);
+}
+
+static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    struct lm_tensor *n = lm_rms_norm(b->graph, x, lm_build_weight(b, layer, FFN_NORM),
+                                      b->h->norm_eps);
+    struct lm_tensor *gate = linear(b, layer, FFN_GATE, FFN_GATE_B, n);
+    struct lm_tensor *up = linear(b, layer, FFN_UP, FFN_UP_B, n);
+    together(b, (struct lm_tensor *[]){ gate, up }, 2);
+    n = linear(b, layer, FFN_DOWN, FFN_DOWN_B, lm_swiglu(b->graph, gate, up));
+    return lm_add(b->graph, x, n);
+}
+
+static int build(struct lm_build *b)
+{
+    struct lm_graph *g = b->graph;
+    struct lm_rope rope = lm_build_rope(b->h);
+    struct lm_tensor *x = lm_get_rows(g, lm_build_weight(b, 0, TOKEN_EMBD), b->ids);
+    struct lm_tensor *table = lm_rope_table(g, b->pos, lm_build_weight(b, 0, ROPE_FREQS), &rope);
+    for (uint32_t i = 0; i < b->h->n_layer; i++) {
+        bool last = i + 1 == b->h->n_layer;
+        struct lm_tensor *a = attention(b, i, x, table, last && b->n_out == 0);
+        if (last && b->n_out == 0)
+            return g->err.code;
+        if (last && b->n_out < b->n_tokens) {
+            a = lm_get_rows(g, a, b->wanted);
+            x = lm_get_rows(g, x, b->wanted);
+        }
+        x = lm_add(g, x, linear(b, i, ATTN_OUT, ATTN_OUT_B, a));
+        x = feed_forward(b, i, x);
+    }
+    x = lm_rms_norm(g, x, lm_build_weight(b, 0, OUTPUT_NORM), b->h->norm_eps);
+    b->logits = lm_mul_mat(g, lm_build_weight(b, 0, OUTPUT), x);
+    if (b->logits)
+        b->logits->flags |= LM_TENSOR_OUTPUT;
+    return lm_graph_expand(g, b->logits);
 }
 
 const struct lm_arch lm_arch_llama = {
@@ -190,4 +292,5 @@ const struct lm_arch lm_arch_llama = {
     .tensors    = tensors,
     .ignored    = ignored,
     .settle     = settle,
+    .build      = build,
 };

@@ -80,6 +80,8 @@ struct lm_buft_ops {
     bool               host;                /* data can be read and written in place     */
     /* Bytes of a tensor in it, at least its own; SIZE_MAX: cannot hold it. */
     size_t            (*tensor_size)(const struct lm_buft *b, const struct lm_tensor *t);
+    /* Would it hold t as a file does, so that mapped data can stand in for it? */
+    bool              (*as_in_file)(const struct lm_buft *b, const struct lm_tensor *t);
     struct lm_buffer *(*alloc)(const struct lm_buft *b, size_t size, struct lm_err *err);
 };
 struct lm_buft {

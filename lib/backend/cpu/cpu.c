@@ -76,6 +76,13 @@ static const struct lm_buffer_ops plain_ops = {
     buffer_free, buffer_base, plain_init, plain_set, plain_rows
 };
 
+static bool plain_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
+{
+    (void)b;
+    (void)t;
+    return true;
+}
+
 static struct lm_buffer *plain_alloc(const struct lm_buft *b, size_t size, struct lm_err *err)
 {
     return alloc(b, &plain_ops, size, err);
@@ -141,6 +148,13 @@ static const struct lm_buffer_ops packed_ops = {
     buffer_free, buffer_base, packed_init, packed_set, packed_rows
 };
 
+static bool packed_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
+{
+    const struct lm_cpu_mulmat *mm = best(t);
+    (void)b;
+    return mm && !mm->pack;
+}
+
 static struct lm_buffer *packed_alloc(const struct lm_buft *b, size_t size, struct lm_err *err)
 {
     return alloc(b, &packed_ops, size, err);
@@ -153,10 +167,10 @@ static const char *packed_name(const struct lm_buft *b)
 }
 
 static const struct lm_buft_ops compute_ops = {
-    plain_name, 64, true, plain_size, plain_alloc
+    plain_name, 64, true, plain_size, plain_as_in_file, plain_alloc
 };
 static const struct lm_buft_ops matrix_ops = {
-    packed_name, 64, false, packed_size, packed_alloc
+    packed_name, 64, false, packed_size, packed_as_in_file, packed_alloc
 };
 static const struct lm_buft compute_buft = { &compute_ops };
 static const struct lm_buft matrix_buft = { &matrix_ops };

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_ARCH_BUILD_H
+#define LM_ARCH_BUILD_H
+
+/* What a graph builder works with: the model's numbers and weights, and the inputs of
+ * one evaluation of n_tokens tokens, of which n_out are wanted. */
+
+#include "arch/arch.h"
+#include "tensor/tensor.h"
+
+struct lm_build {
+    const struct lm_hparams *h;
+    struct lm_graph         *graph;
+    /* [n_layer][n_weights], indexed as the architecture's tensor rows; NULL: missing.
+     * Those that are not per layer stand in layer 0. */
+    struct lm_tensor *const *weights;
+    size_t                   n_weights;
+    const struct lm_kv_layout *kv;       /* [n_layer]                                     */
+    size_t                   n_tokens, n_out;
+    struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
+    struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
+    struct lm_tensor        *pages;      /* I64 [n_tokens]                                */
+    struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
+    struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out]      */
+};
+
+/* A weight as a leaf of the graph, or NULL. */
+static inline struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, size_t i)
+{
+    return lm_import(b->graph, b->weights[layer * b->n_weights + i]);
+}
+
+/* The rope scaling that the model's numbers ask for. */
+struct lm_rope lm_build_rope(const struct lm_hparams *h);
+
+#endif

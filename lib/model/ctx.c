@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts: batches cut into pieces that are evaluated at once.
+ *
+ * A graph belongs to a number of tokens and a number of wanted tokens; the last two are
+ * kept, so that generating after a prompt builds nothing.  All graphs share one buffer,
+ * made for the largest.
+ */
+#include "model/model_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "memory/memory.h"
+
+#define KEPT 2                  /* graphs */
+
+/* A graph that is ready to run. */
+struct ready {
+    struct lm_graph   graph;
+    struct lm_exec   *exec;
+    size_t            n_tokens, n_out;
+    struct lm_build   b;
+    uint64_t          used;     /* when it ran last                              */
+};
+
+struct lm_ctx {
+    struct lm_model        *m;
+    struct lm_backend      *backend;
+    struct lm_memory       *memory;
+    struct lm_kv_layout    *kv;          /* [n_layer]                             */
+    uint32_t                n_ctx, n_batch, n_ubatch;
+    struct ready            ready[KEPT];
+    uint64_t                clock;
+    struct lm_buffer       *buffer;      /* intermediates and inputs              */
+    float                  *logits;      /* [cap_rows][n_vocab]                   */
+    size_t                  cap_rows;
+    size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
+    struct lm_memory_token *tokens;      /* [n_batch]                             */
+    size_t                  n;           /* tokens of the last batch              */
+    void                  (*observe)(void *, const char *, const float *, size_t, size_t);
+    void                   *observe_arg;
+};
+
+#define NO_ROW SIZE_MAX
+
+static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n)
+{
+    struct lm_tensor *t = lm_new_tensor(&r->graph, lm_type_by_id(type), 1, &n);
+    if (t)
+        t->flags |= LM_TENSOR_INPUT;
+    return t;
+}
+
+/* The graph for n tokens, n_out of them wanted, with its plan but not placed yet. */
+static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, struct lm_err *err)
+{
+    memset(r, 0, sizeof *r);
+    r->n_tokens = n;
+    r->n_out = n_out;
+    r->b = (struct lm_build){
+        .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
+        .n_weights = c->m->n_weights, .kv = c->kv, .n_tokens = n, .n_out = n_out,
+        .ids = input(r, LM_I32, n), .pos = input(r, LM_I32, n), .pages = input(r, LM_I64, n),
+        .wanted = n_out ? input(r, LM_I32, n_out) : NULL,
+    };
+    if (c->m->arch->build(&r->b) == LM_OK) {
+        if (r->b.logits)
+            r->b.logits->data = c->logits;       /* not the planner's to place */
+        lm_graph_plan(&r->graph, 64);
+    }
+    if (r->graph.err.code)
+        return lm_fail(err, r->graph.err.code, "%s", r->graph.err.text);
+    return LM_OK;
+}
+
+static void drop_graph(struct lm_ctx *c, struct ready *r)
+{
+    if (r->exec)
+        c->backend->ops->release(c->backend, r->exec);
+    lm_graph_release(&r->graph);
+    memset(r, 0, sizeof *r);
+}
+
+/* Room for a graph; growing it takes the addresses from the graphs there are. */
+static int make_room(struct lm_ctx *c, size_t size, struct lm_err *err)
+{
+    const struct lm_device *d = c->m->device;
+    const struct lm_buft *type = d->ops->buft(d, LM_USE_COMPUTE);
+    if (c->buffer && c->buffer->size >= size)
+        return LM_OK;
+    struct lm_buffer *b = type->ops->alloc(type, size, err);
+    if (!b)
+        return LM_ENOMEM;
+    for (int i = 0; i < KEPT; i++)
+        if (c->ready[i].exec)
+            drop_graph(c, &c->ready[i]);
+    if (c->buffer)
+        c->buffer->ops->free(c->buffer);
+    c->buffer = b;
+    return LM_OK;
+}
+
+static int prepare(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out,
+                   struct lm_err *err)
+{
+    int code = build(c, r, n, n_out, err);
+    if (code || (code = make_room(c, r->graph.planned, err)))
+        return code;
+    lm_graph_place(&r->graph, c->buffer->ops->base(c->buffer), c->buffer);
+    r->exec = c->backend->ops->compile(c->backend, &r->graph, err);
+    if (r->exec)
+        return LM_OK;
+    return err && err->code ? (int)err->code : LM_ENOMEM;
+}
+
+/* The graph for this shape: kept from before, or built in the place of the one that has
+ * not run for longest. */
+static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err)
+{
+    struct ready *r = &c->ready[0];
+    for (int i = 0; i < KEPT; i++) {
+        struct ready *k = &c->ready[i];
+        if (k->exec && k->n_tokens == n && k->n_out == n_out) {
+            k->used = ++c->clock;
+            return k;
+        }
+        if (k->used < r->used)
+            r = k;
+    }
+    drop_graph(c, r);
+    if (prepare(c, r, n, n_out, err)) {
+        drop_graph(c, r);
+        return NULL;
+    }
+    r->used = ++c->clock;
+    return r;
+}
+
+/* Memory for the largest graphs: all tokens of a piece, with all, some or none wanted. */
+static int reserve(struct lm_ctx *c, struct lm_err *err)
+{
+    size_t outs[] = { 0, 1, c->n_ubatch }, most = 0;
+    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++) {
+        struct ready r;
+        int code = build(c, &r, c->n_ubatch, outs[i], err);
+        most = r.graph.planned > most ? r.graph.planned : most;
+        lm_graph_release(&r.graph);
+        if (code)
+            return code;
+    }
+    int code = make_room(c, most, err);
+    return code || graph_for(c, c->n_ubatch, c->n_ubatch, err) ? code
+           : err && err->code ? (int)err->code : LM_ENOMEM;
+}
+
+static bool rows_for(struct lm_ctx *c, size_t n)
+{
+    uint64_t bytes;
+    if (n <= c->cap_rows)
+        return true;
+    if (!lm_mul_u64(n, (uint64_t)c->m->h.n_vocab * sizeof(float), &bytes) || bytes > SIZE_MAX / 2)
+        return false;
+    void *p;
+    if (posix_memalign(&p, 64, (size_t)bytes))
+        return false;
+    free(c->logits);
+    c->logits = p;
+    c->cap_rows = n;
+    return true;
+}
+
+static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct lm_err *err)
+{
+    const struct lm_hparams *h = &c->m->h;
+    const struct lm_type *f16 = lm_type_by_id(LM_F16);
+    struct lm_kv_shape s = {
+        .n_layer = h->n_layer, .n_head_kv = h->n_head_kv, .head_k = h->head_k,
+        .head_v = h->head_v, .k_type = o && o->cache_k ? o->cache_k : f16,
+        .v_type = o && o->cache_v ? o->cache_v : f16,
+    };
+    size_t page;
+    c->kv = lm_malloc_array(h->n_layer, sizeof *c->kv);
+    if (!c->kv)
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < h->n_layer; i++) {
+        int r = lm_kv_place(&s, i, &c->kv[i], &page, err);
+        if (r)
+            return r;
+    }
+    c->memory = lm_kv_new(&s, c->n_ctx, c->n_batch, err);
+    return c->memory ? LM_OK : LM_ENOMEM;
+}
+
+static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct lm_env *env,
+                 struct lm_err *err)
+{
+    c->n_ctx = o && o->n_ctx ? o->n_ctx : c->m->h.n_ctx_train;
+    c->n_batch = o && o->n_batch ? o->n_batch : 2048;
+    c->n_ubatch = o && o->n_ubatch ? o->n_ubatch : 512;
+    if (c->n_ubatch > c->n_batch)
+        c->n_ubatch = c->n_batch;
+    if (c->n_ctx > INT32_MAX || c->n_batch > INT32_MAX)
+        return lm_fail(err, LM_EUSE, "context or batch is too large");
+    c->row = lm_malloc_array(c->n_batch, sizeof *c->row);
+    c->tokens = lm_malloc_array(c->n_batch, sizeof *c->tokens);
+    if (!c->row || !c->tokens || !rows_for(c, 1))
+        return lm_fail_nomem(err);
+    if (!(c->backend = c->m->device->ops->open(c->m->device, env, err)))
+        return LM_ENOMEM;
+    int r = make_memory(c, o, err);
+    return r ? r : reserve(c, err);
+}
+
+struct lm_ctx *lm_ctx_new(struct lm_model *m, const struct lm_ctx_options *o,
+                          const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_ctx *c = calloc(1, sizeof *c);
+    if (!c) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->m = m;
+    if (start(c, o, env, err)) {
+        lm_ctx_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void lm_ctx_free(struct lm_ctx *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < KEPT; i++)
+        drop_graph(c, &c->ready[i]);
+    if (c->memory)
+        c->memory->ops->free(c->memory);
+    if (c->backend)
+        c->backend->ops->free(c->backend);
+    if (c->buffer)
+        c->buffer->ops->free(c->buffer);
+    free(c->kv);
+    free(c->logits);
+    free(c->row);
+    free(c->tokens);
+    free(c);
+}
+
+uint32_t lm_ctx_n_ctx(const struct lm_ctx *c)
+{
+    return c->n_ctx;
+}
+
+uint32_t lm_ctx_n_batch(const struct lm_ctx *c)
+{
+    return c->n_batch;
+}
+
+static void seen(void *arg, const struct lm_tensor *node)
+{
+    struct lm_ctx *c = arg;
+    const struct lm_tensor *x = node->src[1];
+    c->observe(c->observe_arg, node->src[0]->name, x->data, lm_tensor_rows(x), x->ne[0]);
+}
+
+/* Fill the inputs for tokens first .. first + n - 1 of the batch. */
+static void fill(struct lm_ctx *c, struct ready *r, const struct lm_batch_token *t, size_t first)
+{
+    int32_t *ids = r->b.ids->data, *pos = r->b.pos->data;
+    int32_t *wanted = r->b.wanted ? r->b.wanted->data : NULL;
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        ids[i] = t[first + i].id;
+        pos[i] = (int32_t)t[first + i].pos;
+        if (wanted && t[first + i].want)
+            *wanted++ = (int32_t)i;
+    }
+    c->memory->ops->pages(c->memory, first, r->n_tokens, r->b.pages->data);
+}
+
+static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,
+                    size_t *rows, struct lm_err *err)
+{
+    size_t n_out = 0;
+    for (size_t i = first; i < first + n; i++)
+        c->row[i] = t[i].want ? *rows + n_out++ : NO_ROW;
+    struct ready *r = graph_for(c, n, n_out, err);
+    if (!r)
+        return err && err->code ? (int)err->code : LM_ENOMEM;
+    fill(c, r, t, first);
+    if (r->b.logits)
+        r->b.logits->data = c->logits + *rows * c->m->h.n_vocab;
+    *rows += n_out;
+    return c->backend->ops->run(c->backend, r->exec, c->observe ? seen : NULL, c, err);
+}
+
+static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                       size_t *n_out, struct lm_err *err)
+{
+    if (n == 0 || n > c->n_batch)
+        return lm_fail(err, LM_EUSE, "a batch of %zu tokens: must be 1 to %u", n, c->n_batch);
+    *n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (t[i].id < 0 || (uint32_t)t[i].id >= c->m->n_embd_rows)
+            return lm_fail(err, LM_EDATA, "token %d is not in the vocabulary of %u", t[i].id,
+                           c->m->n_embd_rows);
+        *n_out += t[i].want;
+    }
+    return LM_OK;
+}
+
+int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
+{
+    size_t n_out, rows = 0;
+    struct lm_err mine = {0};
+    if (!err)
+        err = &mine;
+    int r = check_batch(c, t, n, &n_out, err);
+    if (r)
+        return r;
+    c->n = 0;
+    if (!rows_for(c, n_out))
+        return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
+    for (size_t i = 0; i < n; i++)
+        c->tokens[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
+    if ((r = c->memory->ops->begin(c->memory, c->tokens, n, err)))
+        return r;
+    for (size_t i = 0; i < n && !r; i += c->n_ubatch)
+        r = evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
+    c->memory->ops->end(c->memory, r == LM_OK);
+    c->n = r ? 0 : n;
+    return r;
+}
+
+const float *lm_ctx_logits(const struct lm_ctx *c, size_t i)
+{
+    if (i >= c->n || c->row[i] == NO_ROW)
+        return NULL;
+    return c->logits + c->row[i] * c->m->h.n_vocab;
+}
+
+uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
+{
+    return c->memory->ops->length(c->memory, seq);
+}
+
+int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
+{
+    return c->memory->ops->remove(c->memory, seq, pos, err);
+}
+
+void lm_ctx_observe(struct lm_ctx *c,
+                    void (*fn)(void *arg, const char *weight, const float *x, size_t n, size_t cols),
+                    void *arg)
+{
+    c->observe = fn;
+    c->observe_arg = arg;
+}
