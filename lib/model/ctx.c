@@ -312,7 +312,7 @@ static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, s
 
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
 {
-    size_t n_out, rows = 0;
+    size_t n_out = 0, rows = 0;
     struct lm_err mine = {0};
     if (!err)
         err = &mine;
