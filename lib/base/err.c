@@ -35,6 +35,7 @@ int lm_fail_errno(struct lm_err *e, const char *fmt, ...)
         va_end(ap);
         lm_fail(e, code, "%s: %s", what, strerror(saved));
     }
+    errno = saved;
     return code;
 }
 

@@ -41,7 +41,8 @@ int lm_fail(struct lm_err *e, enum lm_code code, const char *fmt, ...)
 /* lm_fail with LM_ENOMEM and the words every caller would use. */
 int lm_fail_nomem(struct lm_err *e);
 
-/* lm_fail with LM_EIO, or LM_ENOMEM when errno says so: "fmt: strerror". */
+/* lm_fail with LM_EIO, or LM_ENOMEM when errno says so: "fmt: strerror".  errno stays as it
+ * is. */
 int lm_fail_errno(struct lm_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

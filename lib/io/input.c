@@ -24,6 +24,8 @@ struct lm_in {
     int      fd;
     bool     owned;             /* fd is ours to close                       */
     bool     regular, compressed;
+    bool     unknown;           /* whether it is compressed: nothing was read yet  */
+    int      flags;
     uint64_t size;              /* of a regular file, else LM_SIZE_UNKNOWN   */
     uint64_t pos;               /* handed out                                */
     uint8_t *buf;               /* raw bytes read ahead: buf[from .. to)     */
@@ -67,10 +69,9 @@ static int fill(struct lm_in *in, size_t want, struct lm_err *err)
 
 /* Look at the first bytes for the zstd magic.  A skippable frame first is left
  * alone: nobody begins a model or a stream with one. */
-static int detect(struct lm_in *in, int flags, struct lm_err *err)
+static int detect(struct lm_in *in, struct lm_err *err)
 {
-    if (flags & LM_IN_RAW)
-        return LM_OK;
+    in->unknown = false;
     for (size_t n = 1; n <= sizeof zstd_magic; n++) {
         int s = fill(in, n, err);       /* no more than it takes: the rest may be long due */
         if (s < 0 || in->to - in->from < n || in->buf[in->from + n - 1] != zstd_magic[n - 1])
@@ -83,59 +84,79 @@ static int detect(struct lm_in *in, int flags, struct lm_err *err)
     if (!in->z)
         return lm_fail_nomem(err);
     ZSTD_DCtx_setParameter(in->z, ZSTD_d_windowLogMax,
-                           flags & LM_IN_LONG ? WINDOW_LONG : WINDOW_LOG);
+                           in->flags & LM_IN_LONG ? WINDOW_LONG : WINDOW_LOG);
     return LM_OK;
 #else
     return lm_fail(err, LM_ENOSUP, "is zstd-compressed, and this build has no zstd");
 #endif
 }
 
-struct lm_in *lm_in_open(const char *path, int flags, struct lm_err *err)
+/* An input without a descriptor yet; NULL with *err filled. */
+static struct lm_in *new_input(const char *name, struct lm_err *err)
+{
+    struct lm_in *in = calloc(1, sizeof *in);
+    if (in) {
+        in->fd = -1;
+        in->size = LM_SIZE_UNKNOWN;
+        in->name = strdup(name);
+        in->buf = malloc(CHUNK);
+        if (in->name && in->buf)
+            return in;
+    }
+    lm_in_close(in);
+    lm_fail_nomem(err);
+    return NULL;
+}
+
+/* Once fd is there: what is it, and is it compressed?  Of a pipe that is found out at the first
+ * read, so that opening does not wait.  Closes in on failure. */
+static struct lm_in *begin(struct lm_in *in, int flags, struct lm_err *err)
 {
     struct stat st;
-    bool std = !path || !strcmp(path, "-");
-    struct lm_in *in = calloc(1, sizeof *in);
-    if (!in) {
-        lm_fail_nomem(err);
-        return NULL;
-    }
-    in->fd = std ? STDIN_FILENO : -1;
-    in->name = strdup(std ? "<stdin>" : path);
-    in->buf = malloc(CHUNK);
-    in->size = LM_SIZE_UNKNOWN;
-    if (!in->name || !in->buf) {
-        lm_fail_nomem(err);
-        goto fail;
-    }
-    if (!std) {
-        in->fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (in->fd < 0) {
-            lm_fail_errno(err, "cannot open");
-            goto fail;
-        }
-        in->owned = true;
-    }
-    if (fstat(in->fd, &st) < 0) {
-        lm_fail_errno(err, "cannot read");
-        goto fail;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        lm_fail(err, LM_EIO, "is a directory");
-        goto fail;
-    }
-    in->regular = S_ISREG(st.st_mode);
-    if (in->regular) {
-        off_t at = std ? lseek(in->fd, 0, SEEK_CUR) : 0;
+    int s = LM_OK;
+    if (fstat(in->fd, &st) < 0)
+        s = lm_fail_errno(err, "cannot read");
+    else if (S_ISDIR(st.st_mode))
+        s = lm_fail(err, LM_EIO, "is a directory");
+    if (s == LM_OK && S_ISREG(st.st_mode)) {
+        off_t at = lseek(in->fd, 0, SEEK_CUR);
         in->regular = at == 0;           /* offsets would not be ours otherwise */
         if (at >= 0)
             in->size = (uint64_t)(st.st_size > at ? st.st_size - at : 0);
     }
-    if (detect(in, flags, err) < 0)
-        goto fail;
-    return in;
-fail:
+    in->flags = flags;
+    in->unknown = !(flags & LM_IN_RAW);
+    if (s == LM_OK && in->unknown && S_ISREG(st.st_mode))
+        s = detect(in, err);
+    if (s == LM_OK)
+        return in;
     lm_in_close(in);
     return NULL;
+}
+
+struct lm_in *lm_in_open(const char *path, int flags, struct lm_err *err)
+{
+    bool std = !path || !strcmp(path, "-");
+    struct lm_in *in = new_input(std ? "<stdin>" : path, err);
+    if (!in)
+        return NULL;
+    in->fd = std ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (in->fd < 0) {
+        lm_fail_errno(err, "cannot open");
+        lm_in_close(in);
+        return NULL;
+    }
+    in->owned = !std;
+    return begin(in, flags, err);
+}
+
+struct lm_in *lm_in_from_fd(int fd, const char *name, int flags, struct lm_err *err)
+{
+    struct lm_in *in = new_input(name, err);
+    if (!in)
+        return NULL;
+    in->fd = fd;
+    return begin(in, flags, err);
 }
 
 void lm_in_close(struct lm_in *in)
@@ -220,6 +241,8 @@ int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct l
     *got = 0;
     if (n == 0)
         return LM_OK;
+    if (in->unknown && (s = detect(in, err)) < 0)
+        return s;
     if (in->compressed) {
         s = read_zstd(in, dst, n, got, err);
     } else if (in->from < in->to) {

@@ -31,6 +31,10 @@ enum {
 struct lm_in *lm_in_open(const char *path, int flags, struct lm_err *err);
 void lm_in_close(struct lm_in *in);
 
+/* Read from a descriptor, which stays the caller's to close.  name is what messages call
+ * it. */
+struct lm_in *lm_in_from_fd(int fd, const char *name, int flags, struct lm_err *err);
+
 /* The path, or "<stdin>"; what messages call it. */
 const char *lm_in_name(const struct lm_in *in);
 

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/chain.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/size.h"
+#include "sample/fixed_math.h"
+#include "sample/philox.h"
+
+#define MAX_LINKS 32
+
+struct link {
+    const struct lm_sampler *sampler;
+    double                   v[LM_SAMPLER_PARAMS];
+    void                    *state;
+};
+
+struct lm_chain {
+    uint64_t          seed;
+    struct link       links[MAX_LINKS];
+    size_t            n_links;
+    uint32_t         *bias_ids;       /* [n_bias] ascending                        */
+    double           *bias;
+    size_t            n_bias;
+    struct lm_cands   cands;
+    struct lm_chance *chances;
+    size_t            chances_cap;
+};
+
+/* ---- what the user asked for ---- */
+
+int lm_sampling_set(struct lm_sampling *s, const struct lm_param *p, double v,
+                    struct lm_err *err)
+{
+    size_t i = 0;
+    if (lm_param_check(p, v, err) < 0)
+        return lm_err_at(err, LM_EUSE, "--%s", p->option);
+    while (i < s->n_values && s->values[i].param != p)
+        i++;
+    if (i == sizeof s->values / sizeof *s->values)
+        return lm_fail(err, LM_EUSE, "--%s: too many parameters", p->option);
+    s->values[i] = (struct lm_param_value){ p, v };
+    if (i == s->n_values)
+        s->n_values++;
+    return LM_OK;
+}
+
+int lm_sampling_bias(struct lm_sampling *s, uint32_t id, double add, struct lm_err *err)
+{
+    if (!lm_grow(&s->bias, &s->bias_cap, s->n_bias + 1, sizeof *s->bias))
+        return lm_fail_nomem(err);
+    s->bias[s->n_bias++] = (struct lm_bias){ id, add };
+    return LM_OK;
+}
+
+void lm_sampling_release(struct lm_sampling *s)
+{
+    free(s->bias);
+    *s = (struct lm_sampling){ 0 };
+}
+
+/* The next name of a list: its length, and *list moved behind it; 0 at the end. */
+static size_t next_name(const char **list, const char **name)
+{
+    static const char between[] = ";, ";
+    *name = *list + strspn(*list, between);
+    size_t n = strcspn(*name, between);
+    *list = *name + n;
+    return n;
+}
+
+int lm_sampling_check_order(const char *samplers, struct lm_err *err)
+{
+    const char *name;
+    size_t count = 0;
+    for (size_t n; (n = next_name(&samplers, &name));) {
+        if (!lm_sampler_find(name, n)) {
+            struct lm_buf all = { 0 };
+            for (size_t i = 0; lm_sampler_at(i); i++)
+                lm_buf_printf(&all, "%s%s", i ? ", " : "", lm_sampler_at(i)->name);
+            int s = lm_fail(err, LM_EUSE, "'%.*s' is not one of %s", n > 64 ? 64 : (int)n, name,
+                            all.data ? all.data : "");
+            lm_buf_release(&all);
+            return s;
+        }
+        if (++count > MAX_LINKS)
+            return lm_fail(err, LM_EUSE, "more than %d samplers", MAX_LINKS);
+    }
+    return LM_OK;
+}
+
+/* ---- making a chain ---- */
+
+/* Keys of h->sampling whose samplers this version lacks, and the value that asks for
+ * nothing; the keys that only detail another one ask for nothing by themselves. */
+static const struct {
+    const char *key;
+    double      off;
+    bool        detail;
+} lacking[] = {
+    { "xtc_probability", 0, false }, { "xtc_threshold", 0, true },
+    { "mirostat", 0, false },        { "mirostat_tau", 0, true },  { "mirostat_eta", 0, true },
+};
+
+static bool asks_for_nothing(const struct lm_jval *m)
+{
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        double v;
+        if (!strcmp(m->key, lacking[i].key))
+            return lacking[i].detail || (lm_jval_f64(m, &v) && v == lacking[i].off);
+    }
+    for (size_t i = 0; lm_param_at(i); i++)
+        if (lm_param_at(i)->key && !strcmp(m->key, lm_param_at(i)->key))
+            return true;
+    return !strcmp(m->key, "sequence");
+}
+
+/* The names of a model's order that are samplers here, as a list; the others are noted. */
+static int model_order(const struct lm_jval *seq, const struct lm_env *env, char **order,
+                       struct lm_err *err)
+{
+    const char *list = lm_jval_str(seq), *name;
+    struct lm_buf known = { 0 };
+    if (!list)
+        return lm_fail(err, LM_EDATA, "the model's sampling.sequence is not a string");
+    lm_buf_str(&known, "");
+    for (size_t n; (n = next_name(&list, &name));) {
+        if (lm_sampler_find(name, n))
+            lm_buf_printf(&known, "%.*s;", (int)n, name);
+        else
+            lm_note(env, LM_INFO, "the model's order of samplers names '%.*s', which this "
+                    "version lacks", n > 64 ? 64 : (int)n, name);
+    }
+    if (!known.data || known.failed)
+        return lm_fail_nomem(err);
+    *order = known.data;
+    return lm_sampling_check_order(*order, err) < 0 ? lm_fail(err, LM_EDATA,
+        "the model's sampling.sequence has more than %d samplers", MAX_LINKS) : LM_OK;
+}
+
+/* The value of a parameter: the user's, the model's, or the default. */
+static int value_of(const struct lm_param *p, const struct lm_sampling *s,
+                    const struct lm_jval *model, double *v, struct lm_err *err)
+{
+    for (size_t i = 0; i < s->n_values; i++)
+        if (s->values[i].param == p) {
+            *v = s->values[i].value;
+            return LM_OK;
+        }
+    const struct lm_jval *m = p->key ? lm_jval_get(model, p->key) : NULL;
+    *v = p->value;
+    if (!m)
+        return LM_OK;
+    if (!lm_jval_f64(m, v))
+        return lm_fail(err, LM_EDATA, "the model's sampling.%s is not a number", p->key);
+    if (lm_param_check(p, *v, err) < 0) {
+        lm_err_at(err, LM_EDATA, "the model's sampling.%s", p->key);
+        if (err)
+            err->code = LM_EDATA;
+        return LM_EDATA;
+    }
+    return LM_OK;
+}
+
+static int add_link(struct lm_chain *c, const struct lm_sampler *sampler,
+                    const struct lm_sampling *s, const struct lm_jval *model,
+                    struct lm_err *err)
+{
+    struct link *k = &c->links[c->n_links];
+    *k = (struct link){ .sampler = sampler };
+    for (size_t i = 0; sampler->params[i]; i++) {
+        int r = value_of(sampler->params[i], s, model, &k->v[i], err);
+        if (r < 0)
+            return r;
+    }
+    if (sampler->off(k->v))
+        return LM_OK;
+    if (sampler->new_state && !(k->state = sampler->new_state(k->v)))
+        return lm_fail_nomem(err);
+    c->n_links++;
+    return LM_OK;
+}
+
+/* Warn of values that no sampler of the list takes. */
+static void note_unused(const struct lm_sampling *s, const char *order, const struct lm_env *env)
+{
+    for (size_t i = 0; order && i < s->n_values; i++) {
+        const struct lm_param *p = s->values[i].param;
+        const char *list = order, *name;
+        bool used = false;
+        for (size_t n; (n = next_name(&list, &name));) {
+            const struct lm_sampler *sampler = lm_sampler_find(name, n);
+            for (size_t j = 0; sampler && sampler->params[j]; j++)
+                used |= sampler->params[j] == p;
+        }
+        if (!used)
+            lm_note(env, LM_WARN, "--%s has no effect: its sampler is not in the list", p->option);
+    }
+}
+
+static int add_links(struct lm_chain *c, const struct lm_sampling *s, const struct lm_jval *model,
+                     const struct lm_env *env, struct lm_err *err)
+{
+    char *models = NULL;
+    const char *order = s->samplers, *name;
+    int r = LM_OK;
+    if (!order && lm_jval_get(model, "sequence")) {
+        r = model_order(lm_jval_get(model, "sequence"), env, &models, err);
+        order = models;
+    } else if (order) {
+        r = lm_sampling_check_order(order, err);
+    }
+    if (r == LM_OK && order) {
+        const char *list = order;
+        for (size_t n; r == LM_OK && (n = next_name(&list, &name));)
+            r = add_link(c, lm_sampler_find(name, n), s, model, err);
+        note_unused(s, order, env);
+    } else if (r == LM_OK) {
+        for (size_t i = 0; r == LM_OK && lm_sampler_at(i); i++)
+            r = add_link(c, lm_sampler_at(i), s, model, err);
+    }
+    free(models);
+    return r;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct lm_bias *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->add < y->add ? -1 : x->add > y->add;
+}
+
+/* Collect the biases: ids ascending, each once with its sum; -inf beats all. */
+static int add_bias(struct lm_chain *c, const struct lm_sampling *s,
+                    const struct lm_logits_head *h, struct lm_err *err)
+{
+    size_t n = 0, eog = s->ignore_eos ? h->n_eog : 0;
+    struct lm_bias *all = lm_malloc_array(s->n_bias + eog, sizeof *all);
+    c->bias_ids = lm_malloc_array(s->n_bias + eog, sizeof *c->bias_ids);
+    c->bias = lm_malloc_array(s->n_bias + eog, sizeof *c->bias);
+    if (!all || !c->bias_ids || !c->bias) {
+        free(all);
+        return lm_fail_nomem(err);
+    }
+    for (size_t i = 0; i < s->n_bias; i++) {
+        if (s->bias[i].id >= h->n_vocab) {
+            free(all);
+            return lm_fail(err, LM_EUSE, "--logit-bias: id %u is outside the vocabulary of %u",
+                           (unsigned)s->bias[i].id, (unsigned)h->n_vocab);
+        }
+        all[n++] = s->bias[i];
+    }
+    for (size_t i = 0; i < eog; i++)
+        all[n++] = (struct lm_bias){ (uint32_t)h->eog[i], -INFINITY };
+    qsort(all, n, sizeof *all, by_id);            /* an id's -inf comes first */
+    for (size_t i = 0; i < n; i++) {
+        if (c->n_bias == 0 || c->bias_ids[c->n_bias - 1] != all[i].id) {
+            c->bias_ids[c->n_bias] = all[i].id;
+            c->bias[c->n_bias++] = all[i].add;
+        } else if (c->bias[c->n_bias - 1] != -INFINITY) {
+            c->bias[c->n_bias - 1] += all[i].add;
+        }
+    }
+    free(all);
+    return LM_OK;
+}
+
+static void describe(const struct lm_chain *c, const struct lm_env *env)
+{
+    struct lm_buf b = { 0 };
+    for (size_t i = 0; i < c->n_links; i++) {
+        const struct link *k = &c->links[i];
+        lm_buf_printf(&b, "%s%s", i ? ", " : "", k->sampler->name);
+        for (size_t j = 0; k->sampler->params[j]; j++)
+            lm_buf_printf(&b, " %s=%.9g", k->sampler->params[j]->option, k->v[j]);
+    }
+    lm_note(env, LM_INFO, "samplers: %s", b.len ? b.data : "none");
+    lm_buf_release(&b);
+}
+
+struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logits_head *h,
+                              const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_arena arena = { 0 };
+    const struct lm_jval *model = NULL;
+    struct lm_chain *c = calloc(1, sizeof *c);
+    int r = c ? LM_OK : lm_fail_nomem(err);
+    if (r == LM_OK && h->sampling) {
+        model = lm_json_tree(&arena, h->sampling, strlen(h->sampling), err);
+        r = model ? LM_OK : lm_err_at(err, LM_EDATA, "the model's sampling");
+        for (const struct lm_jval *m = model ? model->first : NULL; m && m->key; m = m->next)
+            if (!asks_for_nothing(m))
+                lm_note(env, LM_WARN, "the model asks for %s, which this version lacks", m->key);
+    }
+    if (r == LM_OK) {
+        c->seed = s->seed;
+        r = add_links(c, s, model, env, err);
+    }
+    if (r == LM_OK)
+        r = add_bias(c, s, h, err);
+    if (r == LM_OK)
+        r = lm_cands_init(&c->cands, h->n_vocab, err);
+    if (r == LM_OK) {
+        describe(c, env);
+    } else {
+        lm_chain_free(c);
+        c = NULL;
+    }
+    lm_arena_release(&arena);
+    return c;
+}
+
+void lm_chain_free(struct lm_chain *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n_links; i++)
+        if (c->links[i].state)
+            c->links[i].sampler->free_state(c->links[i].state);
+    free(c->bias_ids);
+    free(c->bias);
+    free(c->chances);
+    lm_cands_release(&c->cands);
+    free(c);
+}
+
+struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
+{
+    struct lm_chain *c = calloc(1, sizeof *c);
+    int r = LM_OK;
+    if (!c) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->seed = from->seed;
+    c->bias_ids = lm_malloc_array(from->n_bias, sizeof *c->bias_ids);
+    c->bias = lm_malloc_array(from->n_bias, sizeof *c->bias);
+    for (; r == LM_OK && c->n_links < from->n_links; c->n_links++) {
+        struct link *k = &c->links[c->n_links];
+        *k = from->links[c->n_links];
+        if (k->state && !(k->state = k->sampler->clone(k->state)))
+            r = LM_ENOMEM;
+    }
+    if (r < 0 || !c->bias_ids || !c->bias ||
+        lm_cands_init(&c->cands, from->cands.n_vocab, err) < 0) {
+        lm_chain_free(c);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->n_bias = from->n_bias;
+    if (c->n_bias) {
+        memcpy(c->bias_ids, from->bias_ids, c->n_bias * sizeof *c->bias_ids);
+        memcpy(c->bias, from->bias, c->n_bias * sizeof *c->bias);
+    }
+    return c;
+}
+
+/* The link that leaves one candidate: a temperature of 0 or less. */
+static size_t greedy_link(const struct lm_chain *c)
+{
+    const struct lm_sampler *temperature = lm_sampler_find("t", 1);
+    size_t i = 0;
+    while (i < c->n_links && !(c->links[i].sampler == temperature && c->links[i].v[0] <= 0))
+        i++;
+    return i;
+}
+
+bool lm_chain_is_random(const struct lm_chain *c)
+{
+    return greedy_link(c) == c->n_links;
+}
+
+int lm_chain_accept(struct lm_chain *c, uint32_t id, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_links; i++) {
+        const struct link *k = &c->links[i];
+        int r = k->sampler->accept ? k->sampler->accept(k->state, id, err) : LM_OK;
+        if (r < 0)
+            return r;
+    }
+    return LM_OK;
+}
+
+void lm_chain_reset(struct lm_chain *c)
+{
+    for (size_t i = 0; i < c->n_links; i++)
+        if (c->links[i].sampler->reset)
+            c->links[i].sampler->reset(c->links[i].state);
+}
+
+/* ---- running it ---- */
+
+static double add_to(const void *arg, size_t i, double l)
+{
+    const double *bias = arg;
+    return l + bias[i];
+}
+
+static int check_left(const struct lm_cands *c, const char *after, struct lm_err *err)
+{
+    return lm_cands_empty(c) ? lm_fail(err, LM_EDATA, "no token can be chosen: %s", after) : LM_OK;
+}
+
+static int fill(struct lm_cands *c, const struct lm_frame *f, const void *payload,
+                struct lm_err *err)
+{
+    int r;
+    if (f->kind == LM_FRAME_DENSE && f->n == c->n_vocab)
+        r = lm_cands_row(c, payload, err);
+    else if (f->kind == LM_FRAME_TOP)
+        r = lm_cands_top(c, payload, f->n, err);
+    else
+        r = lm_fail(err, LM_EDATA, f->kind == LM_FRAME_DENSE ? "a row of another size than the "
+                    "vocabulary" : "a frame without logits");
+    return r < 0 ? r : check_left(c, "every logit is -inf", err);
+}
+
+int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
+                   struct lm_err *err)
+{
+    int r = fill(&c->cands, f, payload, err);
+    if (r == LM_OK && c->n_bias) {
+        r = lm_cands_edit(&c->cands, c->bias_ids, c->n_bias, add_to, c->bias, err);
+        if (r == LM_OK)
+            r = check_left(&c->cands, "the logit bias leaves none", err);
+    }
+
+    /* What only removes others than the best need not run before greedy. */
+    size_t greedy = greedy_link(c), skip = greedy;
+    while (greedy < c->n_links && skip > 0 && c->links[skip - 1].sampler->keeps_best)
+        skip--;
+    for (size_t i = 0; r == LM_OK && i < c->n_links && i <= greedy; i++) {
+        const struct link *k = &c->links[i];
+        if (i >= skip && i < greedy)
+            continue;
+        r = k->sampler->apply(&c->cands, k->v, k->state, err);
+        if (r == LM_OK && lm_cands_empty(&c->cands))
+            r = lm_fail(err, LM_EDATA, "no token can be chosen: %s leaves none", k->sampler->name);
+    }
+    return r;
+}
+
+uint32_t lm_chain_draw(struct lm_chain *c, uint32_t seq, uint32_t pos)
+{
+    lm_cands_list(&c->cands);
+    if (c->cands.n == 1)
+        return c->cands.list[0].id;
+    return lm_cands_pick(&c->cands, lm_uniform(c->seed, pos, seq, LM_PURPOSE_DRAW));
+}
+
+const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n,
+                                         struct lm_err *err)
+{
+    struct lm_cands *s = &c->cands;
+    double total = (double)lm_cands_weigh(s);
+    lm_cands_sort(s, LM_BY_RANK);
+    *n = k && k < s->n ? k : s->n;
+    if (!lm_grow(&c->chances, &c->chances_cap, *n, sizeof *c->chances)) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    for (size_t i = 0; i < *n; i++)
+        c->chances[i] = (struct lm_chance){
+            .id = s->list[i].id,
+            .p  = lm_exp(s->list[i].l - s->list[0].l) * LM_WEIGHT_ONE / total,
+        };
+    return c->chances;
+}

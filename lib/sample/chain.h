@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_SAMPLE_CHAIN_H
+#define LM_SAMPLE_CHAIN_H
+
+/*
+ * A chain of samplers: from a row of logits to a token.
+ *
+ *   lm_chain_new      settings and the model's header make a chain
+ *   lm_chain_accept   every token of the sequence, for samplers with a memory
+ *   lm_chain_apply    logit bias, then the samplers in order: candidates are left
+ *   lm_chain_draw     one of them
+ *   lm_chain_reset    before another sequence
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/err.h"
+#include "sample/sampler.h"
+#include "stream/logits.h"
+
+struct lm_bias {
+    uint32_t id;
+    double   add;                /* -inf: never this id                            */
+};
+
+/* What the user asked for.  Zero-initialise, fill, release. */
+struct lm_sampling {
+    const char     *samplers;    /* names separated by ';' or ','; NULL: the default order */
+    bool            ignore_eos;  /* never an end-of-generation id                  */
+    uint64_t        seed;
+    struct lm_bias *bias;        /* [n_bias]                                       */
+    size_t          n_bias, bias_cap;
+    struct lm_param_value {
+        const struct lm_param *param;
+        double                 value;
+    } values[8 * LM_SAMPLER_PARAMS];
+    size_t          n_values;
+};
+
+/* Give a parameter a value; the last one counts.  LM_OK, or LM_EUSE with the range. */
+int lm_sampling_set(struct lm_sampling *s, const struct lm_param *p, double v,
+                    struct lm_err *err);
+
+/* Check a list of sampler names; LM_EUSE names the unknown one and those there are. */
+int lm_sampling_check_order(const char *samplers, struct lm_err *err);
+
+/* Add `add` to the logit of an id; an id named twice gets both. */
+int lm_sampling_bias(struct lm_sampling *s, uint32_t id, double add, struct lm_err *err);
+
+void lm_sampling_release(struct lm_sampling *s);
+
+struct lm_chain;
+
+/*
+ * lm_chain_new - a chain for the model that wrote header h.
+ *
+ * A parameter's value is the user's, else the one in h->sampling, else the sampler's
+ * default.  Neither s nor h is needed afterwards.  Notes: a value given for a sampler that
+ * is not in the list, and what h->sampling asks for in vain (warnings); the chain (info).
+ *
+ * NULL with *err: LM_EUSE (a biased id outside the vocabulary), LM_EDATA (h->sampling makes no
+ * sense), LM_ENOMEM.
+ */
+struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logits_head *h,
+                              const struct lm_env *env, struct lm_err *err);
+void lm_chain_free(struct lm_chain *c);
+
+/* A chain in the same state; NULL when memory is short. */
+struct lm_chain *lm_chain_clone(const struct lm_chain *c, struct lm_err *err);
+
+/* Does drawing need random numbers, that is, does the seed matter? */
+bool lm_chain_is_random(const struct lm_chain *c);
+
+/* Take in the next token of the sequence, drawn or given.  LM_OK or LM_ENOMEM. */
+int lm_chain_accept(struct lm_chain *c, uint32_t id, struct lm_err *err);
+
+/* Forget the sequence. */
+void lm_chain_reset(struct lm_chain *c);
+
+/*
+ * lm_chain_apply - run the samplers on a frame (dense or top-k) of the header's stream.
+ *
+ * The payload is borrowed until the next call.  LM_EDATA: another kind of frame, a NaN logit,
+ * an id outside the vocabulary, or no candidate left, with the sampler that removed the
+ * last one.
+ */
+int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
+                   struct lm_err *err);
+
+/* Draw a token for position pos of sequence seq from what the last apply, which succeeded,
+ * has left.  The same arguments give the same token, however often. */
+uint32_t lm_chain_draw(struct lm_chain *c, uint32_t seq, uint32_t pos);
+
+struct lm_chance {
+    uint32_t id;
+    double   p;
+};
+
+/* The k best of what the last apply has left, best first, with their probabilities among all
+ * that is left; k 0: all.  Valid until the next call; *n says how many. */
+const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n,
+                                         struct lm_err *err);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* min_p: the candidates at least p times as likely as the best one, that is, whose logit is
+ * at least max l + ln p. */
+#include "sample/fixed_math.h"
+#include "sample/sampler.h"
+
+static bool off(const double *v)
+{
+    return v[0] <= 0;
+}
+
+static int apply(struct lm_cands *c, const double *v, void *state, struct lm_err *err)
+{
+    const double least = lm_cands_max(c) + (v[0] < 1 ? lm_ln(v[0]) : 0);
+    const size_t min_keep = (size_t)v[1];
+    (void)state;
+    (void)err;
+    if (min_keep > 1) {
+        lm_cands_sort(c, LM_BY_RANK);
+        size_t n = 0;
+        while (n < c->n && (n < min_keep || c->list[n].l >= least))
+            n++;
+        c->n = n;
+    } else {
+        lm_cands_keep_above(c, least);
+    }
+    return LM_OK;
+}
+
+static const struct lm_param min_p = {
+    .option = "min-p",
+    .key    = "min_p",
+    .min    = 0,
+    .max    = 1,
+    .value  = 0.05,
+    .arg    = "P",
+    .off    = "0",
+    .help   = "keep chances of at least P times the best",
+};
+
+const struct lm_sampler lm_min_p = {
+    .name       = "min_p",
+    .letter     = 'm',
+    .params     = { &min_p, &lm_param_min_keep },
+    .keeps_best = true,
+    .off        = off,
+    .apply      = apply,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* The samplers there are, in the order in which a chain runs them by default. */
+#include "sample/sampler.h"
+
+#include <ctype.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+extern const struct lm_sampler lm_penalties, lm_top_k, lm_top_p, lm_min_p, lm_temperature;
+
+static const struct lm_sampler *const samplers[] = {
+    &lm_penalties, &lm_top_k, &lm_top_p, &lm_min_p, &lm_temperature,
+};
+
+const struct lm_param lm_param_min_keep = {
+    .option = "min-keep",
+    .min    = 0,
+    .max    = UINT32_MAX,
+    .whole  = true,
+    .value  = 0,
+    .arg    = "N",
+    .off    = "0 or 1",
+    .help   = "top-p and min-p leave at least N",
+};
+
+const struct lm_sampler *lm_sampler_at(size_t i)
+{
+    return i < sizeof samplers / sizeof *samplers ? samplers[i] : NULL;
+}
+
+/* Is name, without '-' and '_' and in lower case, the same as s without them? */
+static bool same(const char *name, size_t len, const char *s)
+{
+    size_t i = 0;
+    for (;; i++, s++) {
+        while (i < len && (name[i] == '-' || name[i] == '_'))
+            i++;
+        while (*s == '-' || *s == '_')
+            s++;
+        if (i == len || !*s)
+            return i == len && !*s;
+        if (tolower((unsigned char)name[i]) != *s)
+            return false;
+    }
+}
+
+const struct lm_sampler *lm_sampler_find(const char *name, size_t len)
+{
+    for (size_t k = 0; k < sizeof samplers / sizeof *samplers; k++) {
+        const struct lm_sampler *s = samplers[k];
+        const char letter[2] = { s->letter, 0 };
+        if (same(name, len, s->name) || (s->alias && same(name, len, s->alias)) ||
+            (len == 1 && same(name, len, letter)))
+            return s;
+    }
+    return NULL;
+}
+
+const struct lm_param *lm_param_at(size_t i)
+{
+    const struct lm_param *seen[8 * LM_SAMPLER_PARAMS];
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof samplers / sizeof *samplers; k++)
+        for (const struct lm_param *const *p = samplers[k]->params; *p; p++) {
+            size_t j = 0;
+            while (j < n && seen[j] != *p)
+                j++;
+            if (j < n || n == sizeof seen / sizeof *seen)
+                continue;
+            if (n == i)
+                return *p;
+            seen[n++] = *p;
+        }
+    return NULL;
+}
+
+/* One end of a range in words: whole numbers of any size are no limit worth naming. */
+static void say_range(const struct lm_param *p, char *s, size_t size)
+{
+    bool low = p->min > -FLT_MAX, high = p->max < FLT_MAX && !(p->whole && p->max >= INT32_MAX);
+    if (low && high)
+        snprintf(s, size, "from %g to %g", p->min, p->max);
+    else if (low)
+        snprintf(s, size, "%s %g", p->above_min ? "above" : "not below", p->min);
+    else
+        snprintf(s, size, "%s", isinf(p->max) ? "any number" : "any finite number");
+}
+
+int lm_param_check(const struct lm_param *p, double v, struct lm_err *err)
+{
+    char range[64];
+    if (v >= p->min && v <= p->max && !(p->above_min && v == p->min) &&
+        !(p->whole && v != rint(v)))
+        return LM_OK;
+    say_range(p, range, sizeof range);
+    return lm_fail(err, LM_EUSE, "%.9g is out of range: %s%s", v, p->whole ? "a whole number, " : "",
+                   range);
+}
