@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+#include "gguf/importance.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/size.h"
+#include "gguf/gguf.h"
+
+#define SUM2   ".in_sum2"
+#define COUNTS ".counts"
+#define PIECE  (1u << 20)       /* memory grows with what has arrived, this much at a time */
+
+struct lm_importance *lm_importance_new(void)
+{
+    return calloc(1, sizeof(struct lm_importance));
+}
+
+void lm_importance_free(struct lm_importance *m)
+{
+    if (!m)
+        return;
+    lm_arena_release(&m->arena);
+    free(m->entries);
+    free(m);
+}
+
+/* Index of the first entry whose name is not below `name`. */
+static size_t place(const struct lm_importance *m, const char *name)
+{
+    size_t lo = 0, hi = m->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (strcmp(m->entries[mid].name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+const struct lm_importance_entry *lm_importance_find(const struct lm_importance *m,
+                                                     const char *name)
+{
+    size_t i = place(m, name);
+    return i < m->n && !strcmp(m->entries[i].name, name) ? &m->entries[i] : NULL;
+}
+
+/* Put an entry, whose name and numbers are in the arena, at its place. */
+static struct lm_importance_entry *insert(struct lm_importance *m,
+                                          const struct lm_importance_entry *e)
+{
+    if (!e->name || !lm_grow(&m->entries, &m->cap, m->n + 1, sizeof *m->entries))
+        return NULL;
+    size_t i = place(m, e->name);
+    memmove(m->entries + i + 1, m->entries + i, (m->n - i) * sizeof *m->entries);
+    m->entries[i] = *e;
+    m->n++;
+    return &m->entries[i];
+}
+
+struct lm_importance_entry *lm_importance_add(struct lm_importance *m, const char *name,
+                                              uint64_t width, uint64_t n_mat)
+{
+    uint64_t n;
+    if (!lm_mul_u64(width, n_mat, &n) || n > SIZE_MAX)
+        return NULL;
+    struct lm_importance_entry e = {
+        .name = lm_arena_copy(&m->arena, name, strlen(name)), .width = width, .n_mat = n_mat,
+        .sum2 = lm_arena_array(&m->arena, (size_t)n, sizeof(float)),
+        .counts = lm_arena_array(&m->arena, (size_t)n_mat, sizeof(float)),
+    };
+    return e.sum2 && e.counts ? insert(m, &e) : NULL;
+}
+
+int lm_importance_set_datasets(struct lm_importance *m, const char *const *names, size_t n,
+                               struct lm_err *err)
+{
+    const char **list = lm_arena_array(&m->arena, n ? n : 1, sizeof *list);
+    if (!list)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        if (!(list[i] = lm_arena_copy(&m->arena, names[i], strlen(names[i]))))
+            return lm_fail_nomem(err);
+    m->datasets = list;
+    m->n_datasets = n;
+    return LM_OK;
+}
+
+void lm_importance_means(const struct lm_importance_entry *e, float *out)
+{
+    for (uint64_t k = 0; k < e->n_mat; k++) {
+        float count = roundf(e->counts[k]);
+        const float *s = e->sum2 + k * e->width;
+        for (uint64_t i = 0; i < e->width; i++)
+            *out++ = count > 0 ? s[i] / count : 1.0f;
+    }
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* Nothing below 0, infinite or NaN. */
+static int check_numbers(const char *name, const float *v, size_t n, struct lm_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(v[i] >= 0) || isinf(v[i]))
+            return lm_fail(err, LM_EDATA, "%s: number %zu is %g", name, i, (double)v[i]);
+    return LM_OK;
+}
+
+/* n little-endian (or big-endian) floats from the input, in the arena. */
+static float *read_floats(struct lm_importance *m, struct lm_in *in, uint64_t n, bool big,
+                          const char *name, struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    uint64_t left;
+    float *v = NULL;
+    if (!lm_mul_u64(n, 4, &left) || left > SIZE_MAX) {
+        lm_fail(err, LM_EDATA, "%s: %" PRIu64 " numbers", name, n);
+        return NULL;
+    }
+    while (left) {
+        size_t some = left < PIECE ? (size_t)left : PIECE;
+        char *p = lm_buf_room(&b, some);
+        if (!p) {
+            lm_fail_nomem(err);
+            goto done;
+        }
+        if (lm_in_read_all(in, p, some, err)) {
+            lm_err_at(err, LM_EDATA, "%s", name);
+            goto done;
+        }
+        b.len += some;
+        left -= some;
+    }
+    v = lm_arena_array(&m->arena, (size_t)n ? (size_t)n : 1, sizeof *v);
+    if (!v)
+        lm_fail_nomem(err);
+    for (size_t i = 0; v && i < n; i++) {
+        const uint8_t *p = (const uint8_t *)b.data + 4 * i;
+        uint32_t u = big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
+                         : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+        memcpy(v + i, &u, 4);
+    }
+    if (v && check_numbers(name, v, (size_t)n, err))
+        v = NULL;
+done:
+    lm_buf_release(&b);
+    return v;
+}
+
+static bool ends_in(const struct lm_str *s, const char *end)
+{
+    size_t n = strlen(end);
+    return s->len > n && !memcmp(s->p + s->len - n, end, n);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct lm_gguf_tensor *x = *(const struct lm_gguf_tensor *const *)a;
+    const struct lm_gguf_tensor *y = *(const struct lm_gguf_tensor *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* The entry that a tensor belongs to, made if it is new (its numbers still NULL). */
+static struct lm_importance_entry *entry_of(struct lm_importance *m, const struct lm_str *s,
+                                            size_t end)
+{
+    const char *name = lm_arena_copy(&m->arena, s->p, s->len - end);
+    if (!name)
+        return NULL;
+    struct lm_importance_entry *old = (struct lm_importance_entry *)lm_importance_find(m, name);
+    if (old)
+        return old;
+    struct lm_importance_entry e = { .name = name };
+    return insert(m, &e);
+}
+
+static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct lm_gguf *g,
+                       const struct lm_gguf_tensor *t, struct lm_err *err)
+{
+    uint64_t at = g->data_offset + t->offset, n = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    bool sums = ends_in(&t->name, SUM2);
+    if (!sums && !ends_in(&t->name, COUNTS))
+        return LM_OK;
+    if (t->type_id != LM_F32)
+        return lm_fail(err, LM_EDATA, "%s: not f32", t->name.p);
+    if (at < lm_in_pos(in))
+        return lm_fail(err, LM_EDATA, "%s: overlaps other data", t->name.p);
+    int s = lm_in_skip(in, at - lm_in_pos(in), err);
+    if (s)
+        return lm_err_at(err, s, "%s", t->name.p);
+    float *v = read_floats(m, in, n, g->big_endian, t->name.p, err);
+    if (!v)
+        return err ? (int)err->code : LM_EDATA;
+    struct lm_importance_entry *e = entry_of(m, &t->name, strlen(sums ? SUM2 : COUNTS));
+    if (!e)
+        return lm_fail_nomem(err);
+    if (sums) {
+        e->sum2 = v;
+        e->width = t->ne[0];
+        e->n_mat = e->n_mat ? e->n_mat : n / (t->ne[0] ? t->ne[0] : 1);
+        if (e->width * e->n_mat != n)
+            return lm_fail(err, LM_EDATA, "%s: %" PRIu64 " sums for %" PRIu64 " counts",
+                           e->name, n, e->n_mat);
+        return LM_OK;
+    }
+    e->counts = v;
+    if (e->sum2 && e->n_mat != n)
+        return lm_fail(err, LM_EDATA, "%s: %" PRIu64 " counts for %" PRIu64 " matrices",
+                       e->name, n, e->n_mat);
+    e->n_mat = n;
+    return LM_OK;
+}
+
+static int read_keys(struct lm_importance *m, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_str type = { "", 0 };
+    struct lm_gguf_arr names = { 0 };
+    int s = lm_gguf_str(g, "general.type", &type, err);
+    if (s < 0)
+        return s;
+    if (type.len != 7 || memcmp(type.p, "imatrix", 7))
+        return lm_fail(err, LM_EDATA, "general.type is not \"imatrix\": no importance matrix");
+    static const char *const keys[] = { "imatrix.chunk_count", "imatrix.chunk_size" };
+    uint32_t *const to[] = { &m->chunk_count, &m->chunk_size };
+    for (int i = 0; i < 2; i++)
+        if ((s = lm_gguf_u32(g, keys[i], to[i], err)))
+            return s < 0 ? s : lm_fail(err, LM_EDATA, "no %s", keys[i]);
+    s = lm_gguf_arr(g, "imatrix.datasets", LM_GGUF_STR, &names, err);
+    if (s)
+        return s < 0 ? s : lm_fail(err, LM_EDATA, "no imatrix.datasets");
+    const struct lm_str *str = names.data;
+    m->datasets = lm_arena_array(&m->arena, names.n ? (size_t)names.n : 1, sizeof(char *));
+    if (!m->datasets)
+        return lm_fail_nomem(err);
+    for (; m->n_datasets < names.n; m->n_datasets++) {
+        const struct lm_str *d = &str[m->n_datasets];
+        if (!(m->datasets[m->n_datasets] = lm_arena_copy(&m->arena, d->p, d->len)))
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}
+
+static int read_tensors(struct lm_importance *m, struct lm_in *in, const struct lm_gguf *g,
+                        struct lm_err *err)
+{
+    const struct lm_gguf_tensor **order = lm_malloc_array((size_t)g->n_tensors + 1,
+                                                          sizeof *order);
+    if (!order)
+        return lm_fail_nomem(err);
+    int s = LM_OK;
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        order[i] = &g->tensors[i];
+    qsort(order, (size_t)g->n_tensors, sizeof *order, by_offset);
+    for (uint64_t i = 0; i < g->n_tensors && !s; i++)
+        s = read_tensor(m, in, g, order[i], err);
+    free(order);
+    for (size_t i = 0; i < m->n && !s; i++)
+        if (!m->entries[i].sum2 || !m->entries[i].counts)
+            s = lm_fail(err, LM_EDATA, "%s: no %s", m->entries[i].name,
+                        m->entries[i].sum2 ? "counts" : "sums");
+    return s;
+}
+
+static int read_gguf(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+{
+    struct lm_gguf *g = lm_gguf_read(in, true, err);
+    if (!g)
+        return err ? (int)err->code : LM_EDATA;
+    int s = read_keys(m, g, err);
+    if (!s)
+        s = read_tensors(m, in, g, err);
+    lm_gguf_free(g);
+    return s;
+}
+
+static int read_i32(struct lm_in *in, int32_t *v, struct lm_err *err)
+{
+    uint8_t p[4];
+    int s = lm_in_read_all(in, p, 4, err);
+    if (!s)
+        *v = (int32_t)((uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0]);
+    return s;
+}
+
+/* A length and that many bytes, as a string. */
+static int read_name(struct lm_importance *m, struct lm_in *in, const char **name,
+                     struct lm_err *err)
+{
+    char buf[4096];
+    int32_t n;
+    int s = read_i32(in, &n, err);
+    if (s)
+        return s;
+    if (n < 0 || n > (int32_t)sizeof buf)
+        return lm_fail(err, LM_EDATA, "not an importance matrix: a name of %" PRId32 " bytes", n);
+    if ((s = lm_in_read_all(in, buf, (size_t)n, err)))
+        return s;
+    *name = lm_arena_copy(&m->arena, buf, (size_t)n);
+    return *name ? LM_OK : lm_fail_nomem(err);
+}
+
+static int read_legacy_entry(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+{
+    struct lm_importance_entry e = { .n_mat = 1 };
+    int32_t calls, n;
+    int s = read_name(m, in, &e.name, err);
+    if (s || (s = read_i32(in, &calls, err)) || (s = read_i32(in, &n, err)))
+        return s;
+    if (n < 1 || lm_importance_find(m, e.name))
+        return lm_fail(err, LM_EDATA, n < 1 ? "%s: no values" : "%s: twice", e.name);
+    e.width = (uint64_t)n;
+    e.sum2 = read_floats(m, in, e.width, false, e.name, err);
+    if (!e.sum2)
+        return err ? (int)err->code : LM_EDATA;
+    e.counts = lm_arena_array(&m->arena, 1, sizeof(float));
+    if (!e.counts || !insert(m, &e))
+        return lm_fail_nomem(err);
+    e.counts[0] = calls > 0 ? (float)calls : 1;
+    return LM_OK;
+}
+
+static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+{
+    int32_t n, chunks;
+    int s = read_i32(in, &n, err);
+    m->legacy = true;
+    if (!s && n < 1)
+        return lm_fail(err, LM_EDATA, "not an importance matrix");
+    for (int32_t i = 0; i < n && !s; i++)
+        s = read_legacy_entry(m, in, err);
+    if (s || lm_in_pos(in) == lm_in_size(in))
+        return s;
+    m->datasets = lm_arena_array(&m->arena, 1, sizeof(char *));
+    if (!m->datasets)
+        return lm_fail_nomem(err);
+    if ((s = read_i32(in, &chunks, err)) || (s = read_name(m, in, &m->datasets[0], err)))
+        return s;
+    m->chunk_count = chunks > 0 ? (uint32_t)chunks : 0;
+    m->n_datasets = 1;
+    return LM_OK;
+}
+
+struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err)
+{
+    struct lm_importance *m = lm_importance_new();
+    char magic[4] = "GGUF";
+    if (!m) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    bool old = lm_in_seekable(in) && lm_in_size(in) >= 4 &&
+               !lm_in_pread(in, 0, magic, 4, err) && memcmp(magic, "GGUF", 4);
+    if (old ? read_legacy(m, in, err) : read_gguf(m, in, err)) {
+        lm_importance_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+static void add_tensor(struct lm_gguf_writer *w, struct lm_buf *b, const char *name,
+                       const char *end, uint64_t width, uint64_t n_mat)
+{
+    const uint64_t ne[2] = { width, n_mat };
+    lm_buf_clear(b);
+    lm_buf_str(b, name);
+    lm_buf_str(b, end);
+    if (!b->failed)
+        lm_gguf_add_tensor(w, b->data, b->len, 2, ne, lm_type_by_id(LM_F32));
+}
+
+static int write_floats(const struct lm_gguf_writer *w, struct lm_out *out, const float *v,
+                        uint64_t n, struct lm_err *err)
+{
+    uint8_t buf[4096];
+    size_t len = 0;
+    int s = LM_OK;
+    for (uint64_t i = 0; i < n && !s; i++) {
+        uint32_t u;
+        memcpy(&u, &v[i], 4);
+        for (int k = 0; k < 4; k++)
+            buf[len++] = (uint8_t)(u >> 8 * k);
+        if (len == sizeof buf || i + 1 == n) {
+            s = lm_out_write(out, buf, len, err);
+            len = 0;
+        }
+    }
+    return s ? s : lm_gguf_write_pad(w, out, n * 4, err);
+}
+
+static void set_keys(const struct lm_importance *m, struct lm_gguf_writer *w,
+                     struct lm_str *names)
+{
+    for (size_t i = 0; i < m->n_datasets; i++)
+        names[i] = (struct lm_str){ m->datasets[i], strlen(m->datasets[i]) };
+    lm_gguf_set_str(w, "general.type", "imatrix", 7);
+    lm_gguf_set_arr(w, "imatrix.datasets", LM_GGUF_STR, names, m->n_datasets);
+    lm_gguf_set_u32(w, "imatrix.chunk_count", m->chunk_count);
+    lm_gguf_set_u32(w, "imatrix.chunk_size", m->chunk_size);
+}
+
+static int write_data(const struct lm_importance *m, const struct lm_gguf_writer *w,
+                      struct lm_out *out, struct lm_err *err)
+{
+    int s = lm_gguf_write_head(w, out, err);
+    for (size_t i = 0; i < m->n && !s; i++) {
+        const struct lm_importance_entry *e = &m->entries[i];
+        s = write_floats(w, out, e->sum2, e->width * e->n_mat, err);
+        if (!s)
+            s = write_floats(w, out, e->counts, e->n_mat, err);
+    }
+    return s;
+}
+
+int lm_importance_write(const struct lm_importance *m, struct lm_out *out, struct lm_err *err)
+{
+    struct lm_gguf_writer *w = lm_gguf_writer_new();
+    struct lm_str *names = lm_malloc_array(m->n_datasets + 1, sizeof *names);
+    struct lm_buf b = { 0 };
+    int s = LM_ENOMEM;
+    if (w && names) {
+        set_keys(m, w, names);
+        for (size_t i = 0; i < m->n; i++) {
+            const struct lm_importance_entry *e = &m->entries[i];
+            add_tensor(w, &b, e->name, SUM2, e->width, e->n_mat);
+            add_tensor(w, &b, e->name, COUNTS, 1, e->n_mat);
+        }
+        if (!b.failed)
+            s = write_data(m, w, out, err);
+    }
+    if (s == LM_ENOMEM)
+        lm_fail_nomem(err);
+    lm_buf_release(&b);
+    free(names);
+    lm_gguf_writer_free(w);
+    return s;
+}
