@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* decode - run a model on tokens, giving the logits of what comes next. */
+
+#include <getopt.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "io/input.h"
+#include "io/pipe.h"
+#include "job/evaluate.h"
+#include "model/model.h"
+
+static const char usage[] =
+    "usage: decode [-hiqVv] [option ...] -m model [file]\n";
+
+static const char help[] =
+    "\n"
+    "Run a model on sequences of token ids, one a line, and write logits: a stream\n"
+    "for sample, or text.\n"
+    "\n"
+    "  -m, --model=FILE     the model, GGUF\n"
+    "  -i, --loop           answer requests, a line each, as they come\n"
+    "\n"
+    "      --all            for every token, not only the last of each sequence\n"
+    "      --chunk=N        with --nll: in chunks of N tokens\n"
+    "      --force          write to a terminal, too\n"
+    "      --header         with --text or --nll: name the columns first\n"
+    "      --nll            text: the negative log-likelihood of every token\n"
+    "      --text           text: logit and log-probability of ids, best first\n"
+    "      --top=K          the K best ids only\n"
+    "\n"
+    "  -b, --batch=N        tokens that are taken in at once (2048; --all, --nll: 512)\n"
+    "  -c, --context=N      most tokens of a sequence (what the model was trained for)\n"
+    "  -t, --threads=N      threads (the CPUs there are)\n"
+    "  -u, --ubatch=N       tokens that are evaluated at once (512)\n"
+    "      --cache-k=TYPE   type of cached keys, f16 or f32 (f16)\n"
+    "      --cache-v=TYPE   type of cached values, f16 or f32 (f16)\n"
+    "      --load=HOW       mmap, or read into memory (mmap)\n"
+    "      --no-repack      use weights as they lie in the file\n"
+    "\n"
+    "      --progress       show progress even if stderr is no terminal\n"
+    "  -q, --quiet          no warnings, no progress\n"
+    "  -v, --verbose        say more\n"
+    "  -h, --help           show this help\n"
+    "  -V, --version        show the version\n";
+
+enum {
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_FORCE, OPT_HEADER, OPT_LOAD,
+    OPT_NLL, OPT_NO_REPACK, OPT_PROGRESS, OPT_TEXT, OPT_TOP
+};
+
+static const struct option options[] = {
+    { "all",       no_argument,       NULL, OPT_ALL },
+    { "batch",     required_argument, NULL, 'b' },
+    { "cache-k",   required_argument, NULL, OPT_CACHE_K },
+    { "cache-v",   required_argument, NULL, OPT_CACHE_V },
+    { "chunk",     required_argument, NULL, OPT_CHUNK },
+    { "context",   required_argument, NULL, 'c' },
+    { "force",     no_argument,       NULL, OPT_FORCE },
+    { "header",    no_argument,       NULL, OPT_HEADER },
+    { "help",      no_argument,       NULL, 'h' },
+    { "load",      required_argument, NULL, OPT_LOAD },
+    { "loop",      no_argument,       NULL, 'i' },
+    { "model",     required_argument, NULL, 'm' },
+    { "nll",       no_argument,       NULL, OPT_NLL },
+    { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
+    { "progress",  no_argument,       NULL, OPT_PROGRESS },
+    { "quiet",     no_argument,       NULL, 'q' },
+    { "text",      no_argument,       NULL, OPT_TEXT },
+    { "threads",   required_argument, NULL, 't' },
+    { "top",       required_argument, NULL, OPT_TOP },
+    { "ubatch",    required_argument, NULL, 'u' },
+    { "verbose",   no_argument,       NULL, 'v' },
+    { "version",   no_argument,       NULL, 'V' },
+    { 0 }
+};
+
+#define MAX_TOKENS (1u << 24)     /* of a batch: far above what is of use     */
+#define PIPE_ROOM  (1u << 20)     /* what a pipe is asked to hold, bytes      */
+
+static struct {
+    const char              *model, *file;
+    bool                     loop, text, nll, force;
+    struct lm_model_options  load;
+    struct lm_ctx_options    ctx;
+    struct lm_eval_options   eval;
+    struct cli_env_options   env;
+} opt;
+
+static const struct lm_type *cache_type(const char *name, const char *value)
+{
+    static const char *const names[] = { "f16", "f32", NULL };
+    return lm_type_by_name(names[cli_choice(name, value, names)]);
+}
+
+static void take_option(int c)
+{
+    static const char *const ways[] = { [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", NULL };
+    switch (c) {
+    case OPT_ALL:       opt.eval.all = true; break;
+    case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
+    case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
+    case OPT_CHUNK:     opt.eval.chunk = (uint32_t)cli_u64("chunk", optarg, 2, INT32_MAX); break;
+    case OPT_FORCE:     opt.force = true; break;
+    case OPT_HEADER:    opt.eval.heading = true; break;
+    case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
+    case OPT_NLL:       opt.nll = true; break;
+    case OPT_NO_REPACK: opt.load.no_repack = true; break;
+    case OPT_PROGRESS:  opt.env.progress = true; break;
+    case OPT_TEXT:      opt.text = true; break;
+    case OPT_TOP:       opt.eval.top = (uint32_t)cli_u64("top", optarg, 1, INT32_MAX); break;
+    case 'b':           opt.ctx.n_batch = (uint32_t)cli_u64("batch", optarg, 1, MAX_TOKENS); break;
+    case 'c':           opt.ctx.n_ctx = (uint32_t)cli_u64("context", optarg, 1, INT32_MAX); break;
+    case 'i':           opt.loop = true; break;
+    case 'm':           opt.model = optarg; break;
+    case 'q':           opt.env.quiet = true; break;
+    case 't':           opt.env.n_threads = cli_threads(optarg); break;
+    case 'u':           opt.ctx.n_ubatch = (uint32_t)cli_u64("ubatch", optarg, 1, MAX_TOKENS); break;
+    case 'v':           opt.env.verbose = true; break;
+    default:            cli_try_help();
+    }
+}
+
+/* What does not go together, and what follows from what was asked for. */
+static void check_options(void)
+{
+    if (!opt.model)
+        cli_bad_usage("no model: use -m");
+    if (opt.text && opt.nll)
+        cli_bad_usage("--text and --nll exclude each other");
+    if (opt.loop && (opt.text || opt.nll || opt.eval.all))
+        cli_bad_usage("-i answers with frames, as many as a request asks for: no --%s",
+                      opt.text ? "text" : opt.nll ? "nll" : "all");
+    if (opt.nll && (opt.eval.all || opt.eval.top))
+        cli_bad_usage("--nll is of every token and of one id: no --%s",
+                      opt.eval.top ? "top" : "all");
+    if (opt.eval.chunk && !opt.nll)
+        cli_bad_usage("--chunk needs --nll");
+    if (opt.eval.heading && !opt.text && !opt.nll)
+        cli_bad_usage("--header needs --text or --nll");
+    opt.eval.form = opt.text ? LM_EVAL_TEXT : opt.nll ? LM_EVAL_NLL : LM_EVAL_FRAMES;
+    /* All rows of a batch are in memory at once: with a row a token, fewer of them. */
+    if (!opt.ctx.n_batch && (opt.eval.all || opt.nll))
+        opt.ctx.n_batch = 512;
+}
+
+static struct lm_in *open_input(int flags)
+{
+    struct lm_err err;
+    struct lm_in *in = lm_in_open(opt.file, flags, &err);
+    if (!in)
+        cli_die_err(strcmp(opt.file, "-") ? opt.file : "<stdin>", &err);
+    return in;
+}
+
+static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
+{
+    struct lm_err err;
+    if (opt.ctx.n_ctx > lm_model_n_ctx_train(m))
+        opt.ctx.n_ctx = 0;
+    struct lm_ctx *c = lm_ctx_new(m, &opt.ctx, env, &err);
+    if (!c)
+        cli_die_err(opt.model, &err);
+    return c;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The header goes out before standard input is touched, so that who waits for it may
+ * write later.  A named file can be opened, and found missing, before the model is read. */
+static int run(struct lm_out *out, const struct lm_env *env)
+{
+    struct lm_err err;
+    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(0);
+    struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
+    if (!m)
+        cli_die_err(opt.model, &err);
+    struct lm_ctx *c = open_context(m, env);
+    struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
+    if (!e)
+        cli_die_err(opt.model, &err);
+
+    int s = lm_eval_head(e, &err);
+    if (!s && !in)
+        in = open_input(opt.loop ? LM_IN_RAW : 0);
+    if (!s)
+        s = opt.loop ? lm_eval_loop(e, in, &err) : lm_eval_batch(e, in, &err);
+    if (s)
+        cli_report(NULL, &err);
+    lm_in_close(in);
+    lm_eval_free(e);
+    lm_ctx_free(c);
+    lm_model_free(m);
+    return cli_status(s);
+}
+
+int main(int argc, char *argv[])
+{
+    int c;
+    cli_start(argv);
+    while ((c = getopt_long(argc, argv, "b:c:him:qt:u:Vv", options, NULL)) != -1) {
+        if (c == 'h')
+            return cli_help(usage, help);
+        if (c == 'V')
+            return cli_version();
+        take_option(c);
+    }
+    if (argc - optind > 1)
+        cli_bad_usage("more than one file");
+    opt.file = optind < argc ? argv[optind] : "-";
+    check_options();
+    opt.eval.program = "decode";
+    opt.eval.version = LM_VERSION;
+
+    struct lm_env env = cli_env(opt.env);
+    struct lm_out *out = cli_out_open("-", opt.eval.form == LM_EVAL_FRAMES, opt.force);
+    lm_pipe_widen(STDOUT_FILENO, PIPE_ROOM);
+    int status = run(out, &env), late = cli_out_commit(out);
+    return cli_finish(status > late ? status : late);
+}

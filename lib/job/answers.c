@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/answers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/size.h"
+
+static int named(const struct lm_eval *e, int s, struct lm_err *err)
+{
+    return s ? lm_err_at(err, s, "%s", lm_out_name(e->out)) : LM_OK;
+}
+
+static int write_frame(struct lm_eval *e, const struct lm_frame *f, const void *payload,
+                       struct lm_err *err)
+{
+    e->n_frames++;
+    return named(e, lm_logits_write_frame(e->out, f, payload, err), err);
+}
+
+static int row_frame(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                     struct lm_err *err)
+{
+    uint32_t n = e->head.n_vocab;
+    const void *payload = logits;
+    struct lm_frame f = {
+        .kind = LM_FRAME_DENSE, .seq = p->seq, .pos = p->pos, .token = (uint32_t)p->token,
+        .n = n, .bytes = (uint32_t)(n * sizeof *logits), .lse = (float)lm_logits_lse(logits, n),
+    };
+    if (e->options.top) {
+        f.kind = LM_FRAME_TOP;
+        f.n = (uint32_t)lm_logits_top(logits, n, e->options.top, e->top, e->work);
+        f.bytes = (uint32_t)(f.n * sizeof *e->top);
+        payload = e->top;
+    }
+    return write_frame(e, &f, payload, err);
+}
+
+/* Shortest digits that read back to the same float; nan, inf, -inf as strtof reads them. */
+static void add_float(struct lm_buf *b, double v)
+{
+    if (isfinite(v))
+        lm_json_f32(b, (float)v);
+    else
+        lm_buf_str(b, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
+
+static int put_text(struct lm_eval *e, struct lm_err *err)
+{
+    int s = e->text.failed ? lm_fail_nomem(err)
+                           : named(e, lm_out_write(e->out, e->text.data, e->text.len, err), err);
+    lm_buf_clear(&e->text);
+    return s;
+}
+
+static int row_text(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                    struct lm_err *err)
+{
+    uint32_t n = e->head.n_vocab;
+    size_t k = lm_logits_top(logits, n, e->options.top ? e->options.top : n, e->top, e->work);
+    double lse = lm_logits_lse(logits, n);
+    for (size_t i = 0; i < k; i++) {
+        lm_buf_printf(&e->text, "%" PRIu32 "\t%" PRIu32 "\t%" PRId32 "\t%zu\t%" PRIu32 "\t",
+                      p->seq, p->pos, p->token, i, e->top[i].id);
+        add_float(&e->text, e->top[i].logit);
+        lm_buf_byte(&e->text, '\t');
+        add_float(&e->text, e->top[i].logit - lse);
+        lm_buf_byte(&e->text, '\n');
+    }
+    return k ? put_text(e, err) : LM_OK;
+}
+
+static int row_nll(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                   struct lm_err *err)
+{
+    double lse = lm_logits_lse(logits, e->head.n_vocab);
+    lm_buf_printf(&e->text, "%" PRIu32 "\t%" PRIu32 "\t%" PRId32 "\t", p->seq, p->pos + 1, p->next);
+    add_float(&e->text, lse - logits[p->next]);
+    lm_buf_byte(&e->text, '\n');
+    return put_text(e, err);
+}
+
+int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                  struct lm_err *err)
+{
+    switch (e->options.form) {
+    case LM_EVAL_TEXT:
+        return row_text(e, p, logits, err);
+    case LM_EVAL_NLL:
+        return row_nll(e, p, logits, err);
+    default:
+        return row_frame(e, p, logits, err);
+    }
+}
+
+int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
+                    enum lm_loop_code code, const char *text, struct lm_err *err)
+{
+    struct lm_frame f = {
+        .kind = LM_FRAME_ERROR, .seq = seq, .pos = pos, .token = code, .n = (uint32_t)line,
+    };
+    if (e->options.form != LM_EVAL_FRAMES)
+        return LM_OK;
+    lm_buf_clear(&e->text);
+    for (const char *p = text; *p;) {           /* a frame's text is UTF-8, whatever came */
+        int n = lm_utf8_len(p, strlen(p), NULL);
+        if (n)
+            lm_buf_add(&e->text, p, (size_t)n);
+        else
+            lm_buf_rune(&e->text, 0xfffd);
+        p += n ? n : 1;
+    }
+    f.bytes = (uint32_t)e->text.len;
+    return e->text.failed ? lm_fail_nomem(err) : write_frame(e, &f, e->text.data, err);
+}
+
+int lm_answer_end(struct lm_eval *e, uint64_t n_sequences, struct lm_err *err)
+{
+    struct lm_frame f = {
+        .kind = LM_FRAME_END, .seq = (uint32_t)n_sequences, .n = (uint32_t)e->n_frames,
+    };
+    return e->options.form == LM_EVAL_FRAMES ? write_frame(e, &f, NULL, err) : LM_OK;
+}
+
+int lm_answer_flush(struct lm_eval *e, struct lm_err *err)
+{
+    return named(e, lm_out_flush(e->out, err), err);
+}
+
+int lm_eval_head(struct lm_eval *e, struct lm_err *err)
+{
+    static const char *const headings[] = {
+        [LM_EVAL_TEXT] = "sequence\tposition\ttoken\trank\tid\tlogit\tlogprob\n",
+        [LM_EVAL_NLL]  = "sequence\tposition\ttoken\tnll\n",
+    };
+    const struct lm_eval_options *o = &e->options;
+    int s = LM_OK;
+    if (o->form == LM_EVAL_FRAMES)
+        s = lm_logits_write_head(e->out, &e->head, o->program, o->version, err);
+    else if (o->heading)
+        s = lm_out_write(e->out, headings[o->form], strlen(headings[o->form]), err);
+    s = named(e, s, err);
+    return s ? s : lm_answer_flush(e, err);
+}
+
+static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
+{
+    const struct lm_eval_options *o = &e->options;
+    uint32_t n = lm_model_n_vocab(e->model), k = o->top && o->top < n ? o->top : n;
+    int s = lm_eval_read_head(&e->head, e->model, name, e->env, err);
+    if (s)
+        return s;
+    e->head.n_vocab = n;
+    e->head.n_ctx = e->n_ctx;
+    if (o->form == LM_EVAL_NLL && o->chunk && (o->chunk < 2 || o->chunk > e->n_ctx))
+        return lm_fail(err, LM_EUSE, "chunks of %" PRIu32 " tokens: it takes 2 to %" PRIu32
+                       ", the context", o->chunk, e->n_ctx);
+    if (o->top || o->form == LM_EVAL_TEXT) {
+        e->top = lm_malloc_array(k, sizeof *e->top);
+        e->work = malloc(lm_logits_top_work(k, n));
+        if (!e->top || !e->work)
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}
+
+struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *name,
+                            const struct lm_eval_options *o, struct lm_out *out,
+                            const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_eval *e = calloc(1, sizeof *e);
+    if (!e) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    *e = (struct lm_eval){.model = m, .ctx = c, .out = out, .env = env, .options = *o,
+                          .n_train = lm_model_n_ctx_train(m), .n_batch = lm_ctx_n_batch(c)};
+    e->n_ctx = lm_ctx_n_ctx(c) < e->n_train ? lm_ctx_n_ctx(c) : e->n_train;
+    if (prepare(e, name, err)) {
+        lm_eval_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+void lm_eval_free(struct lm_eval *e)
+{
+    if (!e)
+        return;
+    lm_logits_head_release(&e->head);
+    lm_buf_release(&e->text);
+    free(e->top);
+    free(e->work);
+    free(e);
+}

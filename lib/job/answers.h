@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_JOB_ANSWERS_H
+#define LM_JOB_ANSWERS_H
+
+/* The answers of an evaluation, in the form that was asked for; what the two ways of
+ * reading input (evaluate.c, evaluate_loop.c) share. */
+
+#include "base/buf.h"
+#include "job/evaluate.h"
+#include "stream/logits.h"
+#include "stream/loop.h"
+
+struct lm_eval {
+    struct lm_model       *model;
+    struct lm_ctx         *ctx;
+    struct lm_out         *out;
+    const struct lm_env   *env;
+    struct lm_eval_options options;
+    struct lm_logits_head  head;
+    uint32_t               n_ctx, n_train, n_batch;
+    uint64_t               n_frames;
+    struct lm_top         *top;         /* [options.top, or n_vocab for text]           */
+    void                  *work;        /* for lm_logits_top                            */
+    struct lm_buf          text;
+};
+
+/* Where a row belongs.  next is the token after it in its sequence, -1 if unknown. */
+struct lm_place {
+    uint32_t seq, pos;
+    int32_t  token, next;
+};
+
+/* Fill h from a model's metadata.  name: see lm_eval_new.  Release h in any case. */
+int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const char *name,
+                      const struct lm_env *env, struct lm_err *err);
+
+/* One row of logits [n_vocab], as a frame or as text.  Write errors name the output. */
+int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                  struct lm_err *err);
+
+/* An error frame; nothing in the text forms. */
+int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
+                    enum lm_loop_code code, const char *text, struct lm_err *err);
+
+/* The end frame; nothing in the text forms. */
+int lm_answer_end(struct lm_eval *e, uint64_t n_sequences, struct lm_err *err);
+
+int lm_answer_flush(struct lm_eval *e, struct lm_err *err);
+
+#endif

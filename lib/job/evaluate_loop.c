@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/evaluate.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "job/answers.h"
+
+/* A request of a group, and what becomes of it. */
+struct entry {
+    struct lm_request q;
+    uint32_t          len;          /* of its sequence, before it (and after @POS)   */
+    size_t            first, n;     /* its tokens in the batch                       */
+};
+
+/*
+ * Requests that wait together form a group: their tokens are one batch, or, where one
+ * request has more tokens than a batch, several.  Sequences are cut and dropped when
+ * the group is made up, so a request that does this to a sequence with tokens in the
+ * group waits for the next one.
+ */
+struct loop {
+    struct lm_eval           *e;
+    struct lm_request_reader *reader;
+    struct entry             *group;        /* [n_batch + 1], n of them there */
+    size_t                    n;
+    struct lm_batch_token    *t;            /* [n_batch] */
+    size_t                    n_tokens;
+    uint64_t                  n_requests;
+    uint64_t                  bad_line;     /* of the line at which the input failed, */
+    uint32_t                  bad_seq;      /* and its sequence as far as it was read */
+};
+
+__attribute__((format(printf, 3, 4)))
+static void refuse(struct lm_request *q, enum lm_loop_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    q->fault = code;
+    vsnprintf(q->why, sizeof q->why, fmt, ap);
+    va_end(ap);
+}
+
+/* A library error as a request's fault. */
+static void refuse_for(struct lm_request *q, const struct lm_err *why)
+{
+    refuse(q, why->code == LM_ENOMEM ? LM_LOOP_MEMORY : LM_LOOP_UNSUPPORTED, "%s", why->text);
+}
+
+/* Length of a sequence with the group's tokens before entry `end`. */
+static uint32_t length(const struct loop *l, uint32_t seq, size_t end)
+{
+    while (end-- > 0) {
+        const struct entry *x = &l->group[end];
+        if (x->q.seq == seq && x->n)
+            return x->len + (uint32_t)x->n;
+    }
+    return lm_ctx_seq_len(l->e->ctx, seq);
+}
+
+/* What an append may be refused for before anything is changed. */
+static void check_append(const struct loop *l, struct lm_request *q, uint32_t len)
+{
+    uint64_t total = (uint64_t)(q->has_pos ? q->pos : len) + q->n_ids;
+    if (q->has_pos && q->pos > len)
+        refuse(q, LM_LOOP_MALFORMED, "@%" PRIu32 " is beyond the %" PRIu32
+               " tokens of the sequence", q->pos, len);
+    else if (total > l->e->n_train)
+        refuse(q, LM_LOOP_TRAINED_LENGTH, "%" PRIu64 " tokens, and the model was trained for %"
+               PRIu32, total, l->e->n_train);
+    else if (total > l->e->n_ctx)
+        refuse(q, LM_LOOP_CONTEXT, "%" PRIu64 " tokens, and the context has %" PRIu32, total,
+               l->e->n_ctx);
+}
+
+/* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
+static void begin(struct loop *l, size_t i)
+{
+    struct entry *x = &l->group[i];
+    struct lm_request *q = &x->q;
+    struct lm_err why;
+    x->n = 0;
+    x->first = l->n_tokens;
+    x->len = length(l, q->seq, i);
+    if (q->fault)
+        return;
+    switch (q->kind) {
+    case LM_REQ_COPY:
+        refuse(q, LM_LOOP_UNSUPPORTED, "copying a sequence is not supported");
+        return;
+    case LM_REQ_ENCODE:
+        refuse(q, LM_LOOP_UNSUPPORTED, "the model has no encoder");
+        return;
+    case LM_REQ_DROP:
+        if (lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why))
+            refuse_for(q, &why);
+        return;
+    case LM_REQ_APPEND:
+        break;
+    }
+    check_append(l, q, x->len);
+    if (q->fault)
+        return;
+    if (q->has_pos && q->pos < x->len) {
+        if (lm_ctx_seq_remove(l->e->ctx, q->seq, q->pos, &why)) {
+            refuse_for(q, &why);
+            return;
+        }
+        x->len = q->pos;
+    }
+    x->n = q->n_ids;
+}
+
+/* Tokens from .. from + n - 1 of an entry's request, as the batch's next ones. */
+static void load(struct loop *l, const struct entry *x, size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++)
+        l->t[l->n_tokens++] = (struct lm_batch_token){
+            .id = x->q.ids[i], .seq = x->q.seq, .pos = x->len + (uint32_t)i,
+            .want = i + x->q.want >= x->q.n_ids,
+        };
+}
+
+/* Rows of n evaluated tokens from `first` of the batch on. */
+static int answer_tokens(struct loop *l, size_t first, size_t n, struct lm_err *err)
+{
+    for (size_t i = first; i < first + n; i++) {
+        const struct lm_batch_token *t = &l->t[i];
+        struct lm_place p = {t->seq, t->pos, t->id, -1};
+        int s = t->want ? lm_answer_row(l->e, &p, lm_ctx_logits(l->e->ctx, i), err) : LM_OK;
+        if (s)
+            return s;
+    }
+    return LM_OK;
+}
+
+static int answer_fault(struct loop *l, const struct entry *x, struct lm_err *err)
+{
+    const struct lm_request *q = &x->q;
+    return lm_answer_error(l->e, q->seq, x->len, q->line, q->fault, q->why, err);
+}
+
+/* Evaluate one request by itself, in as many batches as it takes. */
+static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
+{
+    struct lm_err why;
+    for (size_t at = 0, n; at < x->n; at += n) {
+        n = x->n - at < l->e->n_batch ? x->n - at : l->e->n_batch;
+        l->n_tokens = 0;
+        load(l, x, at, n);
+        if (lm_ctx_decode(l->e->ctx, l->t, n, &why)) {
+            struct lm_err worse;
+            refuse_for(&x->q, &why);
+            if (at && lm_ctx_seq_remove(l->e->ctx, x->q.seq, x->len, &worse))
+                refuse_for(&x->q, &worse);
+            return LM_OK;
+        }
+        int s = answer_tokens(l, 0, n, err);
+        if (s)
+            return s;
+    }
+    return LM_OK;
+}
+
+/* Answer a group whose requests are evaluated one after the other: there is only one, or
+ * together they did not fit in memory.  Lengths are looked up again, as a request that
+ * fails leaves its sequence shorter than those after it expected. */
+static int run_apart(struct loop *l, struct lm_err *err)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct entry *x = &l->group[i];
+        x->len = lm_ctx_seq_len(l->e->ctx, x->q.seq);
+        int s = run_alone(l, x, err);
+        if (!s && x->q.fault)
+            s = answer_fault(l, x, err);
+        if (s)
+            return s;
+    }
+    return LM_OK;
+}
+
+static int run_together(struct loop *l, struct lm_err *err)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct entry *x = &l->group[i];
+        int s = x->q.fault ? answer_fault(l, x, err) : answer_tokens(l, x->first, x->n, err);
+        if (s)
+            return s;
+    }
+    return LM_OK;
+}
+
+/* Evaluate and answer the group. */
+static int run_group(struct loop *l, struct lm_err *err)
+{
+    struct lm_err why;
+    size_t total = 0, n_active = 0;
+    l->n_tokens = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        struct entry *x = &l->group[i];
+        begin(l, i);
+        total += x->n;
+        n_active += x->n > 0;
+        if (total <= l->e->n_batch)
+            load(l, x, 0, x->n);
+    }
+    bool apart = total > l->e->n_batch;
+    if (total && !apart && lm_ctx_decode(l->e->ctx, l->t, l->n_tokens, &why)) {
+        apart = n_active > 1;
+        for (size_t i = 0; i < l->n && !apart; i++)
+            if (l->group[i].n)
+                refuse_for(&l->group[i].q, &why);
+    }
+    int s = apart ? run_apart(l, err) : run_together(l, err);
+    l->n = 0;
+    return s ? s : lm_answer_flush(l->e, err);
+}
+
+/* Can the last entry join those before it? */
+static bool can_join(const struct loop *l)
+{
+    const struct lm_request *q = &l->group[l->n - 1].q;
+    size_t total = q->fault ? 0 : q->n_ids;
+    bool cuts = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP);
+    for (size_t i = 0; i + 1 < l->n; i++) {
+        const struct lm_request *o = &l->group[i].q;
+        total += o->fault ? 0 : o->n_ids;
+        if (cuts && o->seq == q->seq && o->n_ids)
+            return false;
+    }
+    return l->n == 1 || total <= l->e->n_batch;
+}
+
+/* Read a request behind the group: 1, 0 or a code as lm_request_next. */
+static int read_one(struct loop *l, struct lm_err *err)
+{
+    struct lm_request *q = &l->group[l->n].q;
+    int s = lm_request_next(l->reader, q, err);
+    if (s == 1) {
+        l->n++;
+        l->n_requests++;
+    } else {
+        l->bad_line = q->line;
+        l->bad_seq = q->seq;
+    }
+    return s;
+}
+
+/* Run all but the last entry, which becomes the first of a new group. */
+static int run_before_last(struct loop *l, struct lm_err *err)
+{
+    size_t last = l->n - 1;
+    l->n = last;
+    int s = run_group(l, err);
+    struct entry x = l->group[0];
+    l->group[0] = l->group[last];
+    l->group[last] = x;
+    l->n = 1;
+    return s;
+}
+
+/* One group, beginning with a request that is waited for, then those that wait already.
+ * 1 go on, or how the input ended, as lm_request_next says; *broken: it is the input
+ * that failed, not the answering. */
+static int turn(struct loop *l, bool *broken, struct lm_err *err)
+{
+    struct lm_err why;
+    int s, got = l->n ? 1 : read_one(l, err);
+    while (got == 1 && l->n < l->e->n_batch && lm_request_ready(l->reader)) {
+        got = read_one(l, err);
+        if (got == 1 && !can_join(l))
+            return (s = run_before_last(l, err)) ? s : 1;
+    }
+    *broken = got < 0;
+    if (l->n && (s = run_group(l, &why))) {
+        *broken = false;
+        *err = why;
+        return s;
+    }
+    return got;
+}
+
+/* The input was cut, or could not be read: an error frame says so, then comes the end. */
+static int end_broken(struct loop *l, struct lm_in *in, struct lm_err *why, struct lm_err *err)
+{
+    struct lm_err bad;
+    int s = LM_OK;
+    if (why->code == LM_EDATA) {
+        uint32_t len = lm_ctx_seq_len(l->e->ctx, l->bad_seq);
+        s = lm_answer_error(l->e, l->bad_seq, len, l->bad_line, LM_LOOP_MALFORMED, why->text,
+                            &bad);
+        if (!s)
+            s = lm_answer_end(l->e, l->n_requests, &bad);
+    }
+    if (!s)
+        s = lm_answer_flush(l->e, &bad);
+    if (err)
+        *err = s ? bad : *why;
+    return s ? s : lm_err_at(err, why->code, "%s", lm_in_name(in));
+}
+
+static int run(struct loop *l, struct lm_in *in, struct lm_err *err)
+{
+    struct lm_err why;
+    bool broken = false;
+    int s;
+    while ((s = turn(l, &broken, &why)) == 1)
+        ;
+    if (s < 0 && broken)
+        return end_broken(l, in, &why, err);
+    if (s < 0) {
+        if (err)
+            *err = why;
+        return s;
+    }
+    s = lm_answer_end(l->e, l->n_requests, err);
+    return s ? s : lm_answer_flush(l->e, err);
+}
+
+int lm_eval_loop(struct lm_eval *e, struct lm_in *in, struct lm_err *err)
+{
+    struct loop l = {.e = e};
+    int s;
+    l.reader = lm_request_reader_new(in, e->head.n_vocab, e->n_train, err);
+    l.t = lm_malloc_array(e->n_batch, sizeof *l.t);
+    l.group = calloc((size_t)e->n_batch + 1, sizeof *l.group);
+    s = l.reader && l.t && l.group ? run(&l, in, err) : lm_fail_nomem(err);
+    for (size_t i = 0; l.group && i <= e->n_batch; i++)
+        lm_request_release(&l.group[i].q);
+    free(l.group);
+    free(l.t);
+    lm_request_reader_free(l.reader);
+    return s;
+}
