@@ -10,6 +10,7 @@
 
 #include "backend/cpu/mulmat_panel.h"
 
+#include "backend/cpu/mulmat_file.h"
 #include "backend/cpu/mulmat_q8.h"
 #include "backend/cpu/mulmat_rows.h"
 
@@ -287,7 +288,98 @@ INLINE void float_pack(size_t size, const uint8_t *src, size_t row_bytes, size_t
 
 FLOAT_TYPES(FLOAT_FUNCTIONS)
 
-/* ---- rows as they lie in the file ---- */
+/* ---- quantized rows as they lie in the file ---- */
+
+#define FILE_TOKENS (W == 16 ? 16 : 8)     /* by registers; unpacking is dear */
+
+/* For lane i, the sum of products of bytes 4i .. 4i+3. */
+INLINE __m256 dot_32(__m256i w, const int8_t *q)
+{
+    __m256i x = _mm256_sign_epi8(_mm256_loadu_si256((const void *)q), w);
+    w = _mm256_abs_epi8(w);
+#if W == 16
+    return _mm256_cvtepi32_ps(_mm256_dpbusd_epi32(_mm256_setzero_si256(), w, x));
+#else
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(w, x),
+                                                _mm256_set1_epi16(1)));
+#endif
+}
+
+INLINE float sum_8(__m256 a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* What is constant for a type. */
+struct file_kind {
+    void   (*from)(const uint8_t *b, size_t g, struct span *s);
+    int      factors, has_m;
+    size_t   block, bytes;
+};
+
+/* A row times T tokens. */
+INLINE void file_tokens(struct file_kind k, const uint8_t *w, size_t cols, const char *x, size_t T,
+                        float *y, size_t y_stride)
+{
+    size_t x_stride = q8_bytes(cols);
+    __m256 sum[FILE_TOKENS];
+    float low[FILE_TOKENS];
+    UNROLL for (size_t t = 0; t < T; t++) {
+        sum[t] = _mm256_setzero_ps();
+        low[t] = 0;
+    }
+    for (size_t c = 0; c < cols; c += 32, x += sizeof(struct lm_q8_act)) {
+        struct span s;
+        k.from(w + c / k.block * k.bytes, c % k.block / 32, &s);
+        __m256 d = k.factors == 1 ? _mm256_set1_ps(s.d[0])
+                                  : _mm256_set_m128(_mm_set1_ps(s.d[1]), _mm_set1_ps(s.d[0]));
+        UNROLL for (size_t t = 0; t < T; t++) {
+            const struct lm_q8_act *a = (const struct lm_q8_act *)(x + t * x_stride);
+            __m256 f = _mm256_mul_ps(d, _mm256_set1_ps(a->d));
+            sum[t] = _mm256_fmadd_ps(dot_32(s.w, a->q), f, sum[t]);
+            if (k.has_m && k.factors == 1)
+                low[t] += s.m[0] * a->s;
+            else if (k.has_m)
+                low[t] += s.m[0] * a->s_half[0] + s.m[1] * a->s_half[1];
+        }
+    }
+    UNROLL for (size_t t = 0; t < T; t++)
+        y[t * y_stride] = sum_8(sum[t]) + low[t];
+}
+
+INLINE void file_row(struct file_kind k, const uint8_t *w, size_t cols, const char *x, size_t n,
+                     float *y, size_t y_stride)
+{
+    size_t x_stride = q8_bytes(cols), t = 0;
+    for (; t + FILE_TOKENS <= n; t += FILE_TOKENS)
+        file_tokens(k, w, cols, x + t * x_stride, FILE_TOKENS, y + t * y_stride, y_stride);
+    for (; t + 4 <= n; t += 4)
+        file_tokens(k, w, cols, x + t * x_stride, 4, y + t * y_stride, y_stride);
+    for (; t < n; t++)
+        file_tokens(k, w, cols, x + t * x_stride, 1, y + t * y_stride, y_stride);
+}
+
+#define FILE_FUNCTIONS(NAME, ID, FACTORS, HAS_M, BLOCK, BYTES)                               \
+    static void mul_file_##NAME(const struct lm_type *t, const void *panel, size_t n_rows,   \
+                                size_t cols, const void *act, size_t n, float *y,            \
+                                size_t y_stride)                                             \
+    {                                                                                        \
+        const struct file_kind k = { from_##NAME, FACTORS, HAS_M, BLOCK, BYTES };            \
+        (void)t;                                                                             \
+        (void)n_rows;                                 /* always one */                       \
+        file_row(k, panel, cols, act, n, y, y_stride);                                       \
+    }                                                                                        \
+    static const struct lm_cpu_mulmat row_file_##NAME = {                                    \
+        .type_id = ID, .isa = SIMD_ISA, .rows = 1, .panel_bytes = lm_mulmat_file_bytes,      \
+        .act_bytes = q8_bytes, .act = q8_act, .mul = mul_file_##NAME,                        \
+    };
+
+FILE_TYPES(FILE_FUNCTIONS)
+
+/* ---- any other row as it lies in the file ---- */
+
 
 /* Sum of products of n floats. */
 INLINE float float_dot(const float *a, const float *b, size_t n)
@@ -304,15 +396,15 @@ INLINE float float_dot(const float *a, const float *b, size_t n)
     return vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
 }
 
-/* n weights of one row to float; F16 is common and its scalar decoder slow. */
+/* n weights of one row to float; halves are common, and their scalar decoders slow. */
 static void decode(const struct lm_type *t, const uint8_t *src, float *dst, size_t n)
 {
-    if (t->id != LM_F16 || n % W) {
+    if ((t->id != LM_F16 && t->id != LM_BF16) || n % W) {
         t->decode(src, dst, n);
         return;
     }
     for (size_t i = 0; i < n; i += W)
-        vf_store(dst + i, vf_f16(src + 2 * i));
+        vf_store(dst + i, t->id == LM_F16 ? vf_f16(src + 2 * i) : vf_bf16(src + 2 * i));
 }
 
 static void mul_any(const struct lm_type *t, const void *panel, size_t n_rows, size_t cols,
@@ -340,4 +432,5 @@ static const struct lm_cpu_mulmat row_any = {
 };
 
 #define ROW(NAME, ...) &row_##NAME,
-#define ALL_ROWS { PANEL_TYPES(ROW) FLOAT_TYPES(ROW) &row_any, NULL }
+#define FILE_ROW(NAME, ...) &row_file_##NAME,
+#define ALL_ROWS { PANEL_TYPES(ROW) FLOAT_TYPES(ROW) FILE_TYPES(FILE_ROW) &row_any, NULL }
