@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Byte-level BPE, tokenizer model "gpt2".
+ *
+ * Text is cut into words by the pre-tokenizer; a word begins as its bytes, and of all
+ * adjacent pairs that have a merge the one of lowest rank, leftmost among equals, is joined
+ * until none is left.  Pieces are stored in an alphabet that shows every byte as a printable
+ * character: 21-7E, A1-AC and AE-FF stand for themselves, the other 68 bytes, ascending, for
+ * U+0100 and on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/tokenizer.h"
+
+#define N_SMALL 64                               /* bytes of a word merged on the stack */
+#define NO_ID   UINT32_MAX
+
+struct alphabet {
+    uint16_t rune_of[256];
+    int16_t  byte_of[256 + 68];                  /* -1: none */
+};
+
+static void alphabet_init(struct alphabet *a)
+{
+    uint16_t next = 256;
+    for (int r = 0; r < 256 + 68; r++)
+        a->byte_of[r] = -1;
+    for (int b = 0; b < 256; b++) {
+        bool shows = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+        a->rune_of[b] = shows ? (uint16_t)b : next++;
+        a->byte_of[a->rune_of[b]] = (int16_t)b;
+    }
+}
+
+/* Write a byte's character: 1 or 2 bytes. */
+static size_t put_rune(char *to, uint16_t r)
+{
+    if (r < 0x80) {
+        to[0] = (char)r;
+        return 1;
+    }
+    to[0] = (char)(0xC0 | r >> 6);
+    to[1] = (char)(0x80 | (r & 63));
+    return 2;
+}
+
+/* The bytes that a piece stands for; a piece not written in the alphabet is itself. */
+static size_t decode_piece(const struct alphabet *a, const char *p, size_t len, char *to)
+{
+    const char *end = p + len;
+    size_t n = 0;
+    for (const char *q = p; q < end;) {
+        int k;
+        uint32_t r = lm_uni_next(q, end, &k);
+        if (r >= 256 + 68 || a->byte_of[r] < 0) {
+            memcpy(to, p, len);
+            return len;
+        }
+        to[n++] = (char)a->byte_of[r];
+        q += k;
+    }
+    return n;
+}
+
+static int decode_pieces(struct lm_vocab *v, const struct alphabet *a, struct lm_err *err)
+{
+    if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < v->n; i++) {
+        size_t len;
+        const char *p = lm_pool_get(&v->text, i, &len);
+        char *to = v->bytes.data + v->bytes.at[i];
+        unsigned t = v->type[i];
+        if (t == LM_TOKEN_CONTROL || t == LM_TOKEN_USER || t == LM_TOKEN_UNKNOWN)
+            memcpy(to, p, len);
+        else
+            len = decode_piece(a, p, len, to);
+        v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)len;
+    }
+    for (int b = 0; b < 256; b++) {
+        char s[2];
+        v->byte_id[b] = lm_vocab_find(v, s, put_rune(s, a->rune_of[b]));
+    }
+    return LM_OK;
+}
+
+static uint32_t hash_pair(uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32) ^ (uint32_t)(h >> 15);
+}
+
+/* The merge of two symbols: its rank plus one, 0 if there is none. */
+static inline uint32_t find_pair(const struct lm_vocab *v, uint32_t left, uint32_t right,
+                                 uint32_t *id)
+{
+    uint32_t i = hash_pair(left, right) & v->pair_mask;
+    for (; v->pairs[i].rank_1; i = (i + 1) & v->pair_mask)
+        if (v->pairs[i].left == left && v->pairs[i].right == right) {
+            *id = v->pairs[i].id;
+            return v->pairs[i].rank_1;
+        }
+    return 0;
+}
+
+/* Of a pair that is there twice the later rank counts, as in the reference. */
+static void add_pair(struct lm_vocab *v, const struct lm_merge *m, uint32_t rank)
+{
+    uint32_t i = hash_pair(m->left, m->right) & v->pair_mask;
+    while (v->pairs[i].rank_1 && (v->pairs[i].left != m->left || v->pairs[i].right != m->right))
+        i = (i + 1) & v->pair_mask;
+    v->pairs[i] = (struct lm_pair_slot){ m->left, m->right, m->id, rank + 1 };
+}
+
+static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
+{
+    return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges entry %llu: '%.*s' is not in the vocabulary",
+                   (unsigned long long)i, (int)(len < 64 ? len : 64), p);
+}
+
+/* Entry i of merges, "left right": the separator is the first space that is not the first
+ * byte.  joined has room for the whole. */
+static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, char *joined,
+                       struct lm_merge *m, struct lm_err *err)
+{
+    const char *sep = s.len > 1 ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
+    if (!sep)
+        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges entry %llu has no space",
+                       (unsigned long long)i);
+    size_t l = (size_t)(sep - s.p), r = s.len - l - 1;
+    int32_t left = lm_vocab_find(v, s.p, l);
+    if (left < 0)
+        return no_piece(i, s.p, l, err);
+    int32_t right = lm_vocab_find(v, sep + 1, r);
+    if (right < 0)
+        return no_piece(i, sep + 1, r, err);
+    if (l + r > v->longest)
+        return no_piece(i, s.p, s.len, err);
+    memcpy(joined, s.p, l);
+    memcpy(joined + l, sep + 1, r);
+    int32_t id = lm_vocab_find(v, joined, l + r);
+    if (id < 0)
+        return no_piece(i, joined, l + r, err);
+    *m = (struct lm_merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
+    return LM_OK;
+}
+
+/* May text become this piece by merging?  Never a control token. */
+static bool reachable(const struct lm_vocab *v, uint32_t id)
+{
+    return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN;
+}
+
+static int load_merges(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int s = lm_gguf_arr(g, "tokenizer.ggml.merges", LM_GGUF_STR, &a, err);
+    if (s == 1)
+        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges is missing");
+    if (s != LM_OK)
+        return s;
+    if (a.n > INT32_MAX)
+        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges has %llu entries",
+                       (unsigned long long)a.n);
+    uint64_t size = 64;
+    while (size < 2 * a.n)
+        size *= 2;
+    v->pairs = calloc(size, sizeof *v->pairs);
+    v->merges = lm_malloc_array(a.n + 1, sizeof *v->merges);
+    char *joined = malloc((size_t)v->longest + 1);
+    if (!v->pairs || !v->merges || !joined) {
+        free(joined);
+        return lm_fail_nomem(err);
+    }
+    v->pair_mask = (uint32_t)(size - 1);
+    v->n_merges = (uint32_t)a.n;
+    s = LM_OK;
+    for (uint32_t i = 0; i < v->n_merges && s == LM_OK; i++) {
+        s = parse_merge(v, i, ((const struct lm_str *)a.data)[i], joined, &v->merges[i], err);
+        if (s == LM_OK && reachable(v, v->merges[i].id)) {
+            v->attr[v->merges[i].id] |= LM_ATTR_MERGED;
+            add_pair(v, &v->merges[i], i);
+        }
+    }
+    free(joined);
+    return s;
+}
+
+static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+                struct lm_err *err)
+{
+    struct alphabet a;
+    const char *name = v->pre_name;
+    if (!lm_uni_ready())
+        return lm_fail(err, LM_ENOSUP, "byte-level BPE: built without utf8proc");
+    if (!*name) {
+        lm_note(env, LM_WARN, "the vocabulary names no pre-tokenizer: taken as 'default'");
+        name = "default";
+    }
+    v->pre = lm_pretok_find(name, strlen(name));
+    if (!v->pre)
+        return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
+    v->add_bos = v->pre->flags & LM_PRE_BOS;
+    alphabet_init(&a);
+    int s = decode_pieces(v, &a, err);
+    return s == LM_OK ? load_merges(v, g, err) : s;
+}
+
+/* The piece that a whole word is, or -1. */
+static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
+{
+    const struct lm_vocab *v = e->v;
+    if (len > v->longest)
+        return -1;
+    struct alphabet a;
+    alphabet_init(&a);
+    lm_buf_clear(&e->scratch);
+    char *to = lm_buf_room(&e->scratch, 2 * len);
+    if (!to)
+        return -1;
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += put_rune(to + n, a.rune_of[(unsigned char)p[i]]);
+    int32_t id = lm_vocab_find(v, to, n);
+    return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
+}
+
+static bool put_sym(struct lm_encoder *e, uint32_t id, uint32_t len)
+{
+    return lm_encoder_put(e, id == NO_ID ? e->v->unk : (int32_t)id, len);
+}
+
+/* A short word: look for the lowest rank each time, in arrays on the stack. */
+static bool merge_small(struct lm_encoder *e, const char *p, size_t len)
+{
+    const struct lm_vocab *v = e->v;
+    uint32_t id[N_SMALL + 1], size[N_SMALL + 1];
+    uint32_t rank[N_SMALL + 1], to[N_SMALL + 1]; /* of the pair i, i + 1; rank 0: none */
+    size_t n = len;
+
+    for (size_t i = 0; i < n; i++) {
+        int32_t b = v->byte_id[(unsigned char)p[i]];
+        id[i] = b < 0 ? NO_ID : (uint32_t)b;
+        size[i] = 1;
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        rank[i] = find_pair(v, id[i], id[i + 1], &to[i]);
+    for (;;) {
+        size_t best = 0;
+        uint32_t low = UINT32_MAX;
+        for (size_t i = 0; i + 1 < n; i++)
+            if (rank[i] && rank[i] < low) {
+                low = rank[i];
+                best = i;
+            }
+        if (low == UINT32_MAX)
+            break;
+        id[best] = to[best];
+        size[best] += size[best + 1];
+        size_t tail = n - best - 2;
+        memmove(id + best + 1, id + best + 2, tail * sizeof *id);
+        memmove(size + best + 1, size + best + 2, tail * sizeof *size);
+        memmove(rank + best + 1, rank + best + 2, tail * sizeof *rank);
+        memmove(to + best + 1, to + best + 2, tail * sizeof *to);
+        n--;
+        if (best)
+            rank[best - 1] = find_pair(v, id[best - 1], id[best], &to[best - 1]);
+        if (best + 1 < n)
+            rank[best] = find_pair(v, id[best], id[best + 1], &to[best]);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!put_sym(e, id[i], size[i]))
+            return false;
+    return true;
+}
+
+/* Queue the merge of the symbol at i with the next, if there is one. */
+static bool queue(struct lm_encoder *e, uint32_t i)
+{
+    uint32_t to, next = e->sym[i].next;
+    if (next == NO_ID)
+        return true;
+    uint32_t rank_1 = find_pair(e->v, e->sym[i].id, e->sym[next].id, &to);
+    return !rank_1 || lm_heap_push(e, (uint64_t)(rank_1 - 1) << 32 | i, 0);
+}
+
+/* Any word, with a list of symbols and a heap of pairs.  A pair in the heap that is no
+ * longer what stands there is skipped. */
+static bool merge_large(struct lm_encoder *e, const char *p, size_t len)
+{
+    const struct lm_vocab *v = e->v;
+    if (!lm_grow(&e->sym, &e->sym_cap, len, sizeof *e->sym))
+        return false;
+    uint32_t n = (uint32_t)len;
+    struct lm_sym *sym = e->sym;
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t b = v->byte_id[(unsigned char)p[i]];
+        sym[i] = (struct lm_sym){ b < 0 ? NO_ID : (uint32_t)b, 1, i - 1, i + 1 };
+    }
+    sym[n - 1].next = NO_ID;
+    e->heap_n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!queue(e, i))
+            return false;
+    while (e->heap_n) {
+        uint64_t key = lm_heap_pop(e).key;
+        uint32_t i = (uint32_t)key, next = sym[i].next;
+        const struct lm_merge *m = &v->merges[key >> 32];
+        if (!sym[i].len || next == NO_ID || sym[i].id != m->left || sym[next].id != m->right)
+            continue;
+        sym[i].id = m->id;
+        sym[i].len += sym[next].len;
+        sym[next].len = 0;
+        sym[i].next = sym[next].next;
+        if (sym[i].next != NO_ID)
+            sym[sym[i].next].prev = i;
+        if (!queue(e, i) || (i > 0 && !queue(e, sym[i].prev)))
+            return false;
+    }
+    for (uint32_t i = 0; i != NO_ID; i = sym[i].next)
+        if (!put_sym(e, sym[i].id, sym[i].len))
+            return false;
+    return true;
+}
+
+static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit)
+{
+    bool hit;
+    struct lm_word *w = lm_encoder_word(e, p, len, limit, &hit);
+    if (hit)
+        return true;
+    size_t from = e->ids->n;
+    int32_t id = e->v->pre->flags & LM_PRE_WHOLE ? whole_word(e, p, len) : -1;
+    bool ok;
+    if (id >= 0)
+        ok = lm_encoder_put(e, id, len);
+    else if (len <= N_SMALL)
+        ok = merge_small(e, p, len);
+    else
+        ok = merge_large(e, p, len);
+    if (ok && w)
+        lm_encoder_keep(e, w, from);
+    return ok;
+}
+
+static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
+                  struct lm_err *err)
+{
+    (void)first;
+    struct lm_words words;
+    if (e->v->pre->flags & LM_PRE_NFC && lm_nfc_needed(p, len)) {
+        lm_buf_clear(&e->norm);
+        int s = lm_nfc(p, len, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
+        if (s != LM_OK)
+            return s;
+        p = e->norm.data;
+        len = e->norm.len;
+    }
+    const char *limit = p + len;
+    lm_words_init(&words, e->v->pre, p, len);
+    for (const char *end; (end = lm_words_next(&words)); p = end) {
+        if ((size_t)(end - p) >= UINT32_MAX - 1)
+            return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");
+        if (!encode_word(e, p, (size_t)(end - p), limit))
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}
+
+const struct lm_tok_model lm_tok_gpt2 = {
+    .name = "gpt2", .bos = -1, .eos = -1, .unk = -1, .load = load, .encode = encode,
+};

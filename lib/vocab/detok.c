@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* From ids to text, a piece at a time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vocab/tokenizer.h"
+
+struct lm_detok {
+    const struct lm_vocab *v;
+    bool                   special;
+    bool                   strip;        /* the next text begins with an added space */
+    char                   held[4];      /* the begin of a character                 */
+    size_t                 n_held;
+};
+
+struct lm_detok *lm_detok_new(const struct lm_vocab *v, bool special, struct lm_err *err)
+{
+    struct lm_detok *d = calloc(1, sizeof *d);
+    if (!d) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    d->v = v;
+    d->special = special;
+    d->strip = v->space_prefix;
+    return d;
+}
+
+void lm_detok_free(struct lm_detok *d)
+{
+    free(d);
+}
+
+/* How many bytes at the end of p[0..len) begin a well-formed character that goes on. */
+static size_t open_tail(const char *p, size_t len)
+{
+    for (size_t k = 1; k <= 3 && k <= len; k++) {
+        unsigned char c = (unsigned char)p[len - k];
+        if ((c & 0xC0) == 0x80)
+            continue;
+        if (c < 0xC2 || c > 0xF4)
+            return 0;
+        size_t need = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+        if (k >= need)
+            return 0;
+        unsigned char second = k > 1 ? (unsigned char)p[len - k + 1] : 0x90;
+        bool bad = (c == 0xE0 && second < 0xA0 && k > 1) || (c == 0xED && second > 0x9F) ||
+                   (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F && k > 1);
+        return bad ? 0 : k;
+    }
+    return 0;
+}
+
+int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_err *err)
+{
+    const struct lm_vocab *v = d->v;
+    if (id < 0 || (uint32_t)id >= v->n)
+        return lm_fail(err, LM_EDATA, "id %d is not in the vocabulary, which has %u entries",
+                       (int)id, v->n);
+    enum lm_token_type type = (enum lm_token_type)v->type[id];
+    bool control = type == LM_TOKEN_CONTROL || type == LM_TOKEN_UNKNOWN;
+    struct lm_str s = lm_vocab_piece(v, (uint32_t)id);
+    if (type == LM_TOKEN_NORMAL && d->strip && s.len && s.p[0] == ' ') {
+        s.p++;
+        s.len--;
+    }
+    d->strip = v->space_prefix && (control || type == LM_TOKEN_USER);
+    if (control && !d->special)
+        return LM_OK;
+
+    size_t from = out->len;
+    lm_buf_add(out, d->held, d->n_held);
+    lm_buf_add(out, s.p, s.len);
+    if (out->failed)
+        return lm_fail_nomem(err);
+    d->n_held = open_tail(out->data + from, out->len - from);
+    out->len -= d->n_held;
+    memcpy(d->held, out->data + out->len, d->n_held);
+    out->data[out->len] = 0;
+    return LM_OK;
+}
+
+void lm_detok_end(struct lm_detok *d, struct lm_buf *out)
+{
+    lm_buf_add(out, d->held, d->n_held);
+    d->n_held = 0;
+    d->strip = d->v->space_prefix;
+}

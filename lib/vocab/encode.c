@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* From text to ids: special pieces, the fragments between them, and what the tokenizer
+ * models share while they work on a fragment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/tokenizer.h"
+
+void lm_ids_release(struct lm_ids *ids)
+{
+    free(ids->id);
+    free(ids->span);
+    *ids = (struct lm_ids){ 0 };
+}
+
+static bool push(struct lm_ids *ids, int32_t id, size_t at, size_t len)
+{
+    if (!lm_grow(&ids->id, &ids->cap, ids->n + 1, sizeof *ids->id))
+        return false;
+    if (ids->want_spans) {
+        if (!lm_grow(&ids->span, &ids->span_cap, ids->n + 1, sizeof *ids->span))
+            return false;
+        ids->span[ids->n] = (struct lm_span){ at, len };
+    }
+    ids->id[ids->n++] = id;
+    return true;
+}
+
+bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes)
+{
+    size_t at = 0, len = 0;
+    if (e->ids->want_spans) {
+        at = lm_remap_find(&e->map, e->pos);
+        e->pos += bytes;
+        len = lm_remap_find(&e->map, e->pos) - at;
+    }
+    return id < 0 || push(e->ids, id, e->base + at, len);
+}
+
+/* The word, padded with zeros: what the cache compares. */
+static void word_key(uint64_t key[3], const char *p, size_t len, const char *limit)
+{
+    if (limit - p < LM_WORD_BYTES) {
+        memset(key, 0, LM_WORD_BYTES);
+        memcpy(key, p, len);
+        return;
+    }
+    memcpy(key, p, LM_WORD_BYTES);               /* a fixed size is three loads */
+    for (size_t i = 0; i < 3; i++) {
+        size_t left = len > 8 * i ? len - 8 * i : 0;
+        if (left < 8) {
+            unsigned char mask[8] = { 0 };
+            static const unsigned char ones[16] = { 255, 255, 255, 255, 255, 255, 255, 255 };
+            uint64_t m;
+            memcpy(mask, ones + 8 - left, 8);
+            memcpy(&m, mask, 8);
+            key[i] &= m;
+        }
+    }
+}
+
+struct lm_word *lm_encoder_word(struct lm_encoder *e, const char *p, size_t len,
+                                const char *limit, bool *hit)
+{
+    *hit = false;
+    if (len > LM_WORD_BYTES || e->ids->want_spans)
+        return NULL;
+    uint64_t key[3];
+    word_key(key, p, len, limit);
+    uint64_t h = (key[0] ^ len) * 0x9E3779B97F4A7C15u;
+    h = (h ^ h >> 29 ^ key[1]) * 0xD6E8FEB86659FD93u;
+    h = (h ^ h >> 32 ^ key[2]) * 0x9E3779B97F4A7C15u;
+    struct lm_word *w = &e->words[h >> 49];
+    _Static_assert(LM_WORD_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
+
+    if (w->len == len && w->text[0] == key[0] && w->text[1] == key[1] &&
+        w->text[2] == key[2] &&
+        lm_grow(&e->ids->id, &e->ids->cap, e->ids->n + LM_WORD_IDS, sizeof(int32_t))) {
+        memcpy(e->ids->id + e->ids->n, w->id, sizeof w->id);
+        e->ids->n += w->n;
+        *hit = true;
+        return w;
+    }
+    memcpy(w->text, key, sizeof key);
+    w->len = (uint8_t)len;
+    w->n = 0;
+    return w;
+}
+
+void lm_encoder_keep(struct lm_encoder *e, struct lm_word *w, size_t from)
+{
+    size_t n = e->ids->n - from;
+    if (n > LM_WORD_IDS) {
+        w->len = 0;                              /* no word: nothing is that short */
+        return;
+    }
+    w->n = (uint8_t)n;
+    memcpy(w->id, e->ids->id + from, n * sizeof *w->id);
+}
+
+bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size)
+{
+    if (!lm_grow(&e->heap, &e->heap_cap, e->heap_n + 1, sizeof *e->heap))
+        return false;
+    size_t i = e->heap_n++;
+    while (i > 0 && e->heap[(i - 1) / 2].key > key) {
+        e->heap[i] = e->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    e->heap[i] = (struct lm_heap_item){ key, size };
+    return true;
+}
+
+struct lm_heap_item lm_heap_pop(struct lm_encoder *e)
+{
+    struct lm_heap_item top = e->heap[0], last = e->heap[--e->heap_n];
+    size_t i = 0, n = e->heap_n;
+    for (size_t k; (k = 2 * i + 1) < n; i = k) {
+        if (k + 1 < n && e->heap[k + 1].key < e->heap[k].key)
+            k++;
+        if (e->heap[k].key >= last.key)
+            break;
+        e->heap[i] = e->heap[k];
+    }
+    e->heap[i] = last;
+    return top;
+}
+
+struct lm_encoder *lm_encoder_new(const struct lm_vocab *v, const struct lm_env *env,
+                                  struct lm_err *err)
+{
+    struct lm_encoder *e = calloc(1, sizeof *e);
+    if (e)
+        e->words = calloc(LM_WORD_SLOTS, sizeof *e->words);
+    if (!e || !e->words) {
+        lm_encoder_free(e);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    e->v = v;
+    e->env = env;
+    return e;
+}
+
+void lm_encoder_free(struct lm_encoder *e)
+{
+    if (!e)
+        return;
+    free(e->words);
+    free(e->sym);
+    free(e->heap);
+    free(e->map.e);
+    lm_buf_release(&e->norm);
+    lm_buf_release(&e->scratch);
+    free(e);
+}
+
+/* A start or end token, at the end of what is there. */
+static int add_special(struct lm_encoder *e, int32_t id, const char *what, size_t at,
+                       struct lm_err *err)
+{
+    if (id < 0)
+        return lm_fail(err, LM_EDATA, "tokenizer.ggml.add_%s_token is true, but there is no "
+                       "tokenizer.ggml.%s_token_id", what, what);
+    return push(e->ids, id, at, 0) ? LM_OK : lm_fail_nomem(err);
+}
+
+/* Special pieces, and what stands between them. */
+static int add_text(struct lm_encoder *e, const char *text, size_t len, bool parse,
+                    struct lm_err *err)
+{
+    bool first = true;
+    for (size_t done = 0; done < len;) {
+        uint32_t id;
+        size_t at, end;
+        bool found = lm_vocab_match(e->v, text + done, len - done, parse, &id, &at, &end);
+        size_t n = found ? at : len - done;
+        if (n) {
+            e->base = done;
+            e->pos = 0;
+            e->map.n = e->map.cursor = 0;
+            int s = e->v->model->encode(e, text + done, n, first, err);
+            if (s != LM_OK)
+                return s;
+        }
+        if (!found)
+            break;
+        if (!push(e->ids, (int32_t)id, done + at, end - at))
+            return lm_fail_nomem(err);
+        done += end;
+        first = true;
+    }
+    return LM_OK;
+}
+
+/* The text brings what was put beside it: as the reference has it, but worth a word. */
+static void note_doubled(struct lm_encoder *e, bool *warned, const char *which)
+{
+    if (!*warned)
+        lm_note(e->env, LM_WARN, "the text has the %s token that is added to it as well: "
+                "it is there twice", which);
+    *warned = true;
+}
+
+static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
+                  struct lm_err *err)
+{
+    const struct lm_vocab *v = e->v;
+    struct lm_ids *ids = e->ids;
+    bool bos = flags & LM_ENCODE_SPECIAL && v->add_bos;
+    bool eos = flags & LM_ENCODE_SPECIAL && v->add_eos;
+    int s;
+    if (bos && (s = add_special(e, v->bos, "bos", 0, err)))
+        return s;
+    size_t from = ids->n;
+    if ((s = add_text(e, text, len, flags & LM_ENCODE_PARSE, err)))
+        return s;
+    if (bos && ids->n > from && ids->id[from] == v->bos)
+        note_doubled(e, &e->warned_bos, "start");
+    if (eos && ids->n > from && ids->id[ids->n - 1] == v->eos)
+        note_doubled(e, &e->warned_eos, "end");
+    return eos ? add_special(e, v->eos, "eos", len, err) : LM_OK;
+}
+
+int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
+                    struct lm_ids *ids, struct lm_err *err)
+{
+    size_t n = ids->n;
+    e->ids = ids;
+    int s = encode(e, text, len, flags, err);
+    if (s != LM_OK)
+        ids->n = n;
+    return s;
+}
+
+int lm_vocab_encode(const struct lm_vocab *v, const char *text, size_t len, unsigned flags,
+                    struct lm_ids *ids, struct lm_err *err)
+{
+    struct lm_encoder *e = lm_encoder_new(v, NULL, err);
+    if (!e)
+        return err ? (int)err->code : LM_ENOMEM;
+    int s = lm_encoder_text(e, text, len, flags, ids, err);
+    lm_encoder_free(e);
+    return s;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "vocab/tokenizer.h"
+
+static const struct lm_tok_model *const models[] = { &lm_tok_gpt2, &lm_tok_llama };
+
+const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strlen(models[i]->name) == len && memcmp(models[i]->name, name, len) == 0)
+            return models[i];
+    return NULL;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loading what all tokenizer models have in common: pieces, types, special ids.
+ * The keys are those of GGUF files, tokenizer.ggml.*.
+ */
+#include "vocab/vocab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/tokenizer.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* Pieces that end a turn, whatever the file says of them. */
+static const char *const turn_ends[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "[e~[",
+};
+
+/* Pieces of fill-in-the-middle prompts: control tokens too, but they end nothing. */
+static const char *const fill_in[] = {
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<|code_prefix|>", "<|prefix|>", "<PRE>",
+    "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<|code_suffix|>", "<|suffix|>", "<SUF>",
+    "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<|code_middle|>", "<|middle|>", "<MID>",
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+    "<REPO>", "<reponame>", "<|file_sep|>",
+    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C" "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>",
+};
+
+static const char *const type_names[] = {
+    "?", "normal", "unknown", "control", "user", "unused", "byte",
+};
+
+bool lm_pool_init(struct lm_pool *p, uint32_t n, size_t size)
+{
+    p->at = lm_malloc_array((size_t)n + 1, sizeof *p->at);
+    p->data = malloc(size + 1);
+    if (!p->at || !p->data)
+        return false;
+    p->at[0] = 0;
+    return true;
+}
+
+void lm_pool_release(struct lm_pool *p)
+{
+    free(p->data);
+    free(p->at);
+    *p = (struct lm_pool){ 0 };
+}
+
+static uint32_t hash_text(const char *p, size_t len)
+{
+    uint64_t h = len * 0x9E3779B97F4A7C15u, w;
+    for (; len >= 8; p += 8, len -= 8) {
+        memcpy(&w, p, 8);
+        h = (h ^ w) * 0xD6E8FEB86659FD93u;
+        h ^= h >> 32;
+    }
+    w = 0;
+    memcpy(&w, p, len);
+    h = (h ^ w) * 0xD6E8FEB86659FD93u;
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static bool same_text(const struct lm_vocab *v, uint32_t id, const char *p, size_t len)
+{
+    size_t n;
+    const char *t = lm_pool_get(&v->text, id, &n);
+    return n == len && memcmp(t, p, len) == 0;
+}
+
+int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
+{
+    uint64_t size = 64;
+    while (size < 2 * (uint64_t)v->n)
+        size *= 2;
+    v->slots = calloc(size, sizeof *v->slots);
+    if (!v->slots)
+        return lm_fail_nomem(err);
+    v->slot_mask = (uint32_t)(size - 1);
+    for (uint32_t id = 0; id < v->n; id++) {
+        size_t len;
+        const char *p = lm_pool_get(&v->text, id, &len);
+        uint32_t h = hash_text(p, len), i = h & v->slot_mask;
+        for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
+            if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len))
+                return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
+                               v->slots[i].id_1 - 1, id);
+        v->slots[i] = (struct lm_text_slot){ h, id + 1 };
+    }
+    return LM_OK;
+}
+
+int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len)
+{
+    if (len > v->longest)
+        return -1;
+    uint32_t h = hash_text(text, len), i = h & v->slot_mask;
+    for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
+        if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, text, len))
+            return (int32_t)(v->slots[i].id_1 - 1);
+    return -1;
+}
+
+static int32_t find_str(const struct lm_vocab *v, const char *s)
+{
+    return lm_vocab_find(v, s, strlen(s));
+}
+
+/* The pieces.  An empty one gets a name, so that it never matches. */
+static int load_texts(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int s = lm_gguf_arr(g, KEY("tokens"), LM_GGUF_STR, &a, err);
+    if (s == 1)
+        return lm_fail(err, LM_EDATA, KEY("tokens") " is missing");
+    if (s != LM_OK)
+        return s;
+    if (a.n == 0 || a.n > INT32_MAX - 1)
+        return lm_fail(err, LM_EDATA, KEY("tokens") " has %llu entries", (unsigned long long)a.n);
+    const struct lm_str *str = a.data;
+    size_t size = 0;
+    for (uint64_t i = 0; i < a.n; i++)
+        size += str[i].len ? str[i].len : 24;
+    if (size >= UINT32_MAX)
+        return lm_fail(err, LM_ENOSUP, KEY("tokens") ": more than 4 GiB of text");
+    v->n = (uint32_t)a.n;
+    if (!lm_pool_init(&v->text, v->n, size))
+        return lm_fail_nomem(err);
+    char *to = v->text.data;
+    for (uint32_t i = 0; i < v->n; i++) {
+        size_t len = str[i].len;
+        if (len)
+            memcpy(to, str[i].p, len);
+        else
+            len = (size_t)snprintf(to, 24, "[EMPTY_%u]", i);
+        to += len;
+        v->text.at[i + 1] = (uint32_t)(to - v->text.data);
+        v->longest = len > v->longest ? (uint32_t)len : v->longest;
+    }
+    return lm_vocab_index(v, err);
+}
+
+static int count_is(const char *key, uint64_t n, uint32_t want, struct lm_err *err)
+{
+    if (n == want)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "%s has %llu entries, not %u, one a token", key,
+                   (unsigned long long)n, want);
+}
+
+static int load_types(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    v->type = malloc(v->n);
+    v->attr = calloc(v->n, 1);
+    if (!v->type || !v->attr)
+        return lm_fail_nomem(err);
+    memset(v->type, LM_TOKEN_NORMAL, v->n);
+    int s = lm_gguf_arr(g, KEY("token_type"), LM_GGUF_I32, &a, err);
+    if (s != LM_OK)
+        return s == 1 ? LM_OK : s;
+    if ((s = count_is(KEY("token_type"), a.n, v->n, err)))
+        return s;
+    const int32_t *t = a.data;
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (t[i] < 0 || t[i] > LM_TOKEN_BYTE)
+            return lm_fail(err, LM_EDATA, KEY("token_type") " of id %u is %d", i, (int)t[i]);
+        if (t[i])                                /* 0 says nothing */
+            v->type[i] = (uint8_t)t[i];
+    }
+    return LM_OK;
+}
+
+static int load_scores(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    const struct lm_gguf_kv *kv = lm_gguf_kv(g, KEY("scores"));
+    if (!kv)
+        return LM_OK;
+    bool ints = kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_I32;
+    int s = lm_gguf_arr(g, KEY("scores"), ints ? LM_GGUF_I32 : LM_GGUF_F32, &a, err);
+    if (s != LM_OK || (s = count_is(KEY("scores"), a.n, v->n, err)))
+        return s;
+    v->score = lm_malloc_array(v->n, sizeof *v->score);
+    if (!v->score)
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < v->n; i++) {
+        v->score[i] = ints ? (float)((const int32_t *)a.data)[i] : ((const float *)a.data)[i];
+        if (v->score[i] != v->score[i])
+            return lm_fail(err, LM_EDATA, KEY("scores") " of id %u is not a number", i);
+    }
+    return LM_OK;
+}
+
+/* A special id: *id keeps its default, if that exists, when the key is absent. */
+static int load_id(const struct lm_vocab *v, const struct lm_gguf *g, const char *key,
+                   int32_t *id, struct lm_err *err)
+{
+    int64_t x = -1;
+    int s = lm_gguf_i64(g, key, &x, err);
+    if (s == 1) {
+        if (*id >= 0 && (uint32_t)*id >= v->n)
+            *id = -1;
+        return LM_OK;
+    }
+    if (s != LM_OK)
+        return s;
+    if (x < 0 || x >= v->n)
+        return lm_fail(err, LM_EDATA, "%s is %lld, out of range: the vocabulary has %u entries",
+                       key, (long long)x, v->n);
+    *id = (int32_t)x;
+    return LM_OK;
+}
+
+static int load_bool(const struct lm_gguf *g, const char *key, bool *out, struct lm_err *err)
+{
+    int s = lm_gguf_bool(g, key, out, err);
+    return s == 1 ? LM_OK : s;
+}
+
+static bool listed(const struct lm_vocab *v, int32_t id, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (same_text(v, (uint32_t)id, list[i], strlen(list[i])))
+            return true;
+    return false;
+}
+
+/*
+ * A listed piece is a control token, also where a converter wrote something else: of type
+ * user, or normal when no merge can make it.  One that text can become (`</s>` in Qwen's
+ * vocabulary, or in Gemma's, where it ends a struck-out passage) stays text.
+ */
+static bool make_control(struct lm_vocab *v, int32_t id)
+{
+    uint8_t *t = &v->type[id];
+    if (*t == LM_TOKEN_CONTROL)
+        return true;
+    if (same_text(v, (uint32_t)id, "</s>", 4))
+        return false;
+    if (*t == LM_TOKEN_USER ||
+        (*t == LM_TOKEN_NORMAL && v->n_merges && !(v->attr[id] & LM_ATTR_MERGED))) {
+        *t = LM_TOKEN_CONTROL;
+        return true;
+    }
+    return false;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The ids that end a generation: the listed pieces, and the three the file names. */
+static int load_ends(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    size_t n_list = sizeof turn_ends / sizeof *turn_ends;
+    int32_t named[3] = { v->eos, -1, -1 };
+    int s;
+    if ((s = load_id(v, g, KEY("eot_token_id"), &named[1], err)) ||
+        (s = load_id(v, g, KEY("eom_token_id"), &named[2], err)))
+        return s;
+    v->eog = lm_malloc_array(n_list + 3, sizeof *v->eog);
+    if (!v->eog)
+        return lm_fail_nomem(err);
+
+    for (size_t i = 0; i < sizeof fill_in / sizeof *fill_in; i++) {
+        int32_t id = find_str(v, fill_in[i]);
+        if (id >= 0)
+            make_control(v, id);
+    }
+    /* gpt-oss: <|end|> ends a message, not the answer; likewise in Solar */
+    bool inner = find_str(v, "<|end|>") >= 0 &&
+                 ((find_str(v, "<|return|>") >= 0 && find_str(v, "<|call|>") >= 0) ||
+                  (find_str(v, "<|calls|>") >= 0 && find_str(v, "<|flush|>") >= 0));
+    bool no_s = find_str(v, "<|tool_response>") >= 0 || find_str(v, "<|plamo:eos|>") >= 0;
+    for (size_t i = 0; i < n_list; i++) {
+        int32_t id = find_str(v, turn_ends[i]);
+        if (id < 0 || !make_control(v, id) || (inner && strcmp(turn_ends[i], "<|end|>") == 0) ||
+            (no_s && strcmp(turn_ends[i], "</s>") == 0))
+            continue;
+        v->eog[v->n_eog++] = id;
+    }
+    for (int i = 0; i < 3; i++)
+        if (named[i] >= 0 && !listed(v, named[i], turn_ends, n_list))
+            v->eog[v->n_eog++] = named[i];
+    for (int i = 0; i < 3; i++)                  /* listed, but left out above */
+        if (named[i] >= 0 && !lm_vocab_is_eog(v, named[i]))
+            v->eog[v->n_eog++] = named[i];
+    qsort(v->eog, v->n_eog, sizeof *v->eog, by_value);
+    size_t k = 0;
+    for (size_t i = 0; i < v->n_eog; i++)
+        if (!k || v->eog[k - 1] != v->eog[i])
+            v->eog[k++] = v->eog[i];
+    v->n_eog = k;
+    return LM_OK;
+}
+
+/* Spaces that go with special pieces; only the model's name tells. */
+static int load_strips(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_str name = { "", 0 };
+    int s = lm_gguf_str(g, "general.name", &name, err);
+    if (s != LM_OK && s != 1)
+        return s;
+    char low[128];
+    size_t n = name.len < sizeof low - 1 ? name.len : sizeof low - 1;
+    for (size_t i = 0; i < n; i++)
+        low[i] = name.p[i] >= 'A' && name.p[i] <= 'Z' ? (char)(name.p[i] + 32)
+                 : name.p[i] ? name.p[i] : ' ';
+    low[n] = 0;
+    if (strstr(low, "phi-3") || strstr(low, "phi3"))
+        for (uint32_t i = 0; i < v->n; i++)
+            if ((v->type[i] == LM_TOKEN_CONTROL || v->type[i] == LM_TOKEN_USER ||
+                 v->type[i] == LM_TOKEN_UNKNOWN) &&
+                !same_text(v, i, "<unk>", 5) && !same_text(v, i, "<s>", 3) &&
+                !same_text(v, i, "<|endoftext|>", 13))
+                v->attr[i] |= LM_ATTR_RSTRIP;
+    int32_t mask = -1;
+    if (strcmp(v->pre_name, "modern-bert") == 0)
+        mask = find_str(v, "[MASK]");
+    else if (strstr(v->pre_name, "jina-v2-de") || strstr(v->pre_name, "jina-v2-es") ||
+             strstr(v->pre_name, "jina-v2-code"))
+        mask = find_str(v, "<mask>");
+    if (mask >= 0)
+        v->attr[mask] |= LM_ATTR_LSTRIP;
+    return LM_OK;
+}
+
+/* The row of tokenizer.ggml.model, and the pre-tokenizer's name. */
+static int load_kind(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+{
+    struct lm_str name, pre = { "", 0 };
+    int s = lm_gguf_str(g, KEY("model"), &name, err);
+    if (s == 1)
+        return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is missing");
+    if (s != LM_OK)
+        return s;
+    v->model = lm_tok_model_find(name.p, name.len);
+    if (!v->model)
+        return lm_fail(err, LM_ENOSUP, "tokenizer model '%.*s' is not supported",
+                       (int)(name.len < 64 ? name.len : 64), name.p);
+    s = lm_gguf_str(g, KEY("pre"), &pre, err);
+    if (s != LM_OK && s != 1)
+        return s;
+    if (pre.len >= sizeof v->pre_name || memchr(pre.p, 0, pre.len))
+        return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.*s%s' is not supported",
+                       (int)(pre.len < 60 ? pre.len : 60), pre.p, pre.len < 60 ? "" : "...");
+    memcpy(v->pre_name, pre.p, pre.len);
+    return LM_OK;
+}
+
+static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+                struct lm_err *err)
+{
+    int s;
+    if ((s = load_kind(v, g, err)) || (s = load_texts(v, g, err)) ||
+        (s = load_types(v, g, err)) || (s = load_scores(v, g, err)))
+        return s;
+    v->bos = v->model->bos;
+    v->eos = v->model->eos;
+    v->unk = v->model->unk;
+    v->add_bos = v->model->add_bos;
+    if ((s = load_id(v, g, KEY("bos_token_id"), &v->bos, err)) ||
+        (s = load_id(v, g, KEY("eos_token_id"), &v->eos, err)) ||
+        (s = load_id(v, g, KEY("unknown_token_id"), &v->unk, err)) ||
+        (s = v->model->load(v, g, env, err)) ||
+        (s = load_bool(g, KEY("add_bos_token"), &v->add_bos, err)) ||
+        (s = load_bool(g, KEY("add_eos_token"), &v->add_eos, err)) ||
+        (s = load_ends(v, g, err)) || (s = load_strips(v, g, err)))
+        return s;
+    return lm_vocab_sort_added(v, err);
+}
+
+struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
+                                    struct lm_err *err)
+{
+    struct lm_vocab *v = calloc(1, sizeof *v);
+    if (!v) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    if (load(v, g, env, err) != LM_OK) {
+        lm_vocab_free(v);
+        return NULL;
+    }
+    return v;
+}
+
+struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_in *in = lm_in_open(path, 0, err);
+    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
+    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
+    lm_gguf_free(g);
+    lm_in_close(in);
+    return v;
+}
+
+void lm_vocab_free(struct lm_vocab *v)
+{
+    if (!v)
+        return;
+    lm_pool_release(&v->text);
+    lm_pool_release(&v->bytes);
+    free(v->type);
+    free(v->attr);
+    free(v->score);
+    free(v->slots);
+    free(v->eog);
+    free(v->added);
+    free(v->merges);
+    free(v->pairs);
+    free(v);
+}
+
+uint32_t lm_vocab_n(const struct lm_vocab *v)
+{
+    return v->n;
+}
+
+const char *lm_vocab_model(const struct lm_vocab *v)
+{
+    return v->model->name;
+}
+
+const char *lm_vocab_pre(const struct lm_vocab *v)
+{
+    return v->pre_name;
+}
+
+struct lm_str lm_vocab_text(const struct lm_vocab *v, uint32_t id)
+{
+    struct lm_str s;
+    s.p = lm_pool_get(&v->text, id, &s.len);
+    return s;
+}
+
+struct lm_str lm_vocab_piece(const struct lm_vocab *v, uint32_t id)
+{
+    struct lm_str s;
+    s.p = lm_pool_get(&v->bytes, id, &s.len);
+    return s;
+}
+
+enum lm_token_type lm_vocab_type(const struct lm_vocab *v, uint32_t id)
+{
+    return (enum lm_token_type)v->type[id];
+}
+
+float lm_vocab_score(const struct lm_vocab *v, uint32_t id)
+{
+    return v->score ? v->score[id] : 0;
+}
+
+const char *lm_token_type_name(enum lm_token_type t)
+{
+    return type_names[(unsigned)t <= LM_TOKEN_BYTE ? t : 0];
+}
+
+int32_t lm_vocab_bos(const struct lm_vocab *v)
+{
+    return v->bos;
+}
+
+int32_t lm_vocab_eos(const struct lm_vocab *v)
+{
+    return v->eos;
+}
+
+int32_t lm_vocab_unk(const struct lm_vocab *v)
+{
+    return v->unk;
+}
+
+bool lm_vocab_add_bos(const struct lm_vocab *v)
+{
+    return v->add_bos;
+}
+
+bool lm_vocab_add_eos(const struct lm_vocab *v)
+{
+    return v->add_eos;
+}
+
+const int32_t *lm_vocab_eog(const struct lm_vocab *v, size_t *n)
+{
+    *n = v->n_eog;
+    return v->eog;
+}
+
+bool lm_vocab_is_eog(const struct lm_vocab *v, int32_t id)
+{
+    for (size_t i = 0; i < v->n_eog; i++)
+        if (v->eog[i] == id)
+            return true;
+    return false;
+}
