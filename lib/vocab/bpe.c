@@ -228,9 +228,11 @@ static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
     return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
 }
 
+/* A byte without a piece is left out.  The file's unknown id is not for it: the models
+ * themselves have none, it names a control token. */
 static bool put_sym(struct lm_encoder *e, uint32_t id, uint32_t len)
 {
-    return lm_encoder_put(e, id == NO_ID ? e->v->unk : (int32_t)id, len);
+    return lm_encoder_put(e, id == NO_ID ? -1 : (int32_t)id, len);
 }
 
 /* A short word: look for the lowest rank each time, in arrays on the stack. */
@@ -329,7 +331,7 @@ static bool merge_large(struct lm_encoder *e, const char *p, size_t len)
 static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit)
 {
     bool hit;
-    struct lm_word *w = lm_encoder_word(e, p, len, limit, &hit);
+    struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
     if (hit)
         return true;
     size_t from = e->ids->n;
@@ -350,7 +352,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err)
 {
     (void)first;
-    struct lm_words words;
+    struct lm_cut words;
     if (e->v->pre->flags & LM_PRE_NFC && lm_nfc_needed(p, len)) {
         lm_buf_clear(&e->norm);
         int s = lm_nfc(p, len, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
@@ -360,8 +362,8 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
         len = e->norm.len;
     }
     const char *limit = p + len;
-    lm_words_init(&words, e->v->pre, p, len);
-    for (const char *end; (end = lm_words_next(&words)); p = end) {
+    lm_cut_init(&words, e->v->pre, p, len);
+    for (const char *end; (end = lm_cut_next(&words)); p = end) {
         if ((size_t)(end - p) >= UINT32_MAX - 1)
             return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");
         if (!encode_word(e, p, (size_t)(end - p), limit))

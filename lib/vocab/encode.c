@@ -41,12 +41,12 @@ bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes)
 /* The word, padded with zeros: what the cache compares. */
 static void word_key(uint64_t key[3], const char *p, size_t len, const char *limit)
 {
-    if (limit - p < LM_WORD_BYTES) {
-        memset(key, 0, LM_WORD_BYTES);
+    if (limit - p < LM_MEMO_BYTES) {
+        memset(key, 0, LM_MEMO_BYTES);
         memcpy(key, p, len);
         return;
     }
-    memcpy(key, p, LM_WORD_BYTES);               /* a fixed size is three loads */
+    memcpy(key, p, LM_MEMO_BYTES);               /* a fixed size is three loads */
     for (size_t i = 0; i < 3; i++) {
         size_t left = len > 8 * i ? len - 8 * i : 0;
         if (left < 8) {
@@ -60,23 +60,23 @@ static void word_key(uint64_t key[3], const char *p, size_t len, const char *lim
     }
 }
 
-struct lm_word *lm_encoder_word(struct lm_encoder *e, const char *p, size_t len,
+struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
                                 const char *limit, bool *hit)
 {
     *hit = false;
-    if (len > LM_WORD_BYTES || e->ids->want_spans)
+    if (len > LM_MEMO_BYTES || e->ids->want_spans)
         return NULL;
     uint64_t key[3];
     word_key(key, p, len, limit);
     uint64_t h = (key[0] ^ len) * 0x9E3779B97F4A7C15u;
     h = (h ^ h >> 29 ^ key[1]) * 0xD6E8FEB86659FD93u;
     h = (h ^ h >> 32 ^ key[2]) * 0x9E3779B97F4A7C15u;
-    struct lm_word *w = &e->words[h >> 49];
-    _Static_assert(LM_WORD_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
+    struct lm_memo *w = &e->words[h >> 49];
+    _Static_assert(LM_MEMO_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
 
     if (w->len == len && w->text[0] == key[0] && w->text[1] == key[1] &&
         w->text[2] == key[2] &&
-        lm_grow(&e->ids->id, &e->ids->cap, e->ids->n + LM_WORD_IDS, sizeof(int32_t))) {
+        lm_grow(&e->ids->id, &e->ids->cap, e->ids->n + LM_MEMO_IDS, sizeof(int32_t))) {
         memcpy(e->ids->id + e->ids->n, w->id, sizeof w->id);
         e->ids->n += w->n;
         *hit = true;
@@ -88,10 +88,10 @@ struct lm_word *lm_encoder_word(struct lm_encoder *e, const char *p, size_t len,
     return w;
 }
 
-void lm_encoder_keep(struct lm_encoder *e, struct lm_word *w, size_t from)
+void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from)
 {
     size_t n = e->ids->n - from;
-    if (n > LM_WORD_IDS) {
+    if (n > LM_MEMO_IDS) {
         w->len = 0;                              /* no word: nothing is that short */
         return;
     }
@@ -132,7 +132,7 @@ struct lm_encoder *lm_encoder_new(const struct lm_vocab *v, const struct lm_env 
 {
     struct lm_encoder *e = calloc(1, sizeof *e);
     if (e)
-        e->words = calloc(LM_WORD_SLOTS, sizeof *e->words);
+        e->words = calloc(LM_MEMO_SLOTS, sizeof *e->words);
     if (!e || !e->words) {
         lm_encoder_free(e);
         lm_fail_nomem(err);

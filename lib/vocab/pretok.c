@@ -155,14 +155,14 @@ const struct lm_pretok *lm_pretok_find(const char *name, size_t len)
     return NULL;
 }
 
-static void enter(struct lm_words_level *l, const char *p, const char *end)
+static void enter(struct lm_cut_level *l, const char *p, const char *end)
 {
     l->s = (struct lm_scan){ .begin = p, .end = end, .mark = p };
     l->at = p;
     l->next = NULL;
 }
 
-void lm_words_init(struct lm_words *w, const struct lm_pretok *pre, const char *p, size_t len)
+void lm_cut_init(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len)
 {
     w->pre = pre;
     w->n_steps = 0;
@@ -173,7 +173,7 @@ void lm_words_init(struct lm_words *w, const struct lm_pretok *pre, const char *
 }
 
 /* The end of the piece that begins at l->at: a match, or all up to the next match. */
-static const char *cut(const struct lm_prestep *t, struct lm_words_level *l)
+static const char *cut(const struct lm_prestep *t, struct lm_cut_level *l)
 {
     const char *p = l->at;
     size_t n = l->next == p ? l->next_len : t->match(t, &l->s, p);
@@ -192,7 +192,7 @@ static const char *cut(const struct lm_prestep *t, struct lm_words_level *l)
     return p;
 }
 
-const char *lm_words_next(struct lm_words *w)
+const char *lm_cut_next(struct lm_cut *w)
 {
     while (w->level[w->depth].at == w->level[w->depth].s.end)
         if (w->depth-- == 0) {
@@ -200,7 +200,7 @@ const char *lm_words_next(struct lm_words *w)
             return NULL;
         }
     for (;;) {
-        struct lm_words_level *l = &w->level[w->depth];
+        struct lm_cut_level *l = &w->level[w->depth];
         const char *p = l->at;
         l->at = cut(&w->pre->steps[w->depth], l);
         if (w->depth + 1 == w->n_steps)

@@ -59,15 +59,15 @@ extern const struct lm_pretok lm_pretoks[];
 const struct lm_pretok *lm_pretok_find(const char *name, size_t len);
 
 /*
- * struct lm_words - a walk over the words of a text.
+ * struct lm_cut - a walk over the words of a text.
  *
- * lm_words_next gives the end of the word that begins where the last one ended; the end
+ * lm_cut_next gives the end of the word that begins where the last one ended; the end
  * of the text last, and NULL after that.
  */
-struct lm_words {
+struct lm_cut {
     const struct lm_pretok *pre;
     int                     n_steps, depth;
-    struct lm_words_level {
+    struct lm_cut_level {
         struct lm_scan s;
         const char    *at;           /* where the next piece begins                  */
         const char    *next;         /* a match seen beyond a gap: where, how long   */
@@ -75,8 +75,8 @@ struct lm_words {
     } level[LM_PRE_STEPS];
 };
 
-void lm_words_init(struct lm_words *w, const struct lm_pretok *pre, const char *p, size_t len);
-const char *lm_words_next(struct lm_words *w);
+void lm_cut_init(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len);
+const char *lm_cut_next(struct lm_cut *w);
 
 /* The shapes of patterns; opt and set as each says in presteps.c. */
 typedef size_t lm_prestep_match(const struct lm_prestep *t, struct lm_scan *s, const char *p);

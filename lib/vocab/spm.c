@@ -196,7 +196,7 @@ static bool merge(struct lm_encoder *e, const char *p, size_t len)
 static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit)
 {
     bool hit;
-    struct lm_word *w = lm_encoder_word(e, p, len, limit, &hit);
+    struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
     if (hit)
         return true;
     size_t from = e->ids->n;

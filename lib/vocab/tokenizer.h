@@ -70,12 +70,12 @@ struct lm_vocab {
 };
 
 /* How many words and how long the cache keeps them. */
-enum { LM_WORD_BYTES = 24, LM_WORD_IDS = 9, LM_WORD_SLOTS = 1 << 15 };
+enum { LM_MEMO_BYTES = 24, LM_MEMO_IDS = 9, LM_MEMO_SLOTS = 1 << 15 };
 
-struct lm_word {
+struct lm_memo {
     uint64_t text[3];                            /* zeros behind len bytes           */
     uint8_t  len, n;
-    int32_t  id[LM_WORD_IDS];
+    int32_t  id[LM_MEMO_IDS];
 };
 
 /* A symbol of a word that is being merged: a doubly linked list in text order. */
@@ -92,7 +92,7 @@ struct lm_encoder {
     const struct lm_vocab *v;
     const struct lm_env   *env;
     bool                   warned_bos, warned_eos;
-    struct lm_word        *words;
+    struct lm_memo        *words;
     struct lm_sym         *sym;
     size_t                 sym_cap;
     struct lm_heap_item   *heap;
@@ -160,10 +160,10 @@ bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes);
 
 /* The cache: the slot for a word, *hit whether it holds it.  NULL for one that is
  * too long to keep.  limit: bytes up to there may be read. */
-struct lm_word *lm_encoder_word(struct lm_encoder *e, const char *p, size_t len,
+struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
                                 const char *limit, bool *hit);
 /* Keep ids[from ..] as what the word became, if they are few enough. */
-void lm_encoder_keep(struct lm_encoder *e, struct lm_word *w, size_t from);
+void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from);
 
 /* A binary heap, smallest key first; push false: no memory. */
 bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size);

@@ -18,8 +18,8 @@
  * Text is bytes with a length.  NUL is a byte as any other.  A byte that is not
  * part of well-formed UTF-8 counts as the character U+FFFD where characters are
  * classified, and stays the byte it is: vocabularies that have all bytes give it
- * back.  A byte that a vocabulary has no piece for becomes the unknown id, or
- * is left out where there is none.
+ * back.  A byte that a vocabulary has no piece for is left out by byte-level BPE, and
+ * becomes the unknown id in SPM, as in the reference libraries.
  */
 
 #include <stdbool.h>
