@@ -17,14 +17,14 @@
 #include "sample/philox.h"
 
 static const char usage[] =
-    "usage: sample [option ...] [logits]\n"
-    "       sample [option ...] [-n count] [prompts] -- command [argument ...]\n";
+    "usage: sample [-hqVv] [-n count] [-s seed] [option ...] [file] [-- command ...]\n";
 
 static const char help[] =
     "\n"
-    "Choose a token for each frame of a logits stream (a file, or standard input)\n"
-    "and write a token stream.  With a command, which is 'decode -i ...', generate:\n"
-    "a line of ids for each line of prompts, as they are chosen.\n"
+    "Choose a token for each frame of a logits stream (file, or standard input) and\n"
+    "write a token stream.  With a command, which is 'decode -i ...' or speaks as it\n"
+    "does, generate: a line of ids for each line of prompts (file, or standard\n"
+    "input), written as they are chosen.\n"
     "\n"
     "  -n, --count=N             at most N ids a line [until the end of the text]\n"
     "  -s, --seed=N              seed of the random numbers [a new one, shown]\n"

@@ -3,7 +3,6 @@
 #include "sample/sampler.h"
 
 #include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,16 +75,17 @@ const struct lm_param *lm_param_at(size_t i)
     return NULL;
 }
 
-/* One end of a range in words: whole numbers of any size are no limit worth naming. */
+/* The accepted values in words; an end that only a huge number passes is not named. */
 static void say_range(const struct lm_param *p, char *s, size_t size)
 {
-    bool low = p->min > -FLT_MAX, high = p->max < FLT_MAX && !(p->whole && p->max >= INT32_MAX);
+    const char *kind = p->whole ? "a whole number" : isinf(p->max) ? "any number" : "a number";
+    bool low = p->min > INT32_MIN, high = p->max < INT32_MAX;
     if (low && high)
-        snprintf(s, size, "from %g to %g", p->min, p->max);
+        snprintf(s, size, "%s from %g to %g", kind, p->min, p->max);
     else if (low)
-        snprintf(s, size, "%s %g", p->above_min ? "above" : "not below", p->min);
+        snprintf(s, size, "%s %s %g", kind, p->above_min ? "above" : "not below", p->min);
     else
-        snprintf(s, size, "%s", isinf(p->max) ? "any number" : "any finite number");
+        snprintf(s, size, "%s", isinf(p->max) || p->whole ? kind : "a finite number");
 }
 
 int lm_param_check(const struct lm_param *p, double v, struct lm_err *err)
@@ -95,6 +95,5 @@ int lm_param_check(const struct lm_param *p, double v, struct lm_err *err)
         !(p->whole && v != rint(v)))
         return LM_OK;
     say_range(p, range, sizeof range);
-    return lm_fail(err, LM_EUSE, "%.9g is out of range: %s%s", v, p->whole ? "a whole number, " : "",
-                   range);
+    return lm_fail(err, LM_EUSE, "%.9g is out of range: not %s", v, range);
 }

@@ -28,7 +28,7 @@ static const struct lm_param temp = {
     .value  = 0.8,
     .arg    = "T",
     .off    = "1",
-    .help   = "divide logits by T; 0 or less: take the best",
+    .help   = "divide logits by T; 0 or less: the best",
 };
 
 const struct lm_sampler lm_temperature = {

@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cpu.h"
+#include "base/f16.h"
+#include "base/json.h"
+#include "io/input.h"
+#include "sample/chain.h"
+#include "sample/fixed_math.h"
+#include "sample/philox.h"
+#include "sample/row_scan.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define TOLERANCE 1e-6
+
+/* ---- reference cases -------------------------------------------------------------- */
+
+struct reference {
+    struct lm_arena       arena;
+    const struct lm_jval *cases, *picks;       /* cases.json, pick.json */
+    char                 *rows;
+    size_t                rows_size;
+    float                 row[32000];
+};
+
+static const struct lm_jval *read_json(struct lm_arena *a, const char *dir, const char *file)
+{
+    char path[500], *text;
+    size_t len;
+    struct lm_err err;
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    if (lm_read_file(path, 1 << 24, &text, &len, &err) < 0)
+        return NULL;
+    const struct lm_jval *v = lm_json_tree(a, text, len, &err);
+    free(text);
+    assert_non_null(v);
+    return v;
+}
+
+static bool reference_open(struct reference *r, const char *dir)
+{
+    char path[500];
+    struct lm_err err;
+    *r = (struct reference){ 0 };
+    r->cases = read_json(&r->arena, dir, "cases.json");
+    if (!r->cases)
+        return false;
+    r->picks = read_json(&r->arena, dir, "pick.json");
+    snprintf(path, sizeof path, "%s/rows.bin", dir);
+    assert_int_equal(lm_read_file(path, 1 << 24, &r->rows, &r->rows_size, &err), LM_OK);
+    assert_non_null(r->picks);
+    return true;
+}
+
+static void reference_close(struct reference *r)
+{
+    free(r->rows);
+    lm_arena_release(&r->arena);
+}
+
+static double number(const struct lm_jval *v, const char *key, double otherwise)
+{
+    lm_jval_f64(lm_jval_get(v, key), &otherwise);
+    return otherwise;
+}
+
+/* Unpack the row of that name into r->row; returns its length, 0 if it is not there. */
+static uint32_t find_row(struct reference *r, const char *name)
+{
+    const struct lm_jval *v = lm_jval_get(r->cases, "rows")->first;
+    while (v && strcmp(lm_jval_str(lm_jval_get(v, "name")), name))
+        v = v->next;
+    if (!v)
+        return 0;
+    size_t n = (size_t)number(v, "n", 0), at = (size_t)number(v, "offset", 0);
+    bool half = !strcmp(lm_jval_str(lm_jval_get(v, "type")), "f16");
+    assert_true(n <= COUNT(r->row) && at + n * (half ? 2 : 4) <= r->rows_size);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        if (half) {
+            memcpy(&h, r->rows + at + 2 * i, 2);
+            r->row[i] = lm_f16_load(h);
+        } else {
+            memcpy(&r->row[i], r->rows + at + 4 * i, 4);
+        }
+    }
+    return (uint32_t)n;
+}
+
+/* The reference's names of our parameters. */
+static const struct {
+    const char *sampler, *theirs, *option;
+} names[] = {
+    { "penalties", "last_n", "repeat-last-n" },  { "penalties", "repeat", "repeat-penalty" },
+    { "penalties", "presence", "presence-penalty" },
+    { "penalties", "frequency", "frequency-penalty" },
+    { "top_k", "k", "top-k" },       { "top_p", "p", "top-p" },  { "min_p", "p", "min-p" },
+    { "top_p", "min_keep", "min-keep" },  { "min_p", "min_keep", "min-keep" },
+    { "temperature", "t", "temp" },
+};
+
+static double value_for(const struct lm_jval *link, const char *sampler, const struct lm_param *p)
+{
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (!strcmp(names[i].sampler, sampler) && !strcmp(names[i].option, p->option))
+            return number(link->first->next, names[i].theirs, p->value);
+    fail_msg("%s: no name for --%s", sampler, p->option);
+    return 0;
+}
+
+static const char *link_name(const struct lm_jval *link)
+{
+    return lm_jval_str(link->first);
+}
+
+/* Does this version have all samplers of the chain? */
+static bool can_run(const struct lm_jval *chain)
+{
+    for (const struct lm_jval *k = chain->first; k; k = k->next) {
+        const char *s = link_name(k);
+        if (strcmp(s, "logit_bias") && !lm_sampler_find(s, strlen(s)))
+            return false;
+        if (number(k->first->next, "range", 0) > 0)        /* dynamic temperature */
+            return false;
+    }
+    return true;
+}
+
+static double add_to(const void *arg, size_t i, double l)
+{
+    return l + ((const double *)arg)[i];
+}
+
+static void run_bias(struct lm_cands *c, const struct lm_jval *pairs)
+{
+    for (const struct lm_jval *p = pairs->first; p; p = p->next) {
+        double id, add;
+        struct lm_err err;
+        assert_true(lm_jval_f64(p->first, &id) && lm_jval_f64(p->first->next, &add));
+        uint32_t one = (uint32_t)id;
+        assert_int_equal(lm_cands_edit(c, &one, 1, add_to, &add, &err), LM_OK);
+    }
+}
+
+/* One sampler by its row alone. */
+static void run_link(struct lm_cands *c, const struct lm_jval *link, const struct lm_jval *history)
+{
+    const char *s = link_name(link);
+    struct lm_err err;
+    if (!strcmp(s, "logit_bias")) {
+        run_bias(c, lm_jval_get(link->first->next, "pairs"));
+        return;
+    }
+    const struct lm_sampler *row = lm_sampler_find(s, strlen(s));
+    double v[LM_SAMPLER_PARAMS];
+    for (size_t i = 0; row->params[i]; i++)
+        v[i] = value_for(link, s, row->params[i]);
+    if (row->off(v))
+        return;
+    void *state = row->new_state ? row->new_state(v) : NULL;
+    for (const struct lm_jval *h = history ? history->first : NULL; h && state; h = h->next) {
+        int64_t id;
+        assert_true(lm_jval_i64(h, &id));
+        assert_int_equal(row->accept(state, (uint32_t)id, &err), LM_OK);
+    }
+    assert_int_equal(row->apply(c, v, state, &err), LM_OK);
+    if (state)
+        row->free_state(state);
+}
+
+/* The whole chain by lm_chain, if a command line can ask for it; else NULL. */
+static struct lm_chain *make_chain(const struct lm_jval *chain, uint32_t n_vocab,
+                                   const struct lm_jval *history)
+{
+    struct lm_sampling s = { 0 };
+    struct lm_logits_head h = { .n_vocab = n_vocab };
+    struct lm_buf order = { 0 };
+    struct lm_err err;
+    bool good = true;
+    lm_buf_str(&order, "");
+    for (const struct lm_jval *k = chain->first; k; k = k->next) {
+        const char *name = link_name(k);
+        const struct lm_sampler *row = lm_sampler_find(name, strlen(name));
+        good &= row && !strstr(order.data, name);
+        for (size_t i = 0; row && row->params[i]; i++)
+            good &= lm_sampling_set(&s, row->params[i], value_for(k, name, row->params[i]),
+                                    &err) == LM_OK;
+        lm_buf_printf(&order, "%s;", name);
+    }
+    s.samplers = order.data;
+    struct lm_chain *c = good ? lm_chain_new(&s, &h, NULL, &err) : NULL;
+    for (const struct lm_jval *t = c && history ? history->first : NULL; t; t = t->next) {
+        int64_t id;
+        assert_true(lm_jval_i64(t, &id));
+        assert_int_equal(lm_chain_accept(c, (uint32_t)id, &err), LM_OK);
+    }
+    lm_buf_release(&order);
+    return c;
+}
+
+static void check_chance(const struct lm_chance *c, size_t n, const struct lm_jval *id,
+                         const struct lm_jval *p, const char *what, int64_t number_of_case)
+{
+    int64_t want_id;
+    double want;
+    assert_true(lm_jval_i64(id, &want_id) && lm_jval_f64(p, &want));
+    for (size_t i = 0; i < n; i++)
+        if (c[i].id == want_id) {
+            if (fabs(c[i].p - want) > TOLERANCE)
+                fail_msg("case %d, %s: id %d has p %.9g, not %.9g", (int)number_of_case, what,
+                         (int)want_id, c[i].p, want);
+            return;
+        }
+    if (want > TOLERANCE)
+        fail_msg("case %d, %s: id %d is gone", (int)number_of_case, what, (int)want_id);
+}
+
+/* Is what is left what the reference leaves? */
+static void check_left(const struct lm_chance *c, size_t n, const struct lm_jval *v,
+                       const char *what)
+{
+    const struct lm_jval *want = lm_jval_get(v, "expect");
+    int64_t id = (int64_t)number(v, "id", -1);
+    bool edge = false;
+    size_t want_n = (size_t)number(want, "n", 0), off = n > want_n ? n - want_n : want_n - n;
+    lm_jval_bool(lm_jval_get(v, "edge"), &edge);
+    if (off > (edge ? 1 : 0))
+        fail_msg("case %d, %s: %zu are left, not %zu", (int)id, what, n, want_n);
+    const struct lm_jval *ids = lm_jval_get(want, "ids"), *p = lm_jval_get(want, "p");
+    if (ids && !edge) {
+        size_t k = 0;
+        p = p->first;
+        for (ids = ids->first; ids; ids = ids->next, p = p->next, k++) {
+            int64_t want_id;
+            assert_true(lm_jval_i64(ids, &want_id));
+            if (c[k].id != want_id)
+                fail_msg("case %d, %s: rank %zu is id %u, not %d", (int)id, what, k, c[k].id,
+                         (int)want_id);
+            check_chance(c, n, ids, p, what, id);
+        }
+    }
+    for (int list = 0; list < 2 && !edge; list++) {
+        const struct lm_jval *t = lm_jval_get(want, list ? "probe" : "top");
+        for (t = t ? t->first : NULL; t; t = t->next)
+            check_chance(c, n, t->first, t->first->next, what, id);
+    }
+    double sum = 0, entropy = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += c[i].p;
+        entropy -= c[i].p > 0 ? c[i].p * log(c[i].p) : 0;
+    }
+    assert_true(fabs(sum - 1) < 1e-6);
+    if (lm_jval_get(want, "entropy") && !edge)
+        assert_true(fabs(entropy - number(want, "entropy", 0)) < 2e-5);
+}
+
+static void check_case(struct reference *r, const struct lm_jval *v, uint32_t n_vocab)
+{
+    const struct lm_jval *chain = lm_jval_get(v, "chain"), *history = lm_jval_get(v, "history");
+    struct lm_frame f = { .kind = LM_FRAME_DENSE, .n = n_vocab };
+    struct lm_cands c;
+    struct lm_err err;
+    const char *want = lm_jval_str(lm_jval_get(lm_jval_get(v, "expect"), "error"));
+    struct lm_chain *whole = make_chain(chain, n_vocab, history);
+    int s = whole ? lm_chain_apply(whole, &f, r->row, &err) : LM_OK;
+    if (whole && want) {
+        assert_int_equal(s, LM_EDATA);
+        assert_non_null(strstr(err.text, strstr(want, "NaN") ? "id 11: the logit is NaN"
+                                                             : "every logit is -inf"));
+    } else if (whole) {
+        size_t n;
+        assert_int_equal(s, LM_OK);
+        const struct lm_chance *left = lm_chain_chances(whole, 0, &n, &err);
+        check_left(left, n, v, "chain");
+    }
+    lm_chain_free(whole);
+    if (want)
+        return;
+
+    assert_int_equal(lm_cands_init(&c, n_vocab, &err), LM_OK);
+    assert_int_equal(lm_cands_row(&c, r->row, &err), LM_OK);
+    for (const struct lm_jval *k = chain->first; k; k = k->next)
+        run_link(&c, k, history);
+    double total = (double)lm_cands_weigh(&c);
+    lm_cands_sort(&c, LM_BY_RANK);
+    struct lm_chance *left = calloc(c.n, sizeof *left);
+    for (size_t i = 0; i < c.n; i++)
+        left[i] = (struct lm_chance){ c.list[i].id,
+                                      lm_exp(c.list[i].l - c.list[0].l) * 0x1p40 / total };
+    check_left(left, c.n, v, "samplers");
+    free(left);
+    lm_cands_release(&c);
+}
+
+/* Every case that this version can run; how many there were. */
+static int run_cases(struct reference *r)
+{
+    int n = 0;
+    for (const struct lm_jval *v = lm_jval_get(r->cases, "cases")->first; v; v = v->next) {
+        uint32_t n_vocab = find_row(r, lm_jval_str(lm_jval_get(v, "row")));
+        if (n_vocab && can_run(lm_jval_get(v, "chain"))) {
+            check_case(r, v, n_vocab);
+            n++;
+        }
+    }
+    return n;
+}
+
+static int run_picks(struct reference *r)
+{
+    int n = 0;
+    for (const struct lm_jval *v = r->picks->first; v; v = v->next) {
+        uint32_t n_vocab = find_row(r, lm_jval_str(lm_jval_get(v, "row")));
+        struct lm_cands c;
+        struct lm_err err;
+        if (!n_vocab || !can_run(lm_jval_get(v, "chain")))
+            continue;
+        assert_int_equal(lm_cands_init(&c, n_vocab, &err), LM_OK);
+        assert_int_equal(lm_cands_row(&c, r->row, &err), LM_OK);
+        for (const struct lm_jval *k = lm_jval_get(v, "chain")->first; k; k = k->next)
+            run_link(&c, k, NULL);
+        assert_int_equal(lm_cands_pick(&c, number(v, "u", 0)), (int)number(v, "id", -1));
+        lm_cands_release(&c);
+        n++;
+    }
+    return n;
+}
+
+static void test_cases(void **state)
+{
+    struct reference r;
+    (void)state;
+    assert_true(reference_open(&r, "tests/data/sample"));
+    assert_int_equal(run_cases(&r), 163);
+    assert_int_equal(run_picks(&r), 53);
+    reference_close(&r);
+}
+
+/* All of the reference, where it is. */
+static void test_more_cases(void **state)
+{
+    const char *shared = getenv("LMPIPE_SHARED");
+    char dir[400];
+    struct reference r;
+    (void)state;
+    snprintf(dir, sizeof dir, "%s/fixtures/sample/samplers", shared ? shared : "../shared");
+    if (!reference_open(&r, dir))
+        skip();
+    assert_true(run_cases(&r) >= 327);
+    assert_true(run_picks(&r) >= 60);
+    reference_close(&r);
+}
+
+/* ---- numbers ------------------------------------------------------------------------ */
+
+static void test_philox(void **state)
+{
+    struct lm_arena a = { 0 };
+    int n = 0;
+    (void)state;
+    const struct lm_jval *v = read_json(&a, "tests/data/sample", "philox4x32-10.json");
+    for (v = v->first; v; v = v->next, n++) {
+        uint32_t counter[4], key[2], out[4];
+        const struct lm_jval *c = lm_jval_get(v, "counter")->first;
+        const struct lm_jval *k = lm_jval_get(v, "key")->first;
+        const struct lm_jval *o = lm_jval_get(v, "out")->first;
+        int64_t x;
+        for (int i = 0; i < 4; i++, c = c->next)
+            counter[i] = (assert_true(lm_jval_i64(c, &x)), (uint32_t)x);
+        for (int i = 0; i < 2; i++, k = k->next)
+            key[i] = (assert_true(lm_jval_i64(k, &x)), (uint32_t)x);
+        lm_philox(counter, key, out);
+        for (int i = 0; i < 4; i++, o = o->next) {
+            assert_true(lm_jval_i64(o, &x));
+            assert_int_equal(out[i], x);
+        }
+        if (counter[2] == LM_PURPOSE_DRAW && counter[3] == 0) {
+            double u = lm_uniform(key[0] | (uint64_t)key[1] << 32, counter[0], counter[1],
+                                  LM_PURPOSE_DRAW);
+            assert_true(u == strtod(lm_jval_str(lm_jval_get(v, "u")), NULL));
+        }
+    }
+    assert_int_equal(n, 6);
+    lm_arena_release(&a);
+}
+
+static void test_fixed_math(void **state)
+{
+    (void)state;
+    for (double x = -700; x <= 700; x += 0.37) {
+        assert_true(fabs(lm_exp(x) / exp(x) - 1) < 1e-15);
+        double y = exp(x);
+        assert_true(fabs(lm_ln(y) - log(y)) <= 4e-16 * fmax(1, fabs(log(y))));
+    }
+    for (double x = 0.5; x < 2; x += 0.0013)
+        assert_true(fabs(lm_ln(x) - log(x)) < 3e-16);
+    assert_true(lm_exp(0) == 1 && lm_ln(1) == 0);
+    assert_true(lm_exp(-800) == 0 && lm_exp(-INFINITY) == 0 && lm_exp(800) == INFINITY);
+    assert_true(lm_ln(0) == -INFINITY && lm_ln(INFINITY) == INFINITY);
+    assert_true(fabs(lm_ln(0x1p-1070) + 1070 * log(2)) < 1e-12);
+
+    assert_int_equal(lm_weight(0), 1ULL << 40);
+    assert_int_equal(lm_weight(-log(2) * 40 - 1e-9), 0);
+    assert_int_equal(lm_weight(-log(2) * 40 + 1e-9), 1);
+    assert_int_equal(lm_weight(-INFINITY), 0);
+    assert_true(fabs((double)lm_weight(-1) - ldexp(exp(-1), 40)) <= 1);
+}
+
+/* ---- rows --------------------------------------------------------------------------- */
+
+static uint32_t noise_state;
+
+static float noise(void)
+{
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return (float)(noise_state >> 8) * 0x1p-20f - 8;
+}
+
+static void test_row_scan(void **state)
+{
+    float row[200], best[8];
+    (void)state;
+    for (size_t n = 1; n <= COUNT(row); n++) {
+        for (size_t i = 0; i < n; i++)
+            row[i] = noise();
+        assert_true(lm_row_scan(row, n, best));
+        for (size_t b = 0; b < lm_row_blocks(n); b++) {
+            float most = -INFINITY;
+            for (size_t i = 32 * b; i < n && i < 32 * b + 32; i++)
+                most = fmaxf(most, row[i]);
+            assert_true(best[b] == most);
+        }
+        for (size_t i = 0; i < n; i++) {
+            float old = row[i];
+            row[i] = NAN;
+            assert_false(lm_row_scan(row, n, best));
+            row[i] = old;
+        }
+        row[n / 2] = -INFINITY;
+        assert_true(lm_row_scan(row, n, best));
+    }
+}
+
+/* ---- chains ------------------------------------------------------------------------- */
+
+static const struct lm_param *param(const char *option)
+{
+    for (size_t i = 0; lm_param_at(i); i++)
+        if (!strcmp(lm_param_at(i)->option, option))
+            return lm_param_at(i);
+    fail_msg("no parameter %s", option);
+    return NULL;
+}
+
+/* A chain on a vocabulary of n, from "option=value" words; order NULL: the default. */
+static struct lm_chain *chain_of(uint32_t n, uint64_t seed, const char *order, const char *words)
+{
+    struct lm_sampling s = { .samplers = order, .seed = seed };
+    struct lm_logits_head h = { .n_vocab = n };
+    struct lm_err err;
+    char option[64];
+    double v;
+    for (int used; sscanf(words, " %63[^=]=%lf%n", option, &v, &used) == 2; words += used)
+        assert_int_equal(lm_sampling_set(&s, param(option), v, &err), LM_OK);
+    assert_int_equal(*words, 0);
+    struct lm_chain *c = lm_chain_new(&s, &h, NULL, &err);
+    assert_non_null(c);
+    return c;
+}
+
+static uint32_t draw_from(struct lm_chain *c, const float *row, uint32_t n, uint32_t pos)
+{
+    struct lm_frame f = { .kind = LM_FRAME_DENSE, .n = n };
+    struct lm_err err;
+    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_OK);
+    return lm_chain_draw(c, 0, pos);
+}
+
+/* Which of the three ids turn up in 200 draws. */
+static int turn_up(const char *words)
+{
+    static const float row[3] = { 1, 3, 2 };
+    int seen = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct lm_chain *c = chain_of(3, seed, NULL, words);
+        seen |= 1 << draw_from(c, row, 3, 0);
+        lm_chain_free(c);
+    }
+    return seen;
+}
+
+/* Settings at their ends (reports of other programs freezing or drawing nonsense). */
+static void test_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(turn_up("temp=0"), 2);
+    assert_int_equal(turn_up("temp=-1"), 2);
+    assert_int_equal(turn_up("temp=1 top-p=1 min-p=0 top-k=0"), 7);
+    assert_int_equal(turn_up("temp=1 top-p=1 min-p=0 top-k=-1"), 7);
+    assert_int_equal(turn_up("temp=1 top-p=1 min-p=0 top-k=5"), 7);
+    assert_int_equal(turn_up("temp=1 top-p=1 min-p=0 top-k=1"), 2);
+    assert_int_equal(turn_up("temp=1 top-p=0 min-p=0 top-k=0"), 2);
+    assert_int_equal(turn_up("temp=1 top-p=1 min-p=1 top-k=0"), 2);
+    assert_int_equal(turn_up("temp=inf top-p=1 min-p=0 top-k=0"), 7);
+    assert_int_equal(turn_up("temp=1e-300 top-p=1 min-p=0 top-k=0"), 2);
+}
+
+/* The draw follows the probabilities, and depends on seed, sequence and position alone. */
+static void test_draws(void **state)
+{
+    float flat[100] = { 0 };
+    static const float row[3] = { 0, 0.6931472f, 1.0986123f };     /* 1 : 2 : 3 */
+    static const uint64_t seeds[] = { 0, 1, UINT32_MAX, UINT64_MAX };
+    int count[3] = { 0 };
+    (void)state;
+    struct lm_chain *c = chain_of(3, 7, "", "");
+    for (uint32_t pos = 0; pos < 6000; pos++)
+        count[draw_from(c, row, 3, pos)]++;
+    assert_true(abs(count[0] - 1000) < 100 && abs(count[1] - 2000) < 130);
+    lm_chain_free(c);
+
+    uint32_t first[COUNT(seeds)][8];
+    for (size_t i = 0; i < COUNT(seeds); i++) {
+        c = chain_of(100, seeds[i], "", "");
+        for (uint32_t pos = 0; pos < 8; pos++)
+            first[i][pos] = draw_from(c, flat, 100, pos);
+        for (uint32_t pos = 8; pos-- > 0;)                 /* backwards: the same ids */
+            assert_int_equal(draw_from(c, flat, 100, pos), first[i][pos]);
+        lm_chain_free(c);
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(first[i], first[k], sizeof first[i]);
+    }
+    uint64_t a = lm_new_seed();
+    assert_true(a != lm_new_seed() || a != lm_new_seed());
+}
+
+/* Ids whose weights add up in any order, a dense row and its top-k frame: one answer. */
+static void test_top_frame(void **state)
+{
+    enum { N = 1000 };
+    float row[N];
+    struct lm_top top[N];
+    struct lm_err err;
+    (void)state;
+    for (int i = 0; i < N; i++)
+        row[i] = top[N - 1 - i].logit = floorf(noise() * 4) / 4;
+    for (int i = 0; i < N; i++)
+        top[N - 1 - i].id = (uint32_t)i;
+    static const char *const words[] = {
+        "", "top-k=0", "top-k=0 min-p=0", "top-k=0 min-p=0 top-p=1", "temp=0",
+        "top-k=0 top-p=0.3 min-keep=200", "top-k=700 temp=3",
+    };
+    for (size_t w = 0; w < COUNT(words); w++)
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            struct lm_chain *c = chain_of(N, seed, NULL, words[w]);
+            uint32_t dense = draw_from(c, row, N, 1);
+            struct lm_frame f = { .kind = LM_FRAME_TOP, .n = N };
+            assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_OK);
+            assert_int_equal(lm_chain_draw(c, 0, 1), dense);
+            lm_chain_free(c);
+        }
+}
+
+static int apply_row(struct lm_chain *c, const float *row, uint32_t n, struct lm_err *err)
+{
+    struct lm_frame f = { .kind = LM_FRAME_DENSE, .n = n };
+    return lm_chain_apply(c, &f, row, err);
+}
+
+static void test_bias(void **state)
+{
+    struct lm_logits_head h = { .n_vocab = 4, .eog = (int32_t[]){ 1, 3 }, .n_eog = 2 };
+    struct lm_sampling s = { .samplers = "", .ignore_eos = true };
+    static const float row[4] = { 0, 9, 1, 9 };
+    struct lm_err err;
+    size_t n;
+    (void)state;
+    assert_int_equal(lm_sampling_bias(&s, 0, 0.75, &err), LM_OK);
+    assert_int_equal(lm_sampling_bias(&s, 1, 1000, &err), LM_OK);       /* -inf wins */
+    assert_int_equal(lm_sampling_bias(&s, 0, 1.25, &err), LM_OK);       /* both count */
+    struct lm_chain *c = lm_chain_new(&s, &h, NULL, &err);
+    assert_int_equal(apply_row(c, row, 4, &err), LM_OK);
+    const struct lm_chance *left = lm_chain_chances(c, 0, &n, &err);
+    assert_int_equal(n, 2);
+    assert_int_equal(left[0].id, 0);
+    assert_true(fabs(left[0].p - 1 / (1 + exp(-1))) < 1e-9);
+    lm_chain_free(c);
+
+    assert_int_equal(lm_sampling_bias(&s, 2, -INFINITY, &err), LM_OK);
+    assert_int_equal(lm_sampling_bias(&s, 0, -INFINITY, &err), LM_OK);
+    c = lm_chain_new(&s, &h, NULL, &err);
+    assert_int_equal(apply_row(c, row, 4, &err), LM_EDATA);
+    assert_string_equal(err.text, "no token can be chosen: the logit bias leaves none");
+    lm_chain_free(c);
+
+    assert_int_equal(lm_sampling_bias(&s, 4, 1, &err), LM_OK);
+    assert_null(lm_chain_new(&s, &h, NULL, &err));
+    assert_int_equal(err.code, LM_EUSE);
+    lm_sampling_release(&s);
+}
+
+/* A penalty lowers negative logits too; the window slides; cloning copies it. */
+static void test_penalties(void **state)
+{
+    static const float row[2] = { -1.0f, -1.5f };
+    struct lm_err err;
+    (void)state;
+    static const struct { const char *words; uint32_t best; } one[] = {
+        { "temp=0 repeat-penalty=2 repeat-last-n=1", 1 },
+        { "temp=0 repeat-penalty=2 repeat-last-n=-1", 1 },
+        { "temp=0 repeat-penalty=2 repeat-last-n=0", 0 },
+        { "temp=0 repeat-penalty=1.4", 0 },                  /* once, not three times */
+        { "temp=0 frequency-penalty=0.2", 1 },               /* three times           */
+        { "temp=0 presence-penalty=0.2", 0 },
+    };
+    for (size_t i = 0; i < COUNT(one); i++) {
+        struct lm_chain *c = chain_of(2, 0, NULL, one[i].words);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(lm_chain_accept(c, 0, &err), LM_OK);
+        assert_int_equal(draw_from(c, row, 2, 0), one[i].best);
+        lm_chain_free(c);
+    }
+    struct lm_chain *c = chain_of(2, 0, NULL, "temp=0 repeat-penalty=2 repeat-last-n=2");
+    for (int k = 0; k < 5; k++)
+        lm_chain_accept(c, 0, &err);
+    lm_chain_accept(c, 1, &err);
+    struct lm_chain *copy = lm_chain_clone(c, &err);
+    assert_non_null(copy);
+    lm_chain_accept(c, 1, &err);                             /* id 0 leaves the window */
+    assert_int_equal(draw_from(c, row, 2, 0), 0);
+    assert_int_equal(draw_from(copy, row, 2, 0), 0);         /* -2 against -3          */
+    lm_chain_accept(copy, 0, &err);
+    lm_chain_accept(copy, 0, &err);
+    assert_int_equal(draw_from(copy, row, 2, 0), 1);
+    lm_chain_reset(copy);
+    assert_int_equal(draw_from(copy, row, 2, 0), 0);
+    lm_chain_free(copy);
+    lm_chain_free(c);
+}
+
+/* The counts of a long window equal those of counting anew at each step. */
+static void test_window(void **state)
+{
+    enum { V = 64, STEPS = 500, WINDOW = 37 };
+    float row[V] = { 0 };
+    uint32_t history[STEPS];
+    struct lm_err err;
+    size_t n;
+    (void)state;
+    struct lm_chain *c = chain_of(V, 0, "penalties",
+                                  "frequency-penalty=0.5 repeat-last-n=37");
+    for (int t = 0; t < STEPS; t++) {
+        history[t] = (uint32_t)(fabsf(noise()) * 5) % V;
+        assert_int_equal(lm_chain_accept(c, history[t], &err), LM_OK);
+        assert_int_equal(apply_row(c, row, V, &err), LM_OK);
+        double l[V] = { 0 }, sum = 0;
+        for (int k = t >= WINDOW ? t - WINDOW + 1 : 0; k <= t; k++)
+            l[history[k]] -= 0.5;
+        for (int i = 0; i < V; i++)
+            sum += exp(l[i]);
+        const struct lm_chance *left = lm_chain_chances(c, 0, &n, &err);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabs(left[i].p - exp(l[left[i].id]) / sum) < 1e-9);
+    }
+    lm_chain_free(c);
+}
+
+/* ---- what the model and the user ask for --------------------------------------------- */
+
+struct notes {
+    char text[1000];
+};
+
+static void take_note(void *user, enum lm_level level, const char *text)
+{
+    struct notes *n = user;
+    size_t at = strlen(n->text);
+    snprintf(n->text + at, sizeof n->text - at, "%c %s\n", level == LM_WARN ? 'W' : 'I', text);
+}
+
+/* What lm_chain_new notes, or its error, for a model's defaults and a user's order. */
+static const char *notes_of(const char *model, const char *order, const char *option, double v)
+{
+    static struct notes n;
+    struct lm_env env = { .user = &n, .note = take_note };
+    struct lm_sampling s = { .samplers = order };
+    struct lm_logits_head h = { .n_vocab = 10, .sampling = (char *)model };
+    struct lm_err err;
+    n.text[0] = 0;
+    if (option)
+        assert_int_equal(lm_sampling_set(&s, param(option), v, &err), LM_OK);
+    struct lm_chain *c = lm_chain_new(&s, &h, &env, &err);
+    if (!c)
+        snprintf(n.text, sizeof n.text, "%d %s", err.code, err.text);
+    lm_chain_free(c);
+    return n.text;
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    assert_string_equal(notes_of("{}", NULL, NULL, 0), "I samplers: top_k top-k=40, top_p "
+        "top-p=0.95 min-keep=0, min_p min-p=0.05 min-keep=0, temperature temp=0.8\n");
+    assert_string_equal(notes_of("{\"temp\":0.5,\"top_p\":1,\"top_k\":7}", NULL, NULL, 0),
+        "I samplers: top_k top-k=7, min_p min-p=0.05 min-keep=0, temperature temp=0.5\n");
+    assert_string_equal(notes_of("{\"temp\":0.5,\"min_p\":0,\"top_p\":1}", NULL, "temp", 0.25),
+        "I samplers: top_k top-k=40, temperature temp=0.25\n");
+    assert_string_equal(notes_of("{\"sequence\":\"temperature;dry;top_k\",\"penalty_repeat\":2}",
+                                 NULL, NULL, 0),
+        "I the model's order of samplers names 'dry', which this version lacks\n"
+        "I samplers: temperature temp=0.8, top_k top-k=40\n");
+    assert_string_equal(notes_of("{\"mirostat\":2,\"xtc_probability\":0,\"mirostat_tau\":5}",
+                                 "", NULL, 0),
+        "W the model asks for mirostat, which this version lacks\nI samplers: none\n");
+    assert_string_equal(notes_of("{}", "t;K,Top-P nucleus", "min-p", 0.1),
+        "W --min-p has no effect: its sampler is not in the list\n"
+        "I samplers: temperature temp=0.8, top_k top-k=40, top_p top-p=0.95 min-keep=0, "
+        "top_p top-p=0.95 min-keep=0\n");
+    assert_string_equal(notes_of("{\"top_p\":1.5}", NULL, NULL, 0),
+                        "-1 the model's sampling.top_p: 1.5 is out of range: not a number from 0 to 1");
+    assert_string_equal(notes_of("{\"temp\":\"hot\"}", NULL, NULL, 0),
+                        "-1 the model's sampling.temp is not a number");
+}
+
+static void test_ranges(void **state)
+{
+    static const struct { const char *option; double v; const char *why; } bad[] = {
+        { "temp", NAN, "--temp: nan is out of range: not any number" },
+        { "top-k", 1.5, "--top-k: 1.5 is out of range: not a whole number" },
+        { "top-p", -0.1, "--top-p: -0.1 is out of range: not a number from 0 to 1" },
+        { "min-p", 1.01, "--min-p: 1.01 is out of range: not a number from 0 to 1" },
+        { "repeat-penalty", 0, "--repeat-penalty: 0 is out of range: not a number above 0" },
+        { "repeat-penalty", INFINITY, "--repeat-penalty: inf is out of range: not a number above 0" },
+        { "repeat-last-n", -2, "--repeat-last-n: -2 is out of range: not a whole number not below -1" },
+        { "presence-penalty", INFINITY, "--presence-penalty: inf is out of range: not a finite number" },
+    };
+    struct lm_sampling s = { 0 };
+    struct lm_err err;
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(lm_sampling_set(&s, param(bad[i].option), bad[i].v, &err), LM_EUSE);
+        if (strncmp(err.text, bad[i].why, strlen(bad[i].why)))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(s.n_values, 0);
+    assert_int_equal(lm_sampling_check_order("top_k;xyz", &err), LM_EUSE);
+    assert_string_equal(err.text,
+                        "'xyz' is not one of penalties, top_k, top_p, min_p, temperature");
+    for (size_t i = 0; lm_param_at(i); i++)                     /* defaults are in range */
+        assert_int_equal(lm_param_check(lm_param_at(i), lm_param_at(i)->value, &err), LM_OK);
+}
+
+/* Frames that are no logits of this vocabulary. */
+static void test_odd_frames(void **state)
+{
+    static const float row[3] = { 0, 1, 2 };
+    struct lm_chain *c = chain_of(3, 0, NULL, "");
+    struct lm_frame f = { .kind = LM_FRAME_VECTOR, .n = 3 };
+    struct lm_err err;
+    (void)state;
+    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_EDATA);
+    f = (struct lm_frame){ .kind = LM_FRAME_DENSE, .n = 2 };
+    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_EDATA);
+    static const struct lm_top top[] = { { 2, 1 }, { 3, 0 } }, nan[] = { { 1, NAN } };
+    f = (struct lm_frame){ .kind = LM_FRAME_TOP, .n = 2 };
+    assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_EDATA);
+    f.n = 1;
+    assert_int_equal(lm_chain_apply(c, &f, nan, &err), LM_EDATA);
+    f.n = 0;
+    assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_EDATA);
+    lm_chain_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),       cmocka_unit_test(test_more_cases),
+        cmocka_unit_test(test_philox),      cmocka_unit_test(test_fixed_math),
+        cmocka_unit_test(test_row_scan),    cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_draws),       cmocka_unit_test(test_top_frame),
+        cmocka_unit_test(test_bias),        cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_window),      cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_odd_frames),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
