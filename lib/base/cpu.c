@@ -39,12 +39,17 @@ static enum lm_isa best(void)
 
 enum lm_isa lm_isa(void)
 {
-    enum lm_isa have = best();
+    static int known = -1;               /* asking takes long inside a virtual machine */
+    int have = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (have < 0) {
+        have = (int)best();
+        __atomic_store_n(&known, have, __ATOMIC_RELAXED);
+    }
     const char *want = getenv("LMPIPE_ISA");
-    for (int i = 0; want && i < (int)have; i++)
+    for (int i = 0; want && i < have; i++)
         if (!strcmp(want, names[i]))
             return (enum lm_isa)i;
-    return have;
+    return (enum lm_isa)have;
 }
 
 /* CPUs that a cgroup v2 quota file allows ("max 100000" or "150000 100000"), or 0. */
