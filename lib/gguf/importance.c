@@ -188,6 +188,8 @@ static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct l
         return LM_OK;
     if (t->type_id != LM_F32)
         return lm_fail(err, LM_EDATA, "%s: not f32", t->name.p);
+    if (n == 0)
+        return lm_fail(err, LM_EDATA, "%s: no numbers", t->name.p);
     if (at < lm_in_pos(in))
         return lm_fail(err, LM_EDATA, "%s: overlaps other data", t->name.p);
     int s = lm_in_skip(in, at - lm_in_pos(in), err);
@@ -202,7 +204,7 @@ static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct l
     if (sums) {
         e->sum2 = v;
         e->width = t->ne[0];
-        e->n_mat = e->n_mat ? e->n_mat : n / (t->ne[0] ? t->ne[0] : 1);
+        e->n_mat = e->n_mat ? e->n_mat : n / t->ne[0];
         if (e->width * e->n_mat != n)
             return lm_fail(err, LM_EDATA, "%s: %" PRIu64 " sums for %" PRIu64 " counts",
                            e->name, n, e->n_mat);

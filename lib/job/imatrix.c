@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/imatrix.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "stream/logits.h"
+
+#define BATCH 256           /* most tokens evaluated at once: their logits are all kept */
+
+/* The sums of one weight matrix. */
+struct column_sums {
+    char   *weight;
+    size_t  cols;
+    double *sum2;           /* [cols]                  */
+    double  count;          /* tokens                  */
+};
+
+struct lm_imatrix {
+    struct lm_imatrix_options o;
+    const struct lm_env      *env;
+    struct lm_ctx            *ctx;
+    uint32_t                  n_vocab, batch;
+    struct column_sums       *sums;
+    size_t                    n_sums, cap_sums, hint;
+    char                    **names;       /* of inputs that gave a chunk */
+    size_t                    n_names, cap_names;
+    uint64_t                  seen, done;
+    double                    nll, nll2;   /* of n_nll tokens, and squared */
+    uint64_t                  n_nll;
+    struct lm_err             failed;      /* in an observation            */
+    struct lm_batch_token    *tokens;      /* [batch]                      */
+};
+
+static bool wanted(const struct lm_imatrix *im, const char *weight)
+{
+    return !strncmp(weight, "blk.", 4) ||
+           (im->o.process_output && !strcmp(weight, "output.weight"));
+}
+
+static struct column_sums *new_sums(struct lm_imatrix *im, const char *weight, size_t cols)
+{
+    if (!lm_grow(&im->sums, &im->cap_sums, im->n_sums + 1, sizeof *im->sums))
+        return NULL;
+    struct column_sums *s = &im->sums[im->n_sums];
+    *s = (struct column_sums){ .weight = strdup(weight), .cols = cols,
+                               .sum2 = calloc(cols, sizeof *s->sum2) };
+    if (!s->weight || !s->sum2) {
+        free(s->weight);
+        free(s->sum2);
+        return NULL;
+    }
+    im->n_sums++;
+    return s;
+}
+
+/* The sums of a weight.  Weights come in the same order in each evaluation, so the search
+ * starts behind the one found last. */
+static struct column_sums *find_sums(struct lm_imatrix *im, const char *weight, size_t cols)
+{
+    for (size_t k = 0; k < im->n_sums; k++) {
+        size_t i = (im->hint + k) % im->n_sums;
+        if (!strcmp(im->sums[i].weight, weight)) {
+            im->hint = i + 1;
+            return im->sums[i].cols == cols ? &im->sums[i] : NULL;
+        }
+    }
+    return new_sums(im, weight, cols);
+}
+
+static void observe(void *arg, const char *weight, const float *x, size_t n, size_t cols)
+{
+    struct lm_imatrix *im = arg;
+    if (im->failed.code || !wanted(im, weight))
+        return;
+    struct column_sums *s = find_sums(im, weight, cols);
+    if (!s) {
+        lm_fail_nomem(&im->failed);
+        return;
+    }
+    for (size_t t = 0; t < n; t++, x += cols)
+        for (size_t i = 0; i < cols; i++)
+            s->sum2[i] += (double)x[i] * (double)x[i];
+    s->count += (double)n;
+}
+
+struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatrix_options *o,
+                                  const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_imatrix *im = calloc(1, sizeof *im);
+    if (!im) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    im->o = *o;
+    im->env = env;
+    im->n_vocab = lm_model_n_vocab(model);
+    im->batch = o->chunk < BATCH ? o->chunk : BATCH;
+    im->tokens = lm_malloc_array(im->batch, sizeof *im->tokens);
+    const struct lm_ctx_options co = {
+        .n_ctx = o->chunk, .n_batch = im->batch, .n_ubatch = im->batch,
+    };
+    if (!im->tokens)
+        lm_fail_nomem(err);
+    else
+        im->ctx = lm_ctx_new(model, &co, env, err);
+    if (!im->ctx) {
+        lm_imatrix_free(im);
+        return NULL;
+    }
+    lm_ctx_observe(im->ctx, observe, im);
+    return im;
+}
+
+void lm_imatrix_free(struct lm_imatrix *im)
+{
+    if (!im)
+        return;
+    lm_ctx_free(im->ctx);
+    for (size_t i = 0; i < im->n_sums; i++) {
+        free(im->sums[i].weight);
+        free(im->sums[i].sum2);
+    }
+    for (size_t i = 0; i < im->n_names; i++)
+        free(im->names[i]);
+    free(im->sums);
+    free(im->names);
+    free(im->tokens);
+    free(im);
+}
+
+/* The token after position pos was next: count its surprise, for the second half of a
+ * chunk, where there is context enough. */
+static void count_nll(struct lm_imatrix *im, uint32_t pos, int32_t next, const float *logits)
+{
+    if (im->o.no_ppl || pos < im->o.chunk / 2)
+        return;
+    double nll = lm_logits_lse(logits, im->n_vocab) - (double)logits[next];
+    im->nll += nll;
+    im->nll2 += nll * nll;
+    im->n_nll++;
+}
+
+static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *err)
+{
+    uint32_t size = im->o.chunk;
+    int s = LM_OK;
+    for (uint32_t at = 0; at < size && !s; at += im->batch) {
+        uint32_t n = size - at < im->batch ? size - at : im->batch;
+        for (uint32_t i = 0; i < n; i++) {
+            int32_t id = at + i == 0 && im->o.bos >= 0 ? im->o.bos : ids[at + i];
+            /* Logits of every token are asked for, so that no layer skips one. */
+            im->tokens[i] = (struct lm_batch_token){ .id = id, .pos = at + i, .want = true };
+        }
+        s = lm_ctx_decode(im->ctx, im->tokens, n, err);
+        for (uint32_t i = 0; i < n && at + i + 1 < size && !s; i++)
+            count_nll(im, at + i, ids[at + i + 1], lm_ctx_logits(im->ctx, i));
+    }
+    if (!s && im->failed.code)
+        s = lm_fail(err, im->failed.code, "%s", im->failed.text);
+    int r = lm_ctx_seq_remove(im->ctx, 0, 0, s ? NULL : err);
+    return s ? s : r;
+}
+
+/* Once a value is not finite, its column's sum stays so. */
+static int check_finite(const struct lm_imatrix *im, struct lm_err *err)
+{
+    for (size_t i = 0; i < im->n_sums; i++)
+        for (size_t k = 0; k < im->sums[i].cols; k++)
+            if (!isfinite(im->sums[i].sum2[k]))
+                return lm_fail(err, LM_EDATA, "chunk %" PRIu64 ": %s: column %zu was multiplied "
+                               "with a value that is not finite", im->seen, im->sums[i].weight,
+                               k);
+    return LM_OK;
+}
+
+static int keep_name(struct lm_imatrix *im, const char *name, struct lm_err *err)
+{
+    if (!lm_grow(&im->names, &im->cap_names, im->n_names + 1, sizeof *im->names) ||
+        !(im->names[im->n_names] = strdup(name)))
+        return lm_fail_nomem(err);
+    im->n_names++;
+    return LM_OK;
+}
+
+int lm_imatrix_add(struct lm_imatrix *im, const char *name, const int32_t *ids, size_t n,
+                   struct lm_err *err)
+{
+    size_t size = im->o.chunk;
+    bool named = im->n_names && !strcmp(im->names[im->n_names - 1], name);
+    for (; n >= size && !lm_imatrix_full(im); n -= size, ids += size, im->seen++) {
+        if (im->seen < im->o.from_chunk)
+            continue;
+        if (lm_stopped(im->env))
+            return lm_fail(err, LM_ESTOP, "stopped");
+        int s = named ? LM_OK : keep_name(im, name, err);
+        named = true;
+        if (s || (s = evaluate(im, ids, err)) || (s = check_finite(im, err)))
+            return s;
+        im->done++;
+        lm_progress(im->env, "chunks", im->done, im->o.n_chunks);
+        if (im->o.chunk_done && (s = im->o.chunk_done(im->o.arg, im->done, err)))
+            return s;
+    }
+    if (n && !lm_imatrix_full(im))
+        lm_note(im->env, LM_WARN, "%s: the last %zu tokens are no whole chunk of %zu: left out",
+                name, n, size);
+    return LM_OK;
+}
+
+bool lm_imatrix_full(const struct lm_imatrix *im)
+{
+    return im->o.n_chunks && im->done >= im->o.n_chunks;
+}
+
+uint64_t lm_imatrix_seen(const struct lm_imatrix *im)
+{
+    return im->seen;
+}
+
+uint64_t lm_imatrix_done(const struct lm_imatrix *im)
+{
+    return im->done;
+}
+
+bool lm_imatrix_ppl(const struct lm_imatrix *im, double *ppl, double *error)
+{
+    if (!im->n_nll)
+        return false;
+    double n = (double)im->n_nll, mean = im->nll / n, var = im->nll2 / n - mean * mean;
+    *ppl = exp(mean);
+    *error = n > 1 && var > 0 ? sqrt(var / (n - 1)) * *ppl : 0;
+    return true;
+}
+
+struct lm_importance *lm_imatrix_result(const struct lm_imatrix *im, struct lm_err *err)
+{
+    struct lm_importance *m = lm_importance_new();
+    if (!m || lm_importance_set_datasets(m, (const char *const *)im->names, im->n_names, err))
+        goto nomem;
+    m->chunk_count = (uint32_t)im->done;
+    m->chunk_size = im->o.chunk;
+    for (size_t i = 0; i < im->n_sums; i++) {
+        const struct column_sums *s = &im->sums[i];
+        struct lm_importance_entry *e = lm_importance_add(m, s->weight, s->cols, 1);
+        if (!e)
+            goto nomem;
+        for (size_t k = 0; k < s->cols; k++)
+            e->sum2[k] = (float)s->sum2[k];
+        e->counts[0] = (float)s->count;
+    }
+    return m;
+nomem:
+    lm_importance_free(m);
+    lm_fail_nomem(err);
+    return NULL;
+}
