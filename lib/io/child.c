@@ -146,9 +146,12 @@ static bool reap(struct lm_child *c, int ms, int *how)
 struct lm_child_end lm_child_finish(struct lm_child *c, int grace)
 {
     int how = 0;
+    struct pollfd fd = { .fd = c->from, .events = POLLIN };
+    bool had_ended = poll(&fd, 1, 0) > 0 && !(fd.revents & POLLIN), asked = false;
     shut(&c->to);
     shut(&c->from);
     if (!reap(c, grace, &how)) {
+        asked = true;
         kill(c->pid, SIGTERM);
         if (!reap(c, LAST_GRACE, &how)) {
             kill(c->pid, SIGKILL);
@@ -157,6 +160,10 @@ struct lm_child_end lm_child_finish(struct lm_child *c, int grace)
     }
     c->pid = 0;
     if (WIFSIGNALED(how))
-        return (struct lm_child_end){ -1, WTERMSIG(how) };
-    return (struct lm_child_end){ WEXITSTATUS(how), 0 };
+        return (struct lm_child_end){
+            .status = -1,
+            .signal = WTERMSIG(how),
+            .ours   = asked || (!had_ended && WTERMSIG(how) == SIGPIPE),
+        };
+    return (struct lm_child_end){ .status = WEXITSTATUS(how) };
 }

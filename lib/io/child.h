@@ -47,8 +47,9 @@ void lm_child_drain(struct lm_child *c, int patience);
 
 /* How a child ended. */
 struct lm_child_end {
-    int status;          /* exit status, or -1: ended by a signal                  */
-    int signal;
+    int  status;         /* exit status, or -1: ended by a signal                  */
+    int  signal;
+    bool ours;           /* by our doing: we asked it to, or stopped reading       */
 };
 
 /*

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,8 @@
 #include "stream/loop.h"
 #include "stream/tokens.h"
 
-#define GRACE 10000          /* milliseconds a child gets to end after a failure */
+#define GRACE  10000         /* milliseconds a child in order gets to end after a failure */
+#define HURRY  2000          /* and one that is not                                   */
 
 /* Whose fault a failure is: it says how the child is brought to an end. */
 enum blame {
@@ -243,12 +243,10 @@ static int work(struct run *r, struct lm_in *prompts)
     return s;
 }
 
-/* How the child ended, if that is a failure of its own: *err says it.  A child that we
- * stopped listening to may end by SIGPIPE or SIGTERM. */
+/* The exit status after the child has ended; if it failed of itself, *err says so. */
 static int judge(struct run *r, struct lm_child_end e, int s)
 {
-    const bool left_alone = r->blame == BLAME_NONE;
-    if (e.status < 0 && (left_alone || (e.signal != SIGPIPE && e.signal != SIGTERM))) {
+    if (e.status < 0 && !e.ours) {
         lm_fail(r->err, LM_EIO, "%s: ended by signal %d (%s)", name(r), e.signal,
                 strsignal(e.signal));
         return 2;
@@ -268,7 +266,7 @@ static int judge(struct run *r, struct lm_child_end e, int s)
 static int finish(struct run *r, int s, struct lm_generate_end *end)
 {
     static const int grace[] = {
-        [BLAME_NONE] = -1, [BLAME_WORK] = GRACE, [BLAME_CHILD] = GRACE, [BLAME_OUTPUT] = 0,
+        [BLAME_NONE] = -1, [BLAME_WORK] = GRACE, [BLAME_CHILD] = HURRY, [BLAME_OUTPUT] = 0,
     };
     lm_child_close_input(&r->child);
     if (r->blame == BLAME_WORK)
