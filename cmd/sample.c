@@ -253,8 +253,6 @@ static int run(const struct args *a, const char *path, char *const command[])
     } else {
         s = lm_draw_stream(&g.draw, in, &env, &err);
         end.status = cli_status(s);
-        if (s < 0)
-            lm_err_at(&err, s, "%s", lm_in_name(in));
     }
     if (s < 0)
         cli_report(NULL, &err);

@@ -60,13 +60,11 @@ void cli_start(char *const argv[])
     const char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
     prog = slash ? slash + 1 : argv[0] ? argv[0] : "?";
 
-    /* With 0, 1 or 2 closed, the next file opened would take its place. */
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= 2);
-    if (fd > 2)
-        close(fd);
+    /* With 0, 1 or 2 closed, the next file opened would take its place.  What is put there
+     * instead fails, as a closed descriptor does: input is not just empty, output not lost. */
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+            _exit(CLI_TROUBLE);
 
     /* A caller may have left SIGPIPE ignored; a filter whose reader has gone
      * should stop, not write on. */

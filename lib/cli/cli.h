@@ -19,7 +19,7 @@
 enum { CLI_OK = 0, CLI_NO = 1, CLI_TROUBLE = 2 };
 
 /* First call of main: remembers the program's name, restores SIGPIPE, opens
- * descriptors 0 to 2 if the caller closed them. */
+ * descriptors 0 to 2, to something that fails, if the caller closed them. */
 void cli_start(char *const argv[]);
 
 /* The name the program was called by. */

@@ -128,35 +128,41 @@ static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct pl
     return s;
 }
 
+/* A failure of the input, or in it, gets its name; one of the output has its own. */
+static int name_it(struct lm_in *in, int s, struct lm_err *err)
+{
+    return s < 0 ? lm_err_at(err, s, "%s", lm_in_name(in)) : s;
+}
+
 /* One stream after its header. */
-static int draw_one(const struct lm_draw *d, struct lm_logits_reader *r, struct lm_chain *chain,
-                    struct lm_err *err)
+static int draw_one(const struct lm_draw *d, struct lm_in *in, struct lm_logits_reader *r,
+                    struct lm_chain *chain, struct lm_err *err)
 {
     struct place at = { 0 };
     struct lm_frame f;
     const void *payload;
     for (;;) {
         int s = lm_logits_read_frame(r, &f, &payload, err);
+        if (s == LM_OK && f.kind == LM_FRAME_ERROR)
+            s = lm_draw_error_frame(&f, payload, err);
         if (s < 0)
-            return s;
-        if (f.kind == LM_FRAME_ERROR)
-            return lm_draw_error_frame(&f, payload, err);
+            return name_it(in, s, err);
         if (f.kind == LM_FRAME_END)
             return go_to(d, chain, &at, f.seq > at.seq + at.any ? f.seq : at.seq + at.any, err);
         s = take_frame(d, chain, &at, &f, payload, err);
         if (s < 0)
-            return s;
+            return s == LM_EIO ? s : name_it(in, s, err);
     }
 }
 
-static int draw_all(struct lm_draw d, struct lm_logits_reader *r, const struct lm_env *env,
-                    struct lm_err *err)
+static int draw_all(struct lm_draw d, struct lm_in *in, struct lm_logits_reader *r,
+                    const struct lm_env *env, struct lm_err *err)
 {
     struct lm_logits_head h;
     int s, n = 0;
     for (; (s = lm_logits_read_head(r, &h, err)) > 0; n++) {
         struct lm_chain *chain = lm_draw_chain(&d, &h, env, err);
-        s = chain ? draw_one(&d, r, chain, err) : err->code;
+        s = chain ? draw_one(&d, in, r, chain, err) : name_it(in, err->code, err);
         lm_chain_free(chain);
         lm_logits_head_release(&h);
         if (s < 0)
@@ -164,8 +170,8 @@ static int draw_all(struct lm_draw d, struct lm_logits_reader *r, const struct l
         d.tell_seed = false;
     }
     if (s == 0 && n == 0)
-        return lm_fail(err, LM_EDATA, "holds no logits stream");
-    return s;
+        s = lm_fail(err, LM_EDATA, "holds no logits stream");
+    return name_it(in, s, err);
 }
 
 int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, const struct lm_env *env,
@@ -175,7 +181,7 @@ int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, const struct lm_en
     struct lm_draw shown = *d;
     struct lm_logits_reader *r = lm_logits_reader_new(in, &own);
     shown.tell_seed = d->tell_seed && !d->chances;       /* chances draw nothing */
-    int s = r ? draw_all(shown, r, env, &own) : own.code;
+    int s = r ? draw_all(shown, in, r, env, &own) : own.code;
     lm_logits_reader_free(r);
     if (s < 0) {
         lm_draw_give_up(d, own.text, NULL);
