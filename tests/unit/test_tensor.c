@@ -235,6 +235,7 @@ static size_t play(struct lm_graph *g)
             assert_int_equal(k, 0);
             assert_true(lm_op_row(t->op)->in_place);
             assert_int_equal(t->offset, root(t->src[k])->offset);
+            assert_int_equal(t->src[k]->view_offset, 0);
             in_place++;
         }
         write_to(g, t);
