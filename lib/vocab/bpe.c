@@ -89,8 +89,8 @@ static int decode_pieces(struct lm_vocab *v, const struct alphabet *a, struct lm
 
 static uint32_t hash_pair(uint32_t left, uint32_t right)
 {
-    uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(h >> 32) ^ (uint32_t)(h >> 15);
+    uint64_t h = (left * 0x9E3779B97F4A7C15u ^ right) * 0xD6E8FEB86659FD93u;
+    return (uint32_t)((h ^ h >> 29) * 0x9E3779B97F4A7C15u >> 32);
 }
 
 /* The merge of two symbols: its rank plus one, 0 if there is none. */
@@ -121,11 +121,25 @@ static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
                    (unsigned long long)i, (int)(len < 64 ? len : 64), p);
 }
 
+/* lm_vocab_find, looking first where the last merge's piece was: most vocabularies have
+ * them in order. */
+static int32_t find_near(const struct lm_vocab *v, uint32_t guess, const char *p, size_t len)
+{
+    for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
+        size_t n;
+        const char *t = lm_pool_get(&v->text, id, &n);
+        if (n == len && memcmp(t, p, n) == 0)
+            return (int32_t)id;
+    }
+    return lm_vocab_find(v, p, len);
+}
+
 /* Entry i of merges, "left right": the separator is the first space that is not the first
  * byte.  joined has room for the whole. */
 static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, char *joined,
                        struct lm_merge *m, struct lm_err *err)
 {
+    uint32_t guess = m->id;
     const char *sep = s.len > 1 ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
     if (!sep)
         return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges entry %llu has no space",
@@ -141,7 +155,7 @@ static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, ch
         return no_piece(i, s.p, s.len, err);
     memcpy(joined, s.p, l);
     memcpy(joined + l, sep + 1, r);
-    int32_t id = lm_vocab_find(v, joined, l + r);
+    int32_t id = find_near(v, guess, joined, l + r);
     if (id < 0)
         return no_piece(i, joined, l + r, err);
     *m = (struct lm_merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
@@ -166,7 +180,7 @@ static int load_merges(struct lm_vocab *v, const struct lm_gguf *g, struct lm_er
         return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges has %llu entries",
                        (unsigned long long)a.n);
     uint64_t size = 64;
-    while (size < 2 * a.n)
+    while (size < a.n + a.n / 2)
         size *= 2;
     v->pairs = calloc(size, sizeof *v->pairs);
     v->merges = lm_malloc_array(a.n + 1, sizeof *v->merges);
@@ -179,6 +193,7 @@ static int load_merges(struct lm_vocab *v, const struct lm_gguf *g, struct lm_er
     v->n_merges = (uint32_t)a.n;
     s = LM_OK;
     for (uint32_t i = 0; i < v->n_merges && s == LM_OK; i++) {
+        v->merges[i].id = i ? v->merges[i - 1].id : 0;
         s = parse_merge(v, i, ((const struct lm_str *)a.data)[i], joined, &v->merges[i], err);
         if (s == LM_OK && reachable(v, v->merges[i].id)) {
             v->attr[v->merges[i].id] |= LM_ATTR_MERGED;
@@ -206,6 +221,10 @@ static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env
     v->add_bos = v->pre->flags & LM_PRE_BOS;
     alphabet_init(&a);
     int s = decode_pieces(v, &a, err);
+    v->norm = v->pre->flags & LM_PRE_NFC ? LM_NORM_NFC : 0;
+    for (int b = 0xC0; b < 256; b++)
+        if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
+            v->norm |= LM_NORM_FFFD;
     return s == LM_OK ? load_merges(v, g, err) : s;
 }
 
@@ -353,9 +372,9 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 {
     (void)first;
     struct lm_cut words;
-    if (e->v->pre->flags & LM_PRE_NFC && lm_nfc_needed(p, len)) {
+    if (lm_norm_needed(p, len, e->v->norm)) {
         lm_buf_clear(&e->norm);
-        int s = lm_nfc(p, len, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
+        int s = lm_norm(p, len, e->v->norm, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
         if (s != LM_OK)
             return s;
         p = e->norm.data;

@@ -134,14 +134,6 @@ static bool queue(struct lm_encoder *e, const char *p, uint32_t i)
     return lm_heap_push(e, (uint64_t)order_of(e->v->score[id]) << 32 | i, (uint32_t)size);
 }
 
-/* Characters, by their first byte alone: bytes that are not UTF-8 end up as bytes anyway. */
-static uint32_t char_len(unsigned char c, size_t left)
-{
-    static const uint8_t by_nibble[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4 };
-    size_t n = by_nibble[c >> 4];
-    return (uint32_t)(n < left ? n : left);
-}
-
 /* A symbol's id, or its bytes. */
 static bool put_text(struct lm_encoder *e, const char *p, uint32_t len)
 {
@@ -164,9 +156,10 @@ static bool merge(struct lm_encoder *e, const char *p, size_t len)
     for (size_t off = 0; off < len; n++) {
         if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
             return false;
-        uint32_t k = char_len((unsigned char)p[off], len - off);
-        e->sym[n] = (struct lm_sym){ (uint32_t)off, k, n - 1, n + 1 };
-        off += k;
+        int k;                                   /* a byte that is not UTF-8 is a symbol */
+        lm_uni_next(p + off, p + len, &k);
+        e->sym[n] = (struct lm_sym){ (uint32_t)off, (uint32_t)k, n - 1, n + 1 };
+        off += (size_t)k;
     }
     struct lm_sym *sym = e->sym;
     sym[n - 1].next = NO_SYM;

@@ -61,6 +61,7 @@ struct lm_vocab {
     uint32_t                  *added;
     uint32_t                   added_at[257];
 
+    unsigned                   norm;             /* LM_NORM_: what text goes through */
     int32_t                    byte_id[256];     /* piece of a single byte, or -1    */
     struct lm_merge           *merges;           /* byte-level BPE                   */
     uint32_t                   n_merges;

@@ -92,16 +92,25 @@ static bool inert(uint32_t r)
            (r >= 0xAC00 && r <= 0xD7A3) || (r >= 0xFF01 && r <= 0xFFEF) || r == 0xFFFD;
 }
 
-bool lm_nfc_needed(const char *p, size_t len)
+/* A byte that no UTF-8 has. */
+static bool never(char c)
+{
+    unsigned char b = (unsigned char)c;
+    return b == 0xC0 || b == 0xC1 || b >= 0xF5;
+}
+
+bool lm_norm_needed(const char *p, size_t len, unsigned flags)
 {
     const char *end = p + len;
-    while (p < end) {
+    while (flags && p < end) {
         int k;
         if ((unsigned char)*p < 128) {
             p++;
             continue;
         }
-        if (!inert(lm_uni_next(p, end, &k)))
+        if (flags & LM_NORM_FFFD && never(*p))
+            return true;
+        if (!inert(lm_uni_next(p, end, &k)) && flags & LM_NORM_NFC)
             return true;
         p += k;
     }
@@ -234,45 +243,53 @@ static bool compose(struct stretch *s, const char *p, size_t len, struct lm_buf 
     return !out->failed;
 }
 
-/* From p: an inert character, or one that is not, and all that may join with it. */
-static const char *stretch_end(const char *p, const char *end, bool *work)
+enum work { COPY, COMPOSE, REPLACE };
+
+/* From p: one character, or for NFC one and all that may join with it. */
+static const char *stretch_end(const char *p, const char *end, unsigned flags, enum work *work)
 {
     int k;
     uint32_t r = lm_uni_next(p, end, &k);
-    *work = !inert(r);
-    bool bad = r == 0xFFFD && k == 1;
-    p += k;
-    while (p < end && !bad) {
-        r = lm_uni_next(p, end, &k);
-        if (inert(r))
+    *work = COPY;
+    if (r == 0xFFFD && k == 1) {
+        if (flags & LM_NORM_FFFD && never(*p))
+            *work = REPLACE;
+        return p + 1;
+    }
+    if (!(flags & LM_NORM_NFC))
+        return p + k;
+    if (!inert(r))
+        *work = COMPOSE;
+    for (p += k; p < end; p += k) {
+        if (inert(lm_uni_next(p, end, &k)))
             break;
-        *work = true;
-        p += k;
+        *work = COMPOSE;
     }
     return p;
 }
 
-int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
-           struct lm_err *err)
+int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,
+            struct lm_err *err)
 {
     struct stretch s = { 0 };
     const char *begin = p, *end = p + len;
     bool ok = true;
 
     while (ok && p < end) {
-        bool work = false;
-        const char *q = p;
-        const char *from;                        /* what needs no work is copied at once */
+        enum work work;
+        const char *q = p, *from;                /* all before `from` is copied at once */
         do {
             from = q;
-            q = stretch_end(q, end, &work);
-        } while (!work && q < end);
-        if (!work)
+            q = stretch_end(q, end, flags, &work);
+        } while (work == COPY && q < end);
+        if (work == COPY)
             from = q;
         lm_buf_add(out, p, (size_t)(from - p));
         size_t at = out->len;
-        if (from < q)
+        if (work == COMPOSE)
             ok = compose(&s, from, (size_t)(q - from), out);
+        else if (work == REPLACE)
+            lm_buf_rune(out, 0xFFFD);
         if (map && from < q)
             ok = ok && lm_remap_add(map, at, (size_t)(from - begin)) &&
                  lm_remap_add(map, out->len, (size_t)(q - begin));
@@ -295,10 +312,10 @@ unsigned lm_uni_class_wide(uint32_t rune)
     return wide_space(rune) ? SP : 0;
 }
 
-int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
-           struct lm_err *err)
+int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,
+            struct lm_err *err)
 {
-    (void)p, (void)len, (void)out, (void)map;
+    (void)p, (void)len, (void)flags, (void)out, (void)map;
     return lm_fail(err, LM_ENOSUP, "normalization: built without utf8proc");
 }
 

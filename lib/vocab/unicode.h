@@ -3,7 +3,7 @@
 #define LM_VOCAB_UNICODE_H
 
 /*
- * Unicode as tokenizers see it: classes of characters and NFC.  utf8proc is the
+ * Unicode as tokenizers see it: classes of characters and normalization.  utf8proc is the
  * one source of both; what is a space is written out, as it is a fixed set.
  */
 
@@ -78,16 +78,23 @@ bool lm_remap_add(struct lm_remap *m, size_t at, size_t from);
 /* The old offset of a new one; asked for in ascending order this takes constant time. */
 size_t lm_remap_find(struct lm_remap *m, size_t at);
 
-/* Does NFC perhaps change this text?  False for text of Latin-1 alone, for example. */
-bool lm_nfc_needed(const char *p, size_t len);
+/* What normalizing does. */
+enum {
+    LM_NORM_NFC  = 1,        /* normalization form C                                 */
+    LM_NORM_FFFD = 2,        /* C0, C1 and F5 to FF, no part of any UTF-8, become
+                                U+FFFD; other bytes that are not UTF-8 stay          */
+};
+
+/* May it change this text?  False for plain text in common scripts. */
+bool lm_norm_needed(const char *p, size_t len, unsigned flags);
 
 /*
- * lm_nfc - append text, in normalization form C, to *out.
+ * lm_norm - append the text, normalized, to *out.
  *
- * Bytes that are not UTF-8 stay as they are.  map, if not NULL, is filled.  Memory and
- * time are in proportion to len, whatever marks follow each other.
+ * map, if not NULL, is filled.  Memory and time are in proportion to len, whatever marks
+ * follow each other.
  */
-int lm_nfc(const char *p, size_t len, struct lm_buf *out, struct lm_remap *map,
-           struct lm_err *err);
+int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,
+            struct lm_err *err);
 
 #endif

@@ -18,8 +18,10 @@
  * Text is bytes with a length.  NUL is a byte as any other.  A byte that is not
  * part of well-formed UTF-8 counts as the character U+FFFD where characters are
  * classified, and stays the byte it is: vocabularies that have all bytes give it
- * back.  A byte that a vocabulary has no piece for is left out by byte-level BPE, and
- * becomes the unknown id in SPM, as in the reference libraries.
+ * back.  Byte-level BPE that lacks some of those bytes that no UTF-8 has (C0, C1, F5 to
+ * FF) takes all of these for U+FFFD, and leaves out other bytes it has no piece for, as
+ * the reference library does (SmolLM2 has no NUL); SPM without byte pieces has its
+ * unknown id.
  */
 
 #include <stdbool.h>
