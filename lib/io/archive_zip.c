@@ -157,7 +157,7 @@ static int one_entry(struct lm_in *in, const uint8_t *e, size_t left, struct lm_
 int lm_zip_index(struct lm_in *in, struct lm_archive_index *x, struct lm_err *err)
 {
     uint8_t magic[4];
-    struct directory d;
+    struct directory d = {0};
     if (lm_in_size(in) < END_SIZE || lm_in_pread(in, 0, magic, 4, err) ||
         memcmp(magic, "PK", 2))
         return 0;

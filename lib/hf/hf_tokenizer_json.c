@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* tokenizer.json (the tokenizers library's file): what of it conversion reads. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "hf/hf_vocab_parts.h"
+
+/* Holes are filled with pieces of their own, so ids must stay in reason. */
+enum { MAX_IDS = 1 << 22 };
+
+/* The value that comes next as a tree. */
+static int tree_here(struct lm_json *j, struct lm_arena *a, const struct lm_jval **out,
+                     struct lm_err *err)
+{
+    const enum lm_json_kind k = lm_json_next(j);
+    const size_t at = j->at;
+    if (k == LM_JSON_ERROR || lm_json_skip(j, k))
+        return err->code;
+    *out = lm_json_tree(a, j->text + at, j->pos - at, err);
+    return *out ? LM_OK : err->code;
+}
+
+static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
+{
+    const enum lm_json_kind k = lm_json_next(j);
+    char *end = NULL;
+    if (k == LM_JSON_ERROR)
+        return err->code;
+    *id = k == LM_JSON_NUMBER ? strtoull(j->str, &end, 10) : 0;
+    if (k != LM_JSON_NUMBER || *end || j->str[0] == '-' || *id >= MAX_IDS)
+        return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %d", MAX_IDS - 1);
+    return LM_OK;
+}
+
+/* model.vocab: {"TEXT": id}.  With v, its pieces are filled; without, the ids are counted. */
+static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+                      struct lm_err *err)
+{
+    enum lm_json_kind k = lm_json_next(j);
+    struct lm_str s = {0};
+    uint64_t id;
+    if (k != LM_JSON_OBJECT)
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_ENOSUP, "vocab is no object: not "
+                                                        "BPE, which this version reads");
+    while ((k = lm_json_next(j)) == LM_JSON_KEY) {
+        if (v && !lm_hf_copy(v, j->str, j->str_len, &s))
+            return lm_fail_nomem(err);
+        const int r = read_id(j, &id, err);
+        if (r)
+            return r;
+        if (id >= t->n_ids)
+            t->n_ids = id + 1;
+        if (!v)
+            continue;
+        if (v->types[id])
+            return lm_fail(err, LM_EDATA, "vocab: id %u is there twice", (unsigned)id);
+        v->pieces[id] = s;
+        v->types[id] = LM_PIECE_NORMAL;
+    }
+    return k == LM_JSON_ERROR ? err->code : LM_OK;
+}
+
+/* Append one part of a merge; a blank inside it is written as the byte alphabet has it. */
+static void add_part(struct lm_buf *b, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] == ' ')
+            lm_buf_str(b, "\u0120");
+        else
+            lm_buf_byte(b, (unsigned char)p[i]);
+}
+
+/* One merge, "a b" or ["a", "b"], whose first token was k, as "a b" in b. */
+static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, struct lm_err *err)
+{
+    lm_buf_clear(b);
+    if (k == LM_JSON_STRING) {
+        const char *blank = j->str_len > 1 ? memchr(j->str + 1, ' ', j->str_len - 1) : NULL;
+        const size_t left = blank ? (size_t)(blank - j->str) : 0;
+        if (!blank || left + 1 == j->str_len || memchr(blank + 1, ' ', j->str_len - left - 1))
+            return lm_fail(err, LM_EDATA, "merges: \"%.80s\" is not two parts", j->str);
+        lm_buf_add(b, j->str, j->str_len);
+        return LM_OK;
+    }
+    for (int part = 0; k == LM_JSON_ARRAY && part < 2; part++) {
+        const enum lm_json_kind p = lm_json_next(j);
+        if (p != LM_JSON_STRING || j->str_len == 0)
+            return p == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "merges: a part that "
+                                                            "is no text");
+        add_part(b, j->str, j->str_len);
+        if (part == 0)
+            lm_buf_byte(b, ' ');
+    }
+    if (k != LM_JSON_ARRAY || lm_json_next(j) != LM_JSON_ARRAY_END)
+        return err->code ? err->code : lm_fail(err, LM_EDATA, "merges: an entry that is not two "
+                                               "parts");
+    return b->failed ? lm_fail_nomem(err) : LM_OK;
+}
+
+/* model.merges, counted, or with v, whose list has room, copied. */
+static int walk_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+                       struct lm_err *err)
+{
+    struct lm_buf b = {0};
+    uint64_t n = 0;
+    int r = LM_OK;
+    enum lm_json_kind k = lm_json_next(j);
+    if (k == LM_JSON_NULL)
+        return LM_OK;
+    if (k != LM_JSON_ARRAY)
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "merges is no list");
+    while (!r && (k = lm_json_next(j)) != LM_JSON_ARRAY_END) {
+        if (k == LM_JSON_ERROR)
+            r = err->code;
+        else if (!v)
+            r = lm_json_skip(j, k) ? err->code : LM_OK;
+        else
+            r = read_merge(j, k, &b, err);
+        if (!r && v && !lm_hf_copy(v, b.data, b.len, &v->merges[n]))
+            r = lm_fail_nomem(err);
+        n++;
+    }
+    t->n_merges = n;
+    lm_buf_release(&b);
+    return r;
+}
+
+static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_err *err)
+{
+    int r = LM_OK;
+    enum lm_json_kind k = lm_json_next(j);
+    if (k != LM_JSON_OBJECT)
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "model is no object");
+    while (!r && (k = lm_json_next(j)) == LM_JSON_KEY) {
+        const size_t at = j->pos;           /* the value follows */
+        if (lm_json_is(j, "vocab")) {
+            r = walk_vocab(j, t, NULL, err);
+            t->vocab = j->text + at;
+            t->vocab_len = j->pos - at;
+        } else if (lm_json_is(j, "merges")) {
+            r = walk_merges(j, t, NULL, err);
+            t->merges = j->text + at;
+            t->merges_len = j->pos - at;
+        } else {
+            bool *flag = lm_json_is(j, "byte_fallback")   ? &t->byte_fallback
+                         : lm_json_is(j, "ignore_merges") ? &t->ignore_merges
+                                                          : NULL;
+            k = lm_json_next(j);
+            if (flag)
+                *flag = k == LM_JSON_TRUE;
+            r = k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
+        }
+    }
+    return r ? r : k == LM_JSON_ERROR ? err->code : LM_OK;
+}
+
+static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
+                struct lm_err *err)
+{
+    int r = LM_OK;
+    const struct {
+        const char            *key;
+        const struct lm_jval **out;
+    } small[] = {
+        { "added_tokens", &t->added }, { "normalizer", &t->normalizer },
+        { "pre_tokenizer", &t->pre_tokenizer }, { "post_processor", &t->post_processor },
+        { "decoder", &t->decoder },
+    };
+    enum lm_json_kind k = lm_json_next(j);
+    if (k != LM_JSON_OBJECT)
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "is no object");
+    while (!r && (k = lm_json_next(j)) == LM_JSON_KEY) {
+        const struct lm_jval **out = NULL;
+        for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+            if (lm_json_is(j, small[i].key))
+                out = small[i].out;
+        if (out)
+            r = tree_here(j, a, out, err);
+        else if (lm_json_is(j, "model"))
+            r = walk_model(j, t, err);
+        else if (lm_json_skip(j, lm_json_next(j)))
+            r = err->code;
+    }
+    if (r || k == LM_JSON_ERROR || lm_json_next(j) != LM_JSON_EOF)
+        return r ? r : err->code;
+    for (const struct lm_jval *x = t->added ? t->added->first : NULL; x; x = x->next) {
+        int64_t id = -1;
+        if (lm_jval_i64(lm_jval_get(x, "id"), &id) && id >= 0 && id < MAX_IDS &&
+            (uint64_t)id >= t->n_ids)
+            t->n_ids = (uint64_t)id + 1;
+    }
+    return LM_OK;
+}
+
+int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
+                           struct lm_hf_source *src, struct lm_err *err)
+{
+    struct lm_json j;
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    *t = (struct lm_tokenizer_json){0};
+    int r = lm_hf_load(src, "tokenizer.json", &t->text, &t->len, err);
+    if (r)
+        return r > 0 ? LM_OK : r;
+    lm_json_init(&j, t->text, t->len, err);
+    r = walk(&j, t, a, err);
+    lm_json_release(&j);
+    return r ? lm_err_at(err, r, "tokenizer.json") : LM_OK;
+}
+
+void lm_tokenizer_json_close(struct lm_tokenizer_json *t)
+{
+    free(t->text);
+    free(t->merges_txt);
+    *t = (struct lm_tokenizer_json){0};
+}
+
+/* The next line of merges.txt that holds a merge: "a b"; comments stand on the first line. */
+static const char *merge_line(const struct lm_tokenizer_json *t, size_t *at, size_t *n)
+{
+    while (*at < t->merges_txt_len) {
+        const char *p = t->merges_txt + *at;
+        const char *nl = memchr(p, '\n', t->merges_txt_len - *at);
+        const bool first = *at == 0;
+        *n = nl ? (size_t)(nl - p) : t->merges_txt_len - *at;
+        *at += *n + (nl != NULL);
+        if (*n && p[*n - 1] == '\r')
+            --*n;
+        if (*n && !(first && p[0] == '#'))
+            return p;
+    }
+    return NULL;
+}
+
+int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
+                            struct lm_err *err)
+{
+    size_t at = 0, n;
+    const int r = lm_hf_load(src, "merges.txt", &t->merges_txt, &t->merges_txt_len, err);
+    if (r)
+        return r;
+    for (const char *p; (p = merge_line(t, &at, &n)); t->n_merges++) {
+        const char *blank = n > 1 ? memchr(p + 1, ' ', n - 1) : NULL;
+        const size_t left = blank ? (size_t)(blank - p) : 0;
+        if (!blank || left + 1 == n || memchr(blank + 1, ' ', n - left - 1))
+            return lm_fail(err, LM_EDATA, "merges.txt: \"%.*s\" is not two parts",
+                           n < 80 ? (int)n : 80, p);
+    }
+    return LM_OK;
+}
+
+/* Read a part of the text again, this time into v. */
+static int again(int (*walk_part)(struct lm_json *, struct lm_tokenizer_json *,
+                                  struct lm_hf_vocab *, struct lm_err *),
+                 const char *text, size_t len, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+                 struct lm_err *err)
+{
+    struct lm_json j;
+    lm_json_init(&j, text, len, err);
+    const int r = walk_part(&j, t, v, err);
+    lm_json_release(&j);
+    return r;
+}
+
+int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+                             struct lm_err *err)
+{
+    size_t at = 0, n;
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    int r = t->vocab ? again(walk_vocab, t->vocab, t->vocab_len, t, v, err)
+                     : lm_fail(err, LM_EDATA, "has no vocab");
+    if (r || strcmp(v->model, "gpt2"))
+        return r;
+    v->n_merges = t->n_merges;
+    v->merges = lm_arena_array(&v->arena, (size_t)t->n_merges, sizeof *v->merges);
+    if (!v->merges)
+        return lm_fail_nomem(err);
+    if (!t->merges_txt)
+        return again(walk_merges, t->merges, t->merges_len, t, v, err);
+    for (uint64_t i = 0; i < v->n_merges; i++) {
+        const char *p = merge_line(t, &at, &n);
+        if (!p || !lm_hf_copy(v, p, n, &v->merges[i]))
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}

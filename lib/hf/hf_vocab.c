@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tokenizer files to GGUF's keys.  The rules are those of the reference converter: which file
+ * wins, how holes are filled, what counts as a control token.
+ */
+
+#include "hf/hf_vocab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hf/hf_vocab_parts.h"
+
+static const float ADDED_SCORE = -1000, PADDING_SCORE = -10000;
+
+const char *lm_hf_copy(struct lm_hf_vocab *v, const char *p, size_t n, struct lm_str *out)
+{
+    out->p = lm_arena_copy(&v->arena, p, n);
+    out->len = n;
+    return out->p;
+}
+
+/* Does the text look like a control token, whatever a file says of it? */
+static bool looks_special(const char *s, size_t n)
+{
+    static const char *const exact[] = { "<pad>", "<mask>", "<2mass>", "[@BOS@]" };
+    static const struct { const char *begin, *end; } around[] = {
+        { "<|", "|>" }, { "<\uff5c", "\uff5c>" }, { "<unused", ">" },
+    };
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        if (n == strlen(exact[i]) && !memcmp(s, exact[i], n))
+            return true;
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        const size_t b = strlen(around[i].begin), e = strlen(around[i].end);
+        if (n >= b + e && !memcmp(s, around[i].begin, b) && !memcmp(s + n - e, around[i].end, e))
+            return true;
+    }
+    return false;
+}
+
+/* "<0x00>" to "<0xFF>" */
+static bool is_byte_piece(const struct lm_str *s)
+{
+    return s->len == 6 && !memcmp(s->p, "<0x", 3) && s->p[5] == '>' &&
+           strspn(s->p + 3, "0123456789ABCDEFabcdef") == 2;
+}
+
+/* Every U+2581 becomes a blank: how user-defined pieces are stored. */
+static int plain_blanks(struct lm_hf_vocab *v, struct lm_str *s, struct lm_err *err)
+{
+    char *p = lm_arena_copy(&v->arena, s->p, s->len);
+    size_t n = 0;
+    if (!p)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < s->len; i++)
+        if (s->len - i >= 3 && !memcmp(s->p + i, "\u2581", 3)) {
+            p[n++] = ' ';
+            i += 2;
+        } else {
+            p[n++] = s->p[i];
+        }
+    p[n] = 0;
+    *s = (struct lm_str){ p, n };
+    return LM_OK;
+}
+
+/* Lay an added token over the piece of its id. */
+static int add_token(struct lm_hf_vocab *v, uint32_t id, const struct lm_jval *content,
+                     bool special, struct lm_err *err)
+{
+    struct lm_str s;
+    if (id >= v->n)
+        return LM_OK;                   /* counted before; too many is an error there */
+    if (!lm_hf_copy(v, content->str, content->len, &s))
+        return lm_fail_nomem(err);
+    special = special || looks_special(s.p, s.len);
+    if (!special) {
+        const int r = plain_blanks(v, &s, err);
+        if (r)
+            return r;
+    }
+    v->pieces[id] = s;
+    v->types[id] = special ? LM_PIECE_CONTROL : LM_PIECE_USER;
+    if (v->scores)
+        v->scores[id] = ADDED_SCORE;
+    return LM_OK;
+}
+
+/* added_tokens of tokenizer.json: a list of objects with id, content, special. */
+static int lay_added(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
+{
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
+        const struct lm_jval *content = lm_jval_get(t, "content");
+        bool special = false;
+        int64_t id = -1;
+        lm_jval_bool(lm_jval_get(t, "special"), &special);
+        if (!lm_jval_i64(lm_jval_get(t, "id"), &id) || !lm_jval_str(content) || id < 0 ||
+            id > UINT32_MAX)
+            return lm_fail(err, LM_EDATA, "added_tokens: an entry without id or content");
+        const int r = add_token(v, (uint32_t)id, content, special, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
+/* Ids that no file names. */
+static int fill_holes(struct lm_hf_vocab *v, struct lm_err *err)
+{
+    for (uint32_t i = 0; i < v->n; i++) {
+        char name[24];
+        if (v->types[i])
+            continue;
+        const int n = snprintf(name, sizeof name, "[PAD%u]", i);
+        if (!lm_hf_copy(v, name, (size_t)n, &v->pieces[i]))
+            return lm_fail_nomem(err);
+        v->types[i] = LM_PIECE_UNUSED;
+        if (v->scores)
+            v->scores[i] = PADDING_SCORE;
+    }
+    return LM_OK;
+}
+
+static int room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool scores,
+                struct lm_err *err)
+{
+    if (n_rows && found > n_rows)
+        return lm_fail(err, LM_EDATA, "the tokenizer has %llu pieces, but the embedding only "
+                       "%u rows", (unsigned long long)found, n_rows);
+    v->n = n_rows ? n_rows : (uint32_t)found;
+    v->pieces = lm_arena_array(&v->arena, v->n, sizeof *v->pieces);
+    v->types = lm_arena_array(&v->arena, v->n, sizeof *v->types);
+    if (scores)
+        v->scores = lm_arena_array(&v->arena, v->n, sizeof *v->scores);
+    return v->pieces && v->types && (v->scores || !scores) ? LM_OK : lm_fail_nomem(err);
+}
+
+/* --- tokenizer.json ----------------------------------------------------------------- */
+
+/* BPE with the byte alphabet, and BPE whose bytes are pieces. */
+static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uint32_t n_rows,
+                    const char *pre, struct lm_err *err)
+{
+    const char *decoder = lm_jval_str(lm_jval_get(t->decoder, "type"));
+    const bool by_bytes = decoder && !strcmp(decoder, "ByteLevel");
+    if (!by_bytes && !t->byte_fallback)
+        return lm_fail(err, LM_ENOSUP, "neither byte-level BPE nor BPE with byte fallback: this "
+                       "version cannot convert it");
+    v->model = by_bytes ? "gpt2" : "llama";
+    v->pre = pre;
+    if (!pre)
+        v->pre = by_bytes ? lm_hf_pretok_name(t->pre_tokenizer, t->ignore_merges) : "default";
+    if (!v->pre)
+        return lm_fail(err, LM_ENOSUP, "its pre_tokenizer has no known GGUF name: give one with "
+                       "--pre NAME");
+    if (by_bytes && !t->n_merges)
+        return lm_fail(err, LM_EDATA, "has no merges, and there is no merges.txt");
+    int r = room(v, t->n_ids, n_rows, !by_bytes, err);
+    if (!r)
+        r = lm_tokenizer_json_pieces(v, t, err);
+    for (uint32_t i = 0; !r && !by_bytes && i < v->n; i++) {
+        v->scores[i] = ADDED_SCORE;
+        if (v->types[i] && is_byte_piece(&v->pieces[i]))
+            v->types[i] = LM_PIECE_BYTE;
+    }
+    if (!r)
+        r = lay_added(v, t->added, err);
+    return r;
+}
+
+/* Does a normalizer (or any step in its sequence) put a blank in front? */
+static bool prepends(const struct lm_jval *step)
+{
+    const char *type = lm_jval_str(lm_jval_get(step, "type"));
+    const char *scheme = lm_jval_str(lm_jval_get(step, "prepend_scheme"));
+    if (type && (!strcmp(type, "Prepend") || (!strcmp(type, "Metaspace") &&
+                                              (!scheme || strcmp(scheme, "never")))))
+        return true;
+    const struct lm_jval *list = lm_jval_get(step, "normalizers");
+    list = list ? list : lm_jval_get(step, "pretokenizers");
+    for (const struct lm_jval *s = list ? list->first : NULL; s; s = s->next)
+        if (prepends(s))
+            return true;
+    return false;
+}
+
+/* --- tokenizer.model ---------------------------------------------------------------- */
+
+static int lay_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, struct lm_err *err)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        if (!lm_hf_copy(v, m->pieces[i].text, m->pieces[i].len, &v->pieces[i]))
+            return lm_fail_nomem(err);
+        v->scores[i] = m->pieces[i].score;
+        v->types[i] = m->pieces[i].type;
+    }
+    return LM_OK;
+}
+
+/* added_tokens.json: {"TEXT": id}; they are user-defined. */
+static int lay_added_file(struct lm_hf_vocab *v, const struct lm_jval *added, struct lm_err *err)
+{
+    for (const struct lm_jval *t = added ? added->first : NULL; t; t = t->next) {
+        int64_t id = -1;
+        if (!lm_jval_i64(t, &id) || id < 0 || id >= v->n)
+            return lm_fail(err, LM_EDATA, "added_tokens.json: %s: bad id", t->key);
+        if (!lm_hf_copy(v, t->key, t->key_len, &v->pieces[id]))
+            return lm_fail_nomem(err);
+        v->types[id] = LM_PIECE_USER;
+        v->scores[id] = ADDED_SCORE;
+    }
+    return LM_OK;
+}
+
+/* added_tokens_decoder of tokenizer_config.json: {"ID": {content, special}}. */
+static int lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
+{
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
+        const struct lm_jval *content = lm_jval_get(t, "content");
+        bool special = false;
+        char *end;
+        const unsigned long id = strtoul(t->key, &end, 10);
+        lm_jval_bool(lm_jval_get(t, "special"), &special);
+        if (*end || !*t->key || id >= v->n || !lm_jval_str(content))
+            return lm_fail(err, LM_EDATA, "tokenizer_config.json: added_tokens_decoder: %s: "
+                           "bad entry", t->key);
+        const int r = add_token(v, (uint32_t)id, content, special, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
+/* The number of ids that a list of {"ID": ...} (ids as keys) or {"TEXT": id} names. */
+static uint64_t ids_in(const struct lm_jval *list, bool keys, uint64_t n)
+{
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
+        int64_t id = -1;
+        if (keys)
+            id = strtol(t->key, NULL, 10);
+        else
+            lm_jval_i64(t, &id);
+        if (id >= 0 && id < INT32_MAX && (uint64_t)id >= n)
+            n = (uint64_t)id + 1;
+    }
+    return n;
+}
+
+static int load_spm(struct lm_hf_vocab *v, const char *data, size_t len, const struct lm_jval *tc,
+                    const struct lm_jval *added, uint32_t n_rows, const struct lm_env *env,
+                    struct lm_err *err)
+{
+    struct lm_spm_model m;
+    const struct lm_jval *decoder = lm_jval_get(tc, "added_tokens_decoder");
+    v->model = "llama";
+    v->pre = "default";
+    int r = lm_spm_model_parse(&m, data, len, err);
+    if (!r && m.kind != 2)
+        lm_note(env, LM_WARN, "tokenizer.model: not a BPE model: the GGUF's tokenizer will cut "
+                "text differently");
+    if (!r)
+        r = room(v, ids_in(decoder, true, ids_in(added, false, m.n)), n_rows, true, err);
+    if (!r)
+        r = lay_spm(v, &m, err);
+    if (!r && !m.add_prefix)
+        v->add_space_prefix = 0;
+    lm_spm_model_release(&m);
+    if (!r)
+        r = lay_added_file(v, added, err);
+    return r ? r : lay_decoder(v, decoder, err);
+}
+
+/* --- all of it ---------------------------------------------------------------------- */
+
+/* A JSON file as a tree; *out stays NULL when there is none. */
+static int load_tree(struct lm_hf_vocab *v, struct lm_hf_source *src, const char *name,
+                     const struct lm_jval **out, struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len;
+    int r = lm_hf_load(src, name, &data, &len, err);
+    if (r)
+        return r > 0 ? LM_OK : r;
+    *out = lm_json_tree(&v->arena, data, len, err);
+    free(data);
+    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
+}
+
+/* The pieces, from whichever file has them. */
+static int load_pieces(struct lm_hf_vocab *v, struct lm_hf_source *src,
+                       struct lm_tokenizer_json *t, const struct lm_jval *tc, uint32_t n_rows,
+                       const char *pre, const struct lm_env *env, struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len;
+    const struct lm_jval *added = NULL;
+    int r = lm_hf_load(src, "tokenizer.model", &data, &len, err);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        r = load_tree(v, src, "added_tokens.json", &added, err);
+        if (!r)
+            r = load_spm(v, data, len, tc, added, n_rows, env, err);
+        free(data);
+        return r ? lm_err_at(err, r, "tokenizer.model") : LM_OK;
+    }
+    if (!t->text)
+        return lm_hf_missing(src, "tokenizer.json or tokenizer.model", err);
+    if (!t->n_merges && (r = lm_tokenizer_merges_txt(t, src, err)) < 0)
+        return r;
+    r = load_bpe(v, t, n_rows, pre, err);
+    if (!r && v->scores) {
+        lm_note(env, LM_WARN, "no tokenizer.model: the order of merges is lost, some words will "
+                "be cut differently");
+        if (!prepends(t->normalizer) && !prepends(t->pre_tokenizer))
+            v->add_space_prefix = 0;
+    }
+    return r ? lm_err_at(err, r, "tokenizer.json") : LM_OK;
+}
+
+int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
+                     const struct lm_jval *config, uint32_t n_rows, const char *pre,
+                     const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_tokenizer_json t = {0};
+    struct lm_hf_special_files f = { .config = config };
+    int64_t size = 0;
+    bool prefix;
+    *v = (struct lm_hf_vocab){ .add_space_prefix = -1 };
+    if (!n_rows && lm_jval_i64(lm_jval_get(config, "vocab_size"), &size) && size > 0 &&
+        size < INT32_MAX)
+        n_rows = (uint32_t)size;
+    int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
+    if (!r)
+        r = load_tree(v, src, "generation_config.json", &f.generation_config, err);
+    if (!r)
+        r = lm_tokenizer_json_open(&t, &v->arena, src, err);
+    if (!r)
+        r = load_pieces(v, src, &t, f.tokenizer_config, n_rows, pre, env, err);
+    if (!r)
+        r = fill_holes(v, err);
+    f.added = t.added;
+    f.post_processor = t.post_processor;
+    if (!r)
+        r = lm_hf_special_ids(v, &f, env, err);
+    if (!r)
+        r = lm_hf_chat_templates(v, src, f.tokenizer_config, err);
+    if (!r && lm_jval_bool(lm_jval_get(f.tokenizer_config, "add_prefix_space"), &prefix))
+        v->add_space_prefix = prefix;
+    lm_tokenizer_json_close(&t);
+    if (r)
+        lm_hf_vocab_release(v);
+    return r;
+}
+
+void lm_hf_vocab_release(struct lm_hf_vocab *v)
+{
+    lm_arena_release(&v->arena);
+    *v = (struct lm_hf_vocab){0};
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_HF_VOCAB_PARTS_H
+#define LM_HF_VOCAB_PARTS_H
+
+/* What hf_vocab.c is put together from. */
+
+#include "hf/hf_vocab.h"
+
+/* Copy bytes into the vocabulary's arena; NULL when memory is short. */
+const char *lm_hf_copy(struct lm_hf_vocab *v, const char *p, size_t n, struct lm_str *out);
+
+/*
+ * tokenizer.json, looked through once: small members as trees, the places of the large ones,
+ * which are read again when it is known how many pieces there are.
+ */
+struct lm_tokenizer_json {
+    char                 *text;         /* NULL: there is no such file                  */
+    size_t                len;
+    const struct lm_jval *added, *normalizer, *pre_tokenizer, *post_processor, *decoder;
+    bool                  byte_fallback, ignore_merges;
+    const char           *vocab, *merges;       /* model.vocab, model.merges: in text   */
+    size_t                vocab_len, merges_len;
+    uint64_t              n_ids;                /* highest id, added ones included, + 1 */
+    uint64_t              n_merges;
+    char                 *merges_txt;           /* merges.txt, when the model has none  */
+    size_t                merges_txt_len;
+};
+
+/* Trees go to the arena.  LM_OK with text NULL when there is no tokenizer.json. */
+int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
+                           struct lm_hf_source *src, struct lm_err *err);
+void lm_tokenizer_json_close(struct lm_tokenizer_json *t);
+/* Take the merges from merges.txt; 1 when there is none. */
+int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
+                            struct lm_err *err);
+/* Pieces (as type NORMAL) and, for "gpt2", merges into v, whose arrays are made. */
+int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+                             struct lm_err *err);
+
+/* Where special ids come from; any may be NULL. */
+struct lm_hf_special_files {
+    const struct lm_jval *config, *tokenizer_config, *generation_config;
+    const struct lm_jval *added, *post_processor;       /* members of tokenizer.json */
+};
+
+/* Fill v->ids and v->adds. */
+int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f,
+                      const struct lm_env *env, struct lm_err *err);
+
+/* Fill v->templates. */
+int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
+                         const struct lm_jval *tokenizer_config, struct lm_err *err);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Checkpoint files: directories, and what archives have in common with them. */
+
+#include "hf/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "hf/source_parts.h"
+
+/* The files a stream keeps: all that conversion may want besides weights. */
+static const char *const small_files[] = {
+    "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
+    "chat_template.json", "config.json", "generation_config.json", "merges.txt",
+    "model.safetensors.index.json", "special_tokens_map.json", "tokenizer.json",
+    "tokenizer.model", "tokenizer_config.json", "vocab.json",
+};
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+bool lm_hf_is_weights(const char *name)
+{
+    return ends_with(name, ".safetensors") && !strchr(name, '/');
+}
+
+bool lm_hf_is_small(const char *name)
+{
+    for (size_t i = 0; i < sizeof small_files / sizeof *small_files; i++)
+        if (!strcmp(name, small_files[i]))
+            return true;
+    return !strncmp(name, LM_HF_TEMPLATES, strlen(LM_HF_TEMPLATES)) && ends_with(name, ".jinja");
+}
+
+struct lm_hf_file *lm_hf_add(struct lm_hf_source *s, const char *name, uint64_t size,
+                             struct lm_err *err)
+{
+    if (!lm_grow(&s->files, &s->cap, s->n + 1, sizeof *s->files)) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    struct lm_hf_file *f = &s->files[s->n];
+    *f = (struct lm_hf_file){ .name = strdup(name), .size = size };
+    if (!f->name) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    s->n++;
+    return f;
+}
+
+/* "dir/name" in memory of its own. */
+static char *join(const char *dir, const char *name)
+{
+    const size_t n = strlen(dir), m = strlen(name);
+    char *p = malloc(n + m + 2);
+    if (p) {
+        memcpy(p, dir, n);
+        p[n] = '/';
+        memcpy(p + n + 1, name, m + 1);
+    }
+    return p;
+}
+
+/* The regular files of one directory; prefix ("" or a subfolder with "/") goes
+ * before their names. */
+static int scan_dir(struct lm_hf_source *s, const char *dir, const char *prefix,
+                    struct lm_err *err)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return *prefix && errno == ENOENT ? LM_OK : lm_fail_errno(err, "cannot open");
+    int r = LM_OK;
+    for (const struct dirent *e; !r && (e = readdir(d));) {
+        struct stat st;
+        char *path = join(dir, e->d_name);
+        char *name = malloc(strlen(prefix) + strlen(e->d_name) + 1);
+        if (!path || !name)
+            r = lm_fail_nomem(err);
+        else if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+            strcpy(name, prefix);
+            strcat(name, e->d_name);
+            struct lm_hf_file *f = lm_hf_add(s, name, (uint64_t)st.st_size, err);
+            r = f ? LM_OK : LM_ENOMEM;
+            if (f) {
+                f->path = path;
+                path = NULL;
+            }
+        }
+        free(path);
+        free(name);
+    }
+    closedir(d);
+    return r;
+}
+
+static int open_dir(struct lm_hf_source *s, const char *path, struct lm_err *err)
+{
+    char *full = realpath(path, NULL);
+    if (!full)
+        return lm_fail_errno(err, "cannot open");
+    const char *slash = strrchr(full, '/');
+    s->title = strdup(slash ? slash + 1 : full);
+    free(full);
+    s->kind = LM_HF_DIR;
+    s->complete = true;
+    int r = s->title ? scan_dir(s, path, "", err) : lm_fail_nomem(err);
+    char *sub = r ? NULL : join(path, LM_HF_TEMPLATES);
+    if (sub)
+        sub[strlen(sub) - 1] = 0;
+    if (!r)
+        r = sub ? scan_dir(s, sub, LM_HF_TEMPLATES, err) : lm_fail_nomem(err);
+    free(sub);
+    return r;
+}
+
+struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
+                                const struct lm_env *env, struct lm_err *err)
+{
+    struct stat st;
+    struct lm_hf_source *s = calloc(1, sizeof *s);
+    if (!s) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    s->env = env;
+    s->spool_fd = -1;
+    s->current = -1;
+    int r;
+    if (strcmp(path, "-") && stat(path, &st))
+        r = lm_fail_errno(err, "cannot open");
+    else if (strcmp(path, "-") && S_ISDIR(st.st_mode))
+        r = open_dir(s, path, err);
+    else
+        r = lm_hf_open_archive(s, path, spool_dir, err);
+    if (r) {
+        lm_hf_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+void lm_hf_close(struct lm_hf_source *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        free(s->files[i].name);
+        free(s->files[i].path);
+        free(s->files[i].member);
+        free(s->files[i].head);
+    }
+    free(s->files);
+    free(s->title);
+    free(s->root);
+    lm_in_close(s->in);
+    lm_archive_close(s->archive);
+    if (s->spool_fd >= 0)
+        close(s->spool_fd);
+    free(s);
+}
+
+const char *lm_hf_title(const struct lm_hf_source *s)
+{
+    return s->title ? s->title : "";
+}
+
+size_t lm_hf_n_files(const struct lm_hf_source *s)
+{
+    return s->n;
+}
+
+const char *lm_hf_name(const struct lm_hf_source *s, size_t i)
+{
+    return s->files[i].name;
+}
+
+uint64_t lm_hf_size(const struct lm_hf_source *s, size_t i)
+{
+    return s->files[i].size;
+}
+
+int lm_hf_find(const struct lm_hf_source *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->files[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+bool lm_hf_complete(const struct lm_hf_source *s)
+{
+    return s->complete;
+}
+
+/* Directories: one file is open at a time. */
+static int read_dir_file(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
+                         struct lm_err *err)
+{
+    if (s->current != (int)i) {
+        lm_in_close(s->in);
+        s->current = -1;
+        s->in = lm_in_open(s->files[i].path, LM_IN_RAW, err);
+        if (!s->in)
+            return err->code;
+        s->current = (int)i;
+    }
+    return lm_in_pread(s->in, off, dst, n, err);
+}
+
+int lm_hf_read(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
+               struct lm_err *err)
+{
+    struct lm_hf_file *f = &s->files[i];
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    f->used = true;
+    if (f->link)
+        return lm_fail(err, LM_EDATA, "is a link in the archive: pack the files themselves "
+                       "(tar -h --hard-dereference)");
+    if (f->size != LM_SIZE_UNKNOWN && (off > f->size || n > f->size - off))
+        return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",
+                       (unsigned long long)f->size, (unsigned long long)(off + n - f->size));
+    if (off < f->head_len) {
+        const size_t have = f->head_len - (size_t)off, k = n < have ? n : have;
+        memcpy(dst, f->head + off, k);
+        if (k == n)
+            return LM_OK;
+        dst = (char *)dst + k;
+        off += k;
+        n -= k;
+    }
+    if (n == 0)
+        return LM_OK;
+    return s->kind == LM_HF_DIR ? read_dir_file(s, i, off, dst, n, err)
+                                : lm_hf_read_member(s, i, off, dst, n, err);
+}
+
+int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *len,
+               struct lm_err *err)
+{
+    const int i = lm_hf_find(s, name);
+    if (i < 0)
+        return 1;
+    struct lm_hf_file *f = &s->files[i];
+    f->used = true;
+    if (f->size > LM_HF_SMALL_MAX)
+        return lm_fail(err, LM_EDATA, "%s: %llu bytes: too large to be what its name says", name,
+                       (unsigned long long)f->size);
+    if (f->head_len == f->size && f->head) {
+        *data = f->head;
+        *len = f->head_len;
+        f->head = NULL;
+        f->head_len = 0;
+        return LM_OK;
+    }
+    char *p = malloc((size_t)f->size + 1);
+    if (!p)
+        return lm_fail_nomem(err);
+    const int r = lm_hf_read(s, (size_t)i, 0, p, (size_t)f->size, err);
+    if (r) {
+        free(p);
+        return lm_err_at(err, r, "%s", name);
+    }
+    p[f->size] = 0;
+    *data = p;
+    *len = (size_t)f->size;
+    return LM_OK;
+}
+
+const char *lm_hf_dep(const struct lm_hf_source *s, size_t i)
+{
+    if (s->archive)
+        return i ? NULL : lm_archive_name(s->archive);
+    for (size_t k = 0; k < s->n; k++)
+        if (s->files[k].used && i-- == 0)
+            return s->files[k].path;
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_HF_SOURCE_PARTS_H
+#define LM_HF_SOURCE_PARTS_H
+
+/* What source.c (directories) and source_archive.c share. */
+
+#include "hf/source.h"
+#include "io/archive.h"
+#include "io/input.h"
+
+#define LM_HF_TEMPLATES "additional_chat_templates/"
+#define LM_HF_SMALL_MAX 100000000u      /* bytes of a file that is loaded as a whole */
+
+struct lm_hf_file {
+    char    *name;
+    uint64_t size;
+    bool     used, link;
+    char    *path;              /* directory: to open it by                           */
+    char    *member;            /* stream: its path in the archive                    */
+    uint64_t offset;            /* by ranges: in the archive; spooled: in the spool   */
+    size_t   ordinal;           /* stream: place among the members                    */
+    char    *head;              /* stream: its first bytes, all of a small file       */
+    size_t   head_len;
+};
+
+enum lm_hf_kind {
+    LM_HF_DIR, LM_HF_RANGES, LM_HF_SPOOLED,
+    LM_HF_AGAIN,                /* a stream that can start over                       */
+    LM_HF_ONCE                  /* a pipe                                             */
+};
+
+struct lm_hf_source {
+    enum lm_hf_kind      kind;
+    const struct lm_env *env;
+    struct lm_hf_file   *files;
+    size_t               n, cap;
+    char                *title;
+    bool                 complete;
+    struct lm_in        *in;            /* LM_HF_DIR: the file `current`              */
+    struct lm_archive   *archive;
+    char                *root;          /* in the archive: "" or "FOLDER/"            */
+    int                  spool_fd;
+    uint64_t             spool_size;
+    /* streams */
+    int                  current;       /* file that is being read, -1 none           */
+    uint64_t             at;            /* bytes of it gone by                        */
+    size_t               ordinal;       /* members gone by                            */
+    unsigned             passes;
+    bool                 ended;
+};
+
+bool lm_hf_is_weights(const char *name);
+bool lm_hf_is_small(const char *name);
+/* Add a file; the pointer is valid until the next is added. */
+struct lm_hf_file *lm_hf_add(struct lm_hf_source *s, const char *name, uint64_t size,
+                             struct lm_err *err);
+
+int lm_hf_open_archive(struct lm_hf_source *s, const char *path, const char *spool_dir,
+                       struct lm_err *err);
+int lm_hf_read_member(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
+                      struct lm_err *err);
+
+#endif

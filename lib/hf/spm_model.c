@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SentencePiece model files: a protocol buffer (https://protobuf.dev, "Encoding").
+ * A message is a run of fields, each a varint number << 3 | wire type and a value: type 0 a
+ * varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes.
+ *   ModelProto      1 pieces (repeated)  2 trainer_spec  3 normalizer_spec
+ *   SentencePiece   1 piece  2 score (float)  3 type
+ *   TrainerSpec     3 model_type
+ *   NormalizerSpec  3 add_dummy_prefix
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "hf/hf_vocab.h"
+
+struct cursor {
+    const uint8_t *p, *end;
+};
+
+struct field {
+    uint32_t      number, wire;
+    uint64_t      value;        /* varint, or the bits of a fixed number */
+    struct cursor bytes;        /* wire type 2                           */
+};
+
+static bool varint(struct cursor *c, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (int shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+        const uint8_t b = *c->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80) {
+            *out = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fixed(struct cursor *c, size_t n, uint64_t *out)
+{
+    if ((size_t)(c->end - c->p) < n)
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < n; i++)
+        *out |= (uint64_t)*c->p++ << 8 * i;
+    return true;
+}
+
+/* The next field; false when the bytes are no field. */
+static bool next_field(struct cursor *c, struct field *f)
+{
+    uint64_t tag, len;
+    if (!varint(c, &tag) || tag >> 32)
+        return false;
+    f->number = (uint32_t)(tag >> 3);
+    f->wire = tag & 7;
+    switch (f->wire) {
+    case 0: return varint(c, &f->value);
+    case 1: return fixed(c, 8, &f->value);
+    case 5: return fixed(c, 4, &f->value);
+    case 2:
+        if (!varint(c, &len) || len > (uint64_t)(c->end - c->p))
+            return false;
+        f->bytes = (struct cursor){ c->p, c->p + len };
+        c->p += len;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool read_piece(struct cursor c, struct lm_spm_piece *piece)
+{
+    struct field f;
+    *piece = (struct lm_spm_piece){ .text = "", .type = LM_PIECE_NORMAL };
+    while (c.p < c.end) {
+        if (!next_field(&c, &f))
+            return false;
+        if (f.number == 1 && f.wire == 2) {
+            piece->text = (const char *)f.bytes.p;
+            piece->len = (size_t)(f.bytes.end - f.bytes.p);
+        } else if (f.number == 2 && f.wire == 5) {
+            const uint32_t bits = (uint32_t)f.value;
+            memcpy(&piece->score, &bits, 4);
+        } else if (f.number == 3 && f.wire == 0) {
+            /* The numbers are GGUF's, 1 to 6. */
+            if (f.value < LM_PIECE_NORMAL || f.value > LM_PIECE_BYTE)
+                return false;
+            piece->type = (int)f.value;
+        }
+    }
+    return true;
+}
+
+/* A number in a message, or what it was. */
+static bool read_number(struct cursor c, uint32_t number, uint64_t *out)
+{
+    struct field f;
+    while (c.p < c.end) {
+        if (!next_field(&c, &f))
+            return false;
+        if (f.number == number && f.wire == 0)
+            *out = f.value;
+    }
+    return true;
+}
+
+int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, struct lm_err *err)
+{
+    struct cursor c = { (const uint8_t *)data, (const uint8_t *)data + len };
+    struct field f;
+    uint64_t kind = 1, prefix = 1;                  /* the defaults of the format */
+    *m = (struct lm_spm_model){0};
+    while (c.p < c.end) {
+        const size_t at = (size_t)(c.p - (const uint8_t *)data);
+        bool ok = next_field(&c, &f);
+        if (ok && f.number == 1 && f.wire == 2) {
+            if (!lm_grow(&m->pieces, &m->cap, m->n + 1, sizeof *m->pieces))
+                return lm_fail_nomem(err);
+            ok = read_piece(f.bytes, &m->pieces[m->n++]);
+        } else if (ok && f.number == 2 && f.wire == 2) {
+            ok = read_number(f.bytes, 3, &kind);
+        } else if (ok && f.number == 3 && f.wire == 2) {
+            ok = read_number(f.bytes, 3, &prefix);
+        }
+        if (!ok)
+            return lm_fail(err, LM_EDATA, "byte %zu: not a SentencePiece model, or damaged", at);
+    }
+    if (!m->n)
+        return lm_fail(err, LM_EDATA, "has no pieces: not a SentencePiece model");
+    m->kind = kind <= 4 ? (int)kind : 0;
+    m->add_prefix = prefix != 0;
+    return LM_OK;
+}
+
+void lm_spm_model_release(struct lm_spm_model *m)
+{
+    free(m->pieces);
+    *m = (struct lm_spm_model){0};
+}
