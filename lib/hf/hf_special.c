@@ -278,12 +278,14 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
 
 /* --- chat templates ----------------------------------------------------------------- */
 
-static int add_template(struct lm_hf_vocab *v, size_t cap, const char *name, size_t name_len,
+enum { MAX_TEMPLATES = 64 };
+
+static int add_template(struct lm_hf_vocab *v, const char *name, size_t name_len,
                         const char *text, size_t len, struct lm_err *err)
 {
+    if (v->n_templates == MAX_TEMPLATES)
+        return lm_fail(err, LM_ENOSUP, "more than %d chat templates", MAX_TEMPLATES);
     struct lm_hf_template *t = &v->templates[v->n_templates];
-    if (v->n_templates == cap)
-        return LM_OK;
     /* The name becomes part of a key. */
     char *clean = lm_arena_copy(&v->arena, name, name_len);
     if (!clean || !lm_hf_copy(v, text, len, &t->text))
@@ -297,18 +299,17 @@ static int add_template(struct lm_hf_vocab *v, size_t cap, const char *name, siz
 }
 
 /* A string, or a list of {name, template}. */
-static int templates_in(struct lm_hf_vocab *v, const struct lm_jval *t, size_t cap,
-                        struct lm_err *err)
+static int templates_in(struct lm_hf_vocab *v, const struct lm_jval *t, struct lm_err *err)
 {
     if (lm_jval_str(t))
-        return add_template(v, cap, "default", 7, t->str, t->len, err);
+        return add_template(v, "default", 7, t->str, t->len, err);
     for (const struct lm_jval *e = t && t->kind == LM_JSON_ARRAY ? t->first : NULL; e;
          e = e->next) {
         const struct lm_jval *name = lm_jval_get(e, "name"), *text = lm_jval_get(e, "template");
         if (!lm_jval_str(name) || !name->len || !lm_jval_str(text))
             return lm_fail(err, LM_EDATA, "tokenizer_config.json: chat_template: an entry without "
                            "name or template");
-        const int r = add_template(v, cap, name->str, name->len, text->str, text->len, err);
+        const int r = add_template(v, name->str, name->len, text->str, text->len, err);
         if (r)
             return r;
     }
@@ -316,7 +317,7 @@ static int templates_in(struct lm_hf_vocab *v, const struct lm_jval *t, size_t c
 }
 
 /* chat_template.jinja, and beside it additional_chat_templates/NAME.jinja. */
-static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src, size_t cap,
+static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src,
                           struct lm_err *err)
 {
     static const char folder[] = "additional_chat_templates/";
@@ -332,8 +333,8 @@ static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src, size_
             r = lm_hf_load(src, file, &text, &len, err);
         if (!r && text)
             r = name > dot || strncmp(file, folder, sizeof folder - 1)
-                    ? add_template(v, cap, "default", 7, text, len, err)
-                    : add_template(v, cap, name, (size_t)(dot - name), text, len, err);
+                    ? add_template(v, "default", 7, text, len, err)
+                    : add_template(v, name, (size_t)(dot - name), text, len, err);
         free(text);
     }
     return r;
@@ -343,13 +344,12 @@ int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
                          const struct lm_jval *tokenizer_config, struct lm_err *err)
 {
     const struct lm_jval *t = lm_jval_get(tokenizer_config, "chat_template");
-    const size_t cap = (t && t->kind == LM_JSON_ARRAY ? t->len : 1) + lm_hf_n_files(src);
-    v->templates = lm_arena_array(&v->arena, cap, sizeof *v->templates);
+    v->templates = lm_arena_array(&v->arena, MAX_TEMPLATES, sizeof *v->templates);
     if (!v->templates)
         return lm_fail_nomem(err);
     if (t && t->kind != LM_JSON_NULL)
-        return templates_in(v, t, cap, err);
-    int r = template_files(v, src, cap, err);
+        return templates_in(v, t, err);
+    int r = template_files(v, src, err);
     if (r || v->n_templates)
         return r;
     char *text = NULL;
@@ -361,5 +361,5 @@ int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
     free(text);
     if (!file)
         return lm_err_at(err, LM_EDATA, "chat_template.json");
-    return templates_in(v, lm_jval_get(file, "chat_template"), cap + lm_hf_n_files(src), err);
+    return templates_in(v, lm_jval_get(file, "chat_template"), err);
 }

@@ -40,7 +40,7 @@ static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
 {
     enum lm_json_kind k = lm_json_next(j);
     struct lm_str s = {0};
-    uint64_t id;
+    uint64_t id = 0;
     if (k != LM_JSON_OBJECT)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_ENOSUP, "vocab is no object: not "
                                                         "BPE, which this version reads");
