@@ -68,7 +68,8 @@ struct lm_arch_key {
     enum lm_gguf_kind kind;         /* as written; U32, F32 or STR                        */
     unsigned          flags;
     enum lm_key_from  from;
-    const char       *config[5];    /* names in config.json, NULL after the last          */
+    const char       *config[5];    /* names in config.json, NULL after the last; "=V": the
+                                       value where the config's class has a default       */
     size_t            field;        /* offset in struct lm_hparams of the u32, f32 or
                                        (STR: the scaling's name) enum it sets             */
 };

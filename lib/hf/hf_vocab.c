@@ -320,11 +320,12 @@ static int load_pieces(struct lm_hf_vocab *v, struct lm_hf_source *src,
 }
 
 int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                     const struct lm_jval *config, uint32_t n_rows, const char *pre,
-                     const struct lm_env *env, struct lm_err *err)
+                     const struct lm_jval *config, const struct lm_jval *generation,
+                     uint32_t n_rows, const char *pre, const struct lm_env *env,
+                     struct lm_err *err)
 {
     struct lm_tokenizer_json t = {0};
-    struct lm_hf_special_files f = { .config = config };
+    struct lm_hf_special_files f = { .config = config, .generation_config = generation };
     int64_t size = 0;
     bool prefix;
     *v = (struct lm_hf_vocab){ .add_space_prefix = -1 };
@@ -332,8 +333,6 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
         size < INT32_MAX)
         n_rows = (uint32_t)size;
     int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
-    if (!r)
-        r = load_tree(v, src, "generation_config.json", &f.generation_config, err);
     if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
     if (!r)

@@ -55,7 +55,7 @@ struct lm_hf_vocab {
 /*
  * lm_hf_vocab_load - read the tokenizer.
  *
- *   config  config.json
+ *   config, generation  config.json and generation_config.json (may be NULL)
  *   n_rows  rows of the embedding: the pieces are padded to it, more of them are
  *           LM_EDATA naming both numbers; 0 when there are no weights: config.json's
  *           vocab_size, if it has one
@@ -67,8 +67,9 @@ struct lm_hf_vocab {
  * version cannot write, a pre-tokenizer without a name among them.
  */
 int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                     const struct lm_jval *config, uint32_t n_rows, const char *pre,
-                     const struct lm_env *env, struct lm_err *err);
+                     const struct lm_jval *config, const struct lm_jval *generation,
+                     uint32_t n_rows, const char *pre, const struct lm_env *env,
+                     struct lm_err *err);
 void lm_hf_vocab_release(struct lm_hf_vocab *v);
 
 /*

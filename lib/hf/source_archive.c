@@ -355,7 +355,7 @@ static int out_of_order(struct lm_hf_source *s, const char *first, const char *t
 {
     char what[256];
     snprintf(what, sizeof what, "%.100s comes before %.100s in the archive", first, then);
-    return need_spool(s, what, "pack configuration and tokenizer before the weights", err);
+    return need_spool(s, what, "pack configuration and tokenizer first, then the weights by name", err);
 }
 
 int lm_hf_missing(struct lm_hf_source *s, const char *name, struct lm_err *err)
@@ -364,6 +364,11 @@ int lm_hf_missing(struct lm_hf_source *s, const char *name, struct lm_err *err)
         if (lm_hf_is_weights(s->files[i].name))
             return out_of_order(s, s->files[i].name, name, err);
     return lm_fail(err, LM_EDATA, "no %s", name);
+}
+
+int lm_hf_not_next(struct lm_hf_source *s, const char *name, const char *want, struct lm_err *err)
+{
+    return out_of_order(s, name, want, err);
 }
 
 int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)

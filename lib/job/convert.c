@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pass over the data: tensor after tensor, a block of rows at a time, each read in
+ * order (which streams need), converted by all threads, and written.
+ */
+
+#include "job/convert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "base/thread.h"
+#include "job/convert_parts.h"
+
+enum { BLOCK_BYTES = 4 << 20 };     /* of source rows at a time, one row at least */
+
+struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_convert_options *o,
+                                  const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_convert *c = calloc(1, sizeof *c);
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    if (!c) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->src = src;
+    c->env = env;
+    c->w = lm_gguf_writer_new();
+    int r = c->w ? lm_convert_read_config(c, err) : lm_fail_nomem(err);
+    if (!r)
+        r = lm_convert_hparams(c, err);
+    if (!r && !o->vocab_only)
+        r = lm_convert_shards(c, err);
+    if (!r)
+        r = o->vocab_only ? lm_convert_no_items(c, o->type, err)
+                          : lm_convert_items(c, o->type, err);
+    if (!r)
+        r = lm_convert_keys(c, o, err);
+    if (r) {
+        lm_convert_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void lm_convert_free(struct lm_convert *c)
+{
+    if (!c)
+        return;
+    lm_gguf_writer_free(c->w);
+    free(c->shards);
+    free(c->items);
+    lm_arena_release(&c->arena);
+    free(c);
+}
+
+uint64_t lm_convert_size(const struct lm_convert *c)
+{
+    uint64_t size = 0;
+    lm_gguf_total_size(c->w, &size);
+    return size;
+}
+
+size_t lm_convert_n_tensors(const struct lm_convert *c)
+{
+    return c->n_items;
+}
+
+struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i)
+{
+    return c->items[i].t;
+}
+
+/* One tensor on its way. */
+struct work {
+    const struct lm_convert_item *it;
+    const struct lm_type         *from, *to;
+    uint64_t                      cols, rows, unit;     /* unit: rows that are permuted together */
+    uint64_t                      src_row, dst_row;     /* bytes                                 */
+    uint64_t                      first;                /* row the block begins with             */
+    uint64_t                      n;                    /* rows of the block                     */
+    uint8_t                      *src, *dst;
+    float                        *scratch;              /* [threads][cols]                       */
+    int64_t                      *bad;                  /* [n]: first bad value of a row, or -1  */
+};
+
+/* The row of the block that becomes row i of the output: within a head, row 2j comes from
+ * the first half, 2j + 1 from the second. */
+static uint64_t source_row(const struct work *w, uint64_t i)
+{
+    if (w->unit == 1)
+        return i;
+    const uint64_t head = i / w->unit, r = i % w->unit;
+    return head * w->unit + (r & 1) * (w->unit / 2) + r / 2;
+}
+
+static void convert_row(void *arg, size_t i, int thread)
+{
+    const struct work *w = arg;
+    const uint8_t *src = w->src + source_row(w, i) * w->src_row;
+    uint8_t *dst = w->dst + i * w->dst_row;
+    const size_t cols = (size_t)w->cols;
+    float *row = w->scratch + (size_t)thread * cols;
+    if (w->from == w->to) {
+        memcpy(dst, src, (size_t)w->src_row);
+    } else if (w->to->id == LM_F32) {
+        w->from->decode(src, (float *)dst, cols);
+    } else {
+        w->from->decode(src, row, cols);
+        lm_type_encode(w->to, row, dst, 1, cols, NULL, NULL);
+    }
+    w->bad[i] = w->to->invalid ? w->to->invalid(dst, cols) : -1;
+}
+
+/* Name the weight that the type cannot hold: the largest of the block that is refused. */
+static int bad_weight(const struct work *w, uint64_t i, struct lm_err *err)
+{
+    const uint64_t from = (uint64_t)w->bad[i] * w->to->block;
+    float *row = w->scratch;
+    double worst = 0;
+    uint64_t at = from;
+    w->from->decode(w->src + source_row(w, i) * w->src_row, row, (size_t)w->cols);
+    for (uint64_t k = from; k < from + w->to->block; k++)
+        if (!(fabs(row[k]) <= fabs(worst))) {
+            worst = row[k];
+            at = k;
+        }
+    if (!isfinite(worst))
+        return lm_fail(err, LM_EDATA, "%s: %s: row %llu, column %llu is %g: not a weight",
+                       w->it->t.file, w->it->t.source,
+                       (unsigned long long)(w->first + source_row(w, i)),
+                       (unsigned long long)at, worst);
+    return lm_fail(err, LM_EDATA, "%s: %s: row %llu, column %llu is %.9g: beyond what %s can "
+                   "hold: convert with -T bf16 or -T f32", w->it->t.file, w->it->t.source,
+                   (unsigned long long)(w->first + source_row(w, i)), (unsigned long long)at,
+                   worst, w->to->name);
+}
+
+static int set_up(struct work *w, const struct lm_convert *c, const struct lm_convert_item *it,
+                  int threads, struct lm_err *err)
+{
+    const enum lm_transform tf = it->row->transform;
+    *w = (struct work){ .it = it, .cols = it->t.ne[0], .rows = 1, .unit = 1 };
+    w->from = lm_type_by_id((uint32_t)it->st->dtype->type_id);
+    w->to = it->t.type;
+    for (uint32_t d = 1; d < it->t.n_dims; d++)
+        w->rows *= it->t.ne[d];
+    if (tf == LM_PAIR_Q_ROWS || tf == LM_PAIR_K_ROWS) {
+        /* A vector of biases is a column of rows. */
+        if (it->t.n_dims == 1) {
+            w->rows = w->cols;
+            w->cols = 1;
+        }
+        w->unit = w->rows / (tf == LM_PAIR_Q_ROWS ? c->cfg.h.n_head : c->cfg.h.n_head_kv);
+        if (w->unit == 0 || w->unit % 2)
+            return lm_fail(err, LM_EDATA, "%s: %llu rows are no pairs in each head",
+                           it->t.source, (unsigned long long)w->rows);
+    }
+    lm_type_row_bytes(w->from, w->cols, &w->src_row);
+    lm_type_row_bytes(w->to, w->cols, &w->dst_row);
+    w->n = BLOCK_BYTES / (w->src_row * w->unit) * w->unit;
+    if (w->n == 0)
+        w->n = w->unit;
+    if (w->n > w->rows)
+        w->n = w->rows;
+    w->src = lm_malloc_array((size_t)w->n, (size_t)w->src_row);
+    w->dst = lm_malloc_array((size_t)w->n, (size_t)w->dst_row);
+    w->bad = lm_malloc_array((size_t)w->n, sizeof *w->bad);
+    w->scratch = lm_malloc_array((size_t)threads * (size_t)w->cols, sizeof *w->scratch);
+    return w->src && w->dst && w->bad && w->scratch ? LM_OK : lm_fail_nomem(err);
+}
+
+static void tear_down(struct work *w)
+{
+    free(w->src);
+    free(w->dst);
+    free(w->bad);
+    free(w->scratch);
+}
+
+/* Read, convert and write the w->n rows from w->first on. */
+static int one_block(struct lm_convert *c, struct work *w, struct lm_pool *pool,
+                     struct lm_out *out, struct lm_err *err)
+{
+    const struct lm_convert_shard *s = &c->shards[w->it->shard];
+    const uint64_t off = s->st.data_offset + w->it->st->begin + w->first * w->src_row;
+    int r = lm_hf_read(c->src, (size_t)s->file, off, w->src, (size_t)(w->n * w->src_row), err);
+    if (r)
+        return lm_err_at(err, r, "%s: %s", s->name, w->it->t.source);
+    lm_pool_run(pool, convert_row, w, (size_t)w->n);
+    for (uint64_t i = 0; i < w->n; i++)
+        if (w->bad[i] >= 0)
+            return bad_weight(w, i, err);
+    r = lm_out_write(out, w->dst, (size_t)(w->n * w->dst_row), err);
+    return r ? lm_err_at(err, r, "%s", lm_out_name(out)) : LM_OK;
+}
+
+static int write_rows(struct lm_convert *c, const struct lm_convert_item *it,
+                      struct lm_pool *pool, struct lm_out *out, struct lm_err *err)
+{
+    struct work w;
+    int r = set_up(&w, c, it, lm_pool_threads(pool), err);
+    const uint64_t block = w.n, total = lm_convert_size(c);
+    for (; !r && w.first < w.rows; w.first += w.n) {
+        if (lm_stopped(c->env))
+            r = lm_fail(err, LM_ESTOP, "stopped");
+        w.n = w.rows - w.first < block ? w.rows - w.first : block;
+        if (!r)
+            r = one_block(c, &w, pool, out, err);
+        lm_progress(c->env, it->t.name, lm_out_pos(out), total);
+    }
+    tear_down(&w);
+    return r;
+}
+
+/* From a pipe: the file that the tensor is in must be the next one. */
+static int await_shard(struct lm_convert *c, size_t i, struct lm_err *err)
+{
+    struct lm_convert_shard *s = &c->shards[i];
+    int r = lm_hf_next_weights(c->src, err);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return lm_fail(err, LM_EDATA, "%s: is missing: the pipe ended without it", s->name);
+    s->file = (int)lm_hf_n_files(c->src) - 1;
+    if (strcmp(lm_hf_name(c->src, (size_t)s->file), s->name))
+        return lm_hf_not_next(c->src, lm_hf_name(c->src, (size_t)s->file), s->name, err);
+    r = lm_convert_read_shard(c, i, err);
+    return r ? r : lm_convert_link(c, i, err);
+}
+
+static int write_item(struct lm_convert *c, struct lm_convert_item *it, struct lm_pool *pool,
+                      struct lm_out *out, struct lm_err *err)
+{
+    int r = LM_OK;
+    if (it->t.source && !it->st)
+        r = await_shard(c, it->shard, err);
+    if (!r && it->made) {
+        r = lm_out_write(out, it->made, (size_t)it->t.bytes, err);
+        if (r)
+            lm_err_at(err, r, "%s", lm_out_name(out));
+    } else if (!r) {
+        r = write_rows(c, it, pool, out, err);
+    }
+    if (r)
+        return r;
+    r = lm_gguf_write_pad(c->w, out, it->t.bytes, err);
+    return r ? lm_err_at(err, r, "%s", lm_out_name(out)) : LM_OK;
+}
+
+int lm_convert_write(struct lm_convert *c, struct lm_out *out, struct lm_err *err)
+{
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    struct lm_pool *pool = lm_pool_new(lm_env_threads(c->env), err);
+    if (!pool)
+        return err->code;
+    int r = lm_gguf_write_head(c->w, out, err);
+    if (r)
+        lm_err_at(err, r, "%s", lm_out_name(out));
+    for (size_t i = 0; !r && i < c->n_items; i++)
+        r = write_item(c, &c->items[i], pool, out, err);
+    lm_pool_free(pool);
+    return r ? r : lm_hf_drain(c->src, err);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* config.json: both spellings of it, read by the architecture's row. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/convert_parts.h"
+
+static const struct lm_jval *present(const struct lm_jval *v)
+{
+    return v && v->kind != LM_JSON_NULL ? v : NULL;
+}
+
+/* Where the scaling of rotary positions stands: transformers 5 has rope_parameters (split
+ * by kinds of layers where they differ), files before it rope_scaling. */
+static const struct lm_jval *find_rope(const struct lm_jval *config)
+{
+    const struct lm_jval *p = present(lm_jval_get(config, "rope_parameters"));
+    const struct lm_jval *full = present(lm_jval_get(p, "full_attention"));
+    return full ? full : p ? p : present(lm_jval_get(config, "rope_scaling"));
+}
+
+/* The scalings that this version's files can say; "dynamic" only acts beyond the training
+ * length. */
+static int read_rope(struct lm_convert *c, struct lm_err *err)
+{
+    static const char *const known[] = { "linear", "yarn", "llama3" };
+    struct lm_convert_config *g = &c->cfg;
+    g->rope = find_rope(g->json);
+    const struct lm_jval *t = lm_jval_get(g->rope, "rope_type");
+    const char *type = lm_jval_str(t ? t : lm_jval_get(g->rope, "type"));
+    g->rope_type = "";
+    if (!type || !strcmp(type, "default"))
+        return LM_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(type, known[i]))
+            g->rope_type = known[i];
+    if (!strcmp(type, "dynamic"))
+        lm_note(c->env, LM_WARN, "config.json: rope_scaling dynamic is left out: it acts beyond "
+                "the training length only");
+    else if (!*g->rope_type)
+        return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling of type %.60s cannot be "
+                       "converted", type);
+    return LM_OK;
+}
+
+/* Name the class that is not there, and those that are. */
+static int unknown_class(const char *name, struct lm_err *err)
+{
+    char list[300] = "";
+    for (size_t i = 0; lm_archs[i]; i++)
+        for (const char *const *s = lm_archs[i]->hf_classes; *s; s++)
+            if (strlen(list) + strlen(*s) + 2 < sizeof list) {
+                strcat(list, " ");
+                strcat(list, *s);
+            }
+    return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted; known:%s",
+                   name, list);
+}
+
+int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len;
+    int r = lm_hf_load(c->src, "config.json", &data, &len, err);
+    if (r > 0 && lm_hf_find(c->src, "adapter_config.json") >= 0)
+        return lm_fail(err, LM_EDATA, "no config.json, but adapter_config.json: this is an "
+                       "adapter, not a model");
+    if (r)
+        return r > 0 ? lm_hf_missing(c->src, "config.json", err) : r;
+    c->cfg.json = lm_json_tree(&c->arena, data, len, err);
+    free(data);
+    if (!c->cfg.json)
+        return lm_err_at(err, LM_EDATA, "config.json");
+    const struct lm_jval *list = lm_jval_get(c->cfg.json, "architectures");
+    const char *name = lm_jval_str(list && list->kind == LM_JSON_ARRAY ? list->first : NULL);
+    if (!name)
+        return lm_fail(err, LM_EDATA, "config.json: no architectures: cannot tell what model "
+                       "this is");
+    c->cfg.arch = lm_arch_by_class(name);
+    if (!c->cfg.arch)
+        return unknown_class(name, err);
+    const struct lm_jval *quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
+    if (quant) {
+        const char *method = lm_jval_str(lm_jval_get(quant, "quant_method"));
+        return lm_fail(err, LM_ENOSUP, "config.json: weights quantized with %.60s cannot be "
+                       "converted", method ? method : "an unnamed method");
+    }
+    lm_jval_bool(lm_jval_get(c->cfg.json, "tie_word_embeddings"), &c->cfg.tied);
+    return read_rope(c, err);
+}
+
+/* The value that a key comes from, NULL when there is none.  *text is set instead when it is
+ * the default of the config class, which the row spells "=VALUE". */
+static const struct lm_jval *find_value(const struct lm_convert_config *g,
+                                        const struct lm_arch_key *k, const char **text)
+{
+    const struct lm_jval *v = NULL;
+    const bool linear = !strcmp(g->rope_type, "linear"), yarn = !strcmp(g->rope_type, "yarn");
+    for (size_t i = 0; !v && i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
+        const char *name = k->config[i];
+        if (*name == '=')
+            *text = name + 1;
+        else if (k->from == LM_FROM_CONFIG)
+            v = present(lm_jval_get(g->json, name));
+        else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
+            v = present(lm_jval_get(g->json, name));
+        else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||
+                 (k->from == LM_FROM_ROPE_YARN && yarn))
+            v = present(lm_jval_get(g->rope, name));
+    }
+    return v;
+}
+
+static int head_dim(const struct lm_convert_config *g, int64_t *out, struct lm_err *err)
+{
+    int64_t hidden, heads;
+    if (lm_jval_i64(lm_jval_get(g->json, "head_dim"), out))
+        return LM_OK;
+    if (!lm_jval_i64(lm_jval_get(g->json, "hidden_size"), &hidden) ||
+        !lm_jval_i64(lm_jval_get(g->json, "num_attention_heads"), &heads) || heads <= 0)
+        return lm_fail(err, LM_EDATA, "config.json: no hidden_size or num_attention_heads");
+    *out = hidden / heads;
+    return LM_OK;
+}
+
+int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
+                   float *f, const char **s, struct lm_err *err)
+{
+    const struct lm_convert_config *g = &c->cfg;
+    const char *text = NULL;
+    int64_t i = -1;
+    double d = 0;
+    const bool flag = !strcmp(g->rope_type, "linear") || !strcmp(g->rope_type, "yarn");
+    if (k->from == LM_FROM_NOTHING || (k->from == LM_FROM_ROPE_TYPE && !flag))
+        return 1;
+    if (k->from == LM_FROM_ROPE_TYPE) {
+        *s = g->rope_type;
+        return LM_OK;
+    }
+    if (k->from == LM_FROM_FILE_TYPE) {
+        *u = c->file_type;
+        return LM_OK;
+    }
+    const struct lm_jval *v = k->from == LM_FROM_HEAD_DIM ? NULL : find_value(g, k, &text);
+    int r = k->from == LM_FROM_HEAD_DIM ? head_dim(g, &i, err) : LM_OK;
+    if (r)
+        return r;
+    if (k->from != LM_FROM_HEAD_DIM && !v && !text)
+        return k->flags & LM_KEY_REQUIRED
+                   ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
+    bool ok = true;
+    if (k->kind == LM_GGUF_F32) {
+        d = text ? strtod(text, NULL) : 0;
+        ok = text || lm_jval_f64(v, &d);
+        *f = (float)d;
+    } else {
+        i = text ? strtoll(text, NULL, 10) : i;
+        ok = text || k->from == LM_FROM_HEAD_DIM || lm_jval_i64(v, &i);
+        ok = ok && i >= 0 && i <= UINT32_MAX;
+        *u = (uint32_t)i;
+    }
+    return ok ? LM_OK : lm_fail(err, LM_EDATA, "config.json: %s is no number that fits",
+                                k->from == LM_FROM_HEAD_DIM ? "head_dim" : k->config[0]);
+}
+
+int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
+{
+    for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
+        uint32_t u = 0;
+        float f = 0;
+        const char *s = NULL;
+        if (k->flags & LM_KEY_UNUSED)
+            continue;
+        const int r = lm_convert_key(c, k, &u, &f, &s, err);
+        if (r < 0)
+            return r;
+        char *field = (char *)&c->cfg.h + k->field;
+        if (r == 0 && k->kind == LM_GGUF_U32)
+            memcpy(field, &u, sizeof u);
+        else if (r == 0 && k->kind == LM_GGUF_F32)
+            memcpy(field, &f, sizeof f);
+    }
+    const int r = c->cfg.arch->settle(&c->cfg.h, err);
+    return r ? lm_err_at(err, r, "config.json") : LM_OK;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* The metadata of the file, in the reference's order: general, architecture, tokenizer. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hf/hf_card.h"
+#include "job/convert_parts.h"
+
+static int arch_keys(struct lm_convert *c, struct lm_err *err)
+{
+    for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
+        char name[LM_ARCH_NAME];
+        uint32_t u = 0;
+        float f = 0;
+        const char *s = NULL;
+        const int r = lm_convert_key(c, k, &u, &f, &s, err);
+        if (r < 0)
+            return r;
+        if (r)
+            continue;
+        lm_arch_key_name(c->cfg.arch, k, name);
+        if (!strcmp(k->name, "vocab_size") && c->cfg.h.n_vocab)
+            u = c->cfg.h.n_vocab;
+        if (k->kind == LM_GGUF_STR)
+            lm_gguf_set_str(c->w, name, s, strlen(s));
+        else if (k->kind == LM_GGUF_F32)
+            lm_gguf_set_f32(c->w, name, f);
+        else
+            lm_gguf_set_u32(c->w, name, u);
+    }
+    return LM_OK;
+}
+
+static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
+{
+    char key[64];
+    if (v->add_space_prefix >= 0)
+        lm_gguf_set_bool(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    lm_gguf_set_str(w, "tokenizer.ggml.model", v->model, strlen(v->model));
+    lm_gguf_set_str(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre));
+    lm_gguf_set_arr(w, "tokenizer.ggml.tokens", LM_GGUF_STR, v->pieces, v->n);
+    if (v->scores)
+        lm_gguf_set_arr(w, "tokenizer.ggml.scores", LM_GGUF_F32, v->scores, v->n);
+    lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, v->types, v->n);
+    if (v->merges)
+        lm_gguf_set_arr(w, "tokenizer.ggml.merges", LM_GGUF_STR, v->merges, v->n_merges);
+    for (size_t i = 0; i < v->n_ids; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", v->ids[i].key);
+        lm_gguf_set_u32(w, key, v->ids[i].id);
+    }
+    for (size_t i = 0; i < v->n_adds; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", v->adds[i].key);
+        lm_gguf_set_bool(w, key, v->adds[i].add);
+    }
+}
+
+/* Named templates, their names, then the one without a name. */
+static int template_keys(struct lm_convert *c, const struct lm_hf_vocab *v,
+                         const struct lm_convert_options *o, struct lm_err *err)
+{
+    static const char key[] = "tokenizer.chat_template";
+    struct lm_str *names = malloc((v->n_templates + 1) * sizeof *names);
+    const struct lm_hf_template *main = NULL;
+    size_t n = 0;
+    if (!names)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < v->n_templates; i++) {
+        const struct lm_hf_template *t = &v->templates[i];
+        struct lm_buf name = {0};
+        if (t->name.len == 7 && !memcmp(t->name.p, "default", 7)) {
+            main = t;
+            continue;
+        }
+        names[n++] = t->name;
+        lm_buf_printf(&name, "%s.%s", key, t->name.p);
+        if (!name.failed)
+            lm_gguf_set_str(c->w, name.data, t->text.p, t->text.len);
+        lm_buf_release(&name);
+    }
+    if (n)
+        lm_gguf_set_arr(c->w, "tokenizer.chat_templates", LM_GGUF_STR, names, n);
+    free(names);
+    if (o->chat_template)
+        lm_gguf_set_str(c->w, key, o->chat_template, o->chat_template_len);
+    else if (main)
+        lm_gguf_set_str(c->w, key, main->text.p, main->text.len);
+    else if (!n)
+        lm_note(c->env, LM_WARN, "no chat template: the checkpoint has none");
+    return LM_OK;
+}
+
+/* Vocabularies of this size are those of code models whose tokenizers add no start token; the
+ * reference says so where no file does. */
+enum { SIZE_WITHOUT_BOS = 49152 };
+
+static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
+{
+    struct lm_hf_vocab v;
+    bool says_bos = false;
+    int r = lm_hf_vocab_load(&v, c->src, c->cfg.json, c->generation, c->cfg.h.n_vocab, o->pre,
+                             c->env, err);
+    if (r)
+        return r;
+    token_keys(c->w, &v);
+    r = template_keys(c, &v, o, err);
+    for (size_t i = 0; i < v.n_adds; i++)
+        says_bos = says_bos || !strcmp(v.adds[i].key, "add_bos_token");
+    if (v.n == SIZE_WITHOUT_BOS && !says_bos)
+        lm_gguf_set_bool(c->w, "tokenizer.ggml.add_bos_token", false);
+    lm_hf_vocab_release(&v);
+    return r;
+}
+
+/* generation_config.json may be missing; a broken one is known to occur, and is not needed. */
+static int load_generation(struct lm_convert *c, struct lm_err *err)
+{
+    static const char name[] = "generation_config.json";
+    char *data = NULL;
+    size_t len;
+    struct lm_err e = {0};
+    const int r = lm_hf_load(c->src, name, &data, &len, err);
+    if (r)
+        return r < 0 ? r : LM_OK;
+    c->generation = lm_json_tree(&c->arena, data, len, &e);
+    free(data);
+    if (!c->generation)
+        lm_note(c->env, LM_WARN, "%s: left out: %s", name, e.text);
+    return LM_OK;
+}
+
+int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
+{
+    struct lm_hf_card_options card = {
+        .title = lm_hf_title(c->src), .model_name = o->model_name, .metadata = o->metadata,
+        .metadata_len = o->metadata_len,
+    };
+    for (size_t i = 0; i < c->n_items; i++) {
+        uint64_t n = 1;
+        for (uint32_t d = 0; d < c->items[i].t.n_dims; d++)
+            n *= c->items[i].t.ne[d];
+        card.n_weights += n;
+    }
+    lm_gguf_set_str(c->w, "general.architecture", c->cfg.arch->name, strlen(c->cfg.arch->name));
+    lm_gguf_set_str(c->w, "general.type", "model", 5);
+    int r = load_generation(c, err);
+    if (!r)
+        r = lm_hf_card_write(c->w, c->src, c->cfg.json, c->generation, &card, c->env, err);
+    if (!r)
+        r = arch_keys(c, err);
+    lm_gguf_set_u32(c->w, "general.quantization_version", 2);
+    if (!r)
+        r = vocab_keys(c, o, err);
+    for (size_t i = 0; !r && i < c->n_items; i++) {
+        const struct lm_convert_tensor *t = &c->items[i].t;
+        lm_gguf_add_tensor(c->w, t->name, strlen(t->name), t->n_dims, t->ne, t->type);
+    }
+    return r;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* Which tensors the file will have: the checkpoint's, matched with the architecture's rows. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "io/input.h"
+#include "job/convert_parts.h"
+
+/* Types a file may be converted to; file_type is general.file_type. */
+static const struct {
+    const char *name;
+    int         type_id;
+    uint32_t    file_type;
+} outputs[] = {
+    { "f32", LM_F32, 0 }, { "f16", LM_F16, 1 }, { "bf16", LM_BF16, 32 }, { "q8_0", LM_Q8_0, 7 },
+};
+
+const char *const lm_convert_types[] = { "auto", "f32", "f16", "bf16", "q8_0", NULL };
+
+/* Weights that stay F32 whatever the file's type, besides vectors and what is no ".weight". */
+static const char *const always_f32[] = {
+    "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
+    "token_types.weight", "ssm_conv1d.weight", "shortconv.conv.weight",
+};
+
+static bool ends_with(const char *s, const char *end)
+{
+    const size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* The tensor's type in a file of type `main`. */
+static const struct lm_type *tensor_type(const struct lm_convert_tensor *t,
+                                         const struct lm_type *main)
+{
+    bool f32 = t->n_dims < 2 || !ends_with(t->name, ".weight");
+    for (size_t i = 0; i < sizeof always_f32 / sizeof *always_f32; i++)
+        f32 = f32 || ends_with(t->name, always_f32[i]);
+    if (f32)
+        return lm_type_by_id(LM_F32);
+    return t->ne[0] % main->block ? lm_type_by_id(LM_F16) : main;
+}
+
+static const struct lm_arch_tensor *find_row(const struct lm_arch *a, const char *name,
+                                             uint32_t *layer)
+{
+    for (const struct lm_arch_tensor *t = a->tensors; t->name; t++)
+        if (t->source && lm_arch_match(t->source, name, layer))
+            return t;
+    return NULL;
+}
+
+static bool ignored(const struct lm_convert *c, const char *name)
+{
+    uint32_t layer;
+    for (const char *const *p = c->cfg.arch->ignored; *p; p++)
+        if (lm_arch_match(*p, name, &layer))
+            return true;
+    return false;
+}
+
+/* Is it a copy of another tensor that transformers ties to it, and so does not read? */
+static bool tied_copy(const struct lm_convert *c, const struct lm_arch_tensor *row)
+{
+    return c->cfg.tied && row->instead;
+}
+
+static struct lm_convert_item *new_item(struct lm_convert *c, const struct lm_arch_tensor *row,
+                                        uint32_t layer, struct lm_err *err)
+{
+    char name[LM_ARCH_NAME];
+    if (!lm_grow(&c->items, &c->cap, c->n_items + 1, sizeof *c->items)) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    struct lm_convert_item *it = &c->items[c->n_items];
+    *it = (struct lm_convert_item){ .row = row, .layer = layer };
+    lm_arch_expand(row->name, layer, name);
+    it->t.name = lm_arena_copy(&c->arena, name, strlen(name));
+    if (!it->t.name) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->n_items++;
+    return it;
+}
+
+/* A checkpoint tensor becomes an item, unless it is one that is left out. */
+static int add_source(struct lm_convert *c, size_t shard, const char *name,
+                      const struct lm_st_tensor *st, struct lm_err *err)
+{
+    uint32_t layer = 0;
+    const struct lm_arch_tensor *row = find_row(c->cfg.arch, name, &layer);
+    if (!row && ignored(c, name))
+        return LM_OK;
+    if (!row)
+        return lm_fail(err, LM_ENOSUP, "%s: %s: no tensor of a %s model", c->shards[shard].name,
+                       name, c->cfg.arch->name);
+    if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer)
+        return lm_fail(err, LM_EDATA, "%s: %s: config.json says %u layers",
+                       c->shards[shard].name, name, c->cfg.h.n_layer);
+    if (tied_copy(c, row)) {
+        lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", name);
+        return LM_OK;
+    }
+    struct lm_convert_item *it = new_item(c, row, layer, err);
+    if (!it)
+        return LM_ENOMEM;
+    it->shard = shard;
+    it->st = st;
+    it->t.file = c->shards[shard].name;
+    it->t.source = name;
+    it->t.dtype = st ? st->dtype->name : NULL;
+    return LM_OK;
+}
+
+/* Is the tensor in the file where the index says it is? */
+static int check_index(const struct lm_convert *c, const char *name, size_t shard,
+                       struct lm_err *err)
+{
+    const char *file = c->index ? lm_jval_str(lm_jval_get(c->index, name)) : NULL;
+    if (c->index && (!file || strcmp(file, c->shards[shard].name)))
+        return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", c->shards[shard].name, name,
+                       file ? "says it is in " : "does not name it", file ? file : "");
+    return LM_OK;
+}
+
+static int name_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The tensors of a file that has not come yet, from the index. */
+static int expect_shard(struct lm_convert *c, size_t shard, struct lm_err *err)
+{
+    size_t n = 0;
+    int r = LM_OK;
+    if (!c->index)
+        return lm_fail(err, LM_ENOSUP, "%s: has not come through the pipe, and no %s tells what "
+                       "it holds: give --spool DIR", c->shards[shard].name,
+                       "model.safetensors.index.json before it");
+    const char **names = malloc((c->index->len + 1) * sizeof *names);
+    if (!names)
+        return lm_fail_nomem(err);
+    for (const struct lm_jval *t = c->index->first; t; t = t->next)
+        if (!strcmp(lm_jval_str(t), c->shards[shard].name))
+            names[n++] = t->key;
+    qsort(names, n, sizeof *names, name_order);
+    for (size_t i = 0; !r && i < n; i++)
+        r = add_source(c, shard, names[i], NULL, err);
+    free(names);
+    return r;
+}
+
+/* Tensors that are made come first; a row's transform says which. */
+static int add_made(struct lm_convert *c, struct lm_err *err)
+{
+    for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++)
+        if (row->transform == LM_MAKE_ROPE_FREQS && !strcmp(c->cfg.rope_type, "llama3") &&
+            !new_item(c, row, 0, err))
+            return LM_ENOMEM;
+    return LM_OK;
+}
+
+static int add_all(struct lm_convert *c, struct lm_err *err)
+{
+    int r = add_made(c, err);
+    for (size_t i = 0; !r && i < c->n_shards; i++) {
+        const struct lm_safetensors *st = &c->shards[i].st;
+        if (!c->shards[i].read)
+            r = expect_shard(c, i, err);
+        for (size_t k = 0; !r && c->shards[i].read && k < st->n_tensors; k++) {
+            r = check_index(c, st->tensors[k].name, i, err);
+            if (!r)
+                r = add_source(c, i, st->tensors[k].name, &st->tensors[k], err);
+        }
+    }
+    return r;
+}
+
+static int item_order(const void *a, const void *b)
+{
+    const struct lm_convert_item *x = *(struct lm_convert_item *const *)a;
+    const struct lm_convert_item *y = *(struct lm_convert_item *const *)b;
+    return strcmp(x->t.name, y->t.name);
+}
+
+static const struct lm_convert_item *find_item(struct lm_convert_item *const *sorted, size_t n,
+                                               const char *name)
+{
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        const int k = strcmp(sorted[mid]->t.name, name);
+        if (k == 0)
+            return sorted[mid];
+        if (k < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+/* Every tensor that the architecture needs, once. */
+static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, struct lm_err *err)
+{
+    char name[LM_ARCH_NAME], source[LM_ARCH_NAME], first[LM_ARCH_NAME] = "";
+    size_t missing = 0;
+    for (size_t i = 1; i < c->n_items; i++)
+        if (!strcmp(sorted[i - 1]->t.name, sorted[i]->t.name))
+            return lm_fail(err, LM_EDATA, "%s: is in %s and in %s", sorted[i]->t.source,
+                           sorted[i - 1]->t.file, sorted[i]->t.file);
+    for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++) {
+        const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer : 1;
+        for (uint32_t i = 0; i < n && !(row->flags & LM_TENSOR_OPTIONAL); i++) {
+            lm_arch_expand(row->name, i, name);
+            if (find_item(sorted, c->n_items, name))
+                continue;
+            lm_arch_expand(row->source, i, source);
+            if (!missing++)
+                strcpy(first, source);
+        }
+    }
+    if (!missing)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "%s: in no weight file%s", first,
+                   missing > 1 ? ", nor are others the model needs" : "");
+}
+
+/* The embedding says how many pieces there are; config.json should agree. */
+static int set_n_vocab(struct lm_convert *c, struct lm_err *err)
+{
+    int64_t said = -1;
+    lm_jval_i64(lm_jval_get(c->cfg.json, "vocab_size"), &said);
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct lm_convert_item *it = &c->items[i];
+        if (!(it->row->flags & LM_TENSOR_TABLE) || it->row->ne[1] != LM_DIM_VOCAB)
+            continue;
+        const uint64_t rows = it->st ? it->st->shape[0] : said > 0 ? (uint64_t)said : 0;
+        if (rows == 0 || rows > INT32_MAX || (it->st && it->st->n_dims != 2))
+            return lm_fail(err, LM_EDATA, "%s: %s: not a table of embeddings", it->t.file,
+                           it->t.source);
+        if (said >= 0 && (uint64_t)said != rows)
+            lm_note(c->env, LM_WARN, "config.json: vocab_size is %lld, but the embedding has %llu "
+                    "rows: taking those", (long long)said, (unsigned long long)rows);
+        c->cfg.h.n_vocab = (uint32_t)rows;
+    }
+    return LM_OK;
+}
+
+/* The shape in the checkpoint (outermost first) against the row's. */
+static int check_shape(const struct lm_convert_item *it, struct lm_err *err)
+{
+    const struct lm_st_tensor *st = it->st;
+    bool ok = st->n_dims == it->t.n_dims;
+    for (uint32_t d = 0; ok && d < st->n_dims; d++)
+        ok = st->shape[st->n_dims - 1 - d] == it->t.ne[d];
+    if (!ok) {
+        char got[100] = "", want[100] = "";
+        struct lm_buf a = {0}, b = {0};
+        for (uint32_t d = 0; d < st->n_dims; d++)
+            lm_buf_printf(&a, "%s%llu", d ? ", " : "", (unsigned long long)st->shape[d]);
+        for (uint32_t d = it->t.n_dims; d-- > 0;)
+            lm_buf_printf(&b, "%llu%s", (unsigned long long)it->t.ne[d], d ? ", " : "");
+        strncat(got, a.data ? a.data : "", sizeof got - 1);
+        strncat(want, b.data ? b.data : "", sizeof want - 1);
+        lm_buf_release(&a);
+        lm_buf_release(&b);
+        return lm_fail(err, LM_EDATA, "%s: %s: shape [%s], but config.json makes it [%s]",
+                       it->t.file, it->t.source, got, want);
+    }
+    if (st->dtype->type_id < 0)
+        return lm_fail(err, LM_ENOSUP, "%s: %s: weights of type %s cannot be converted",
+                       it->t.file, it->t.source, st->dtype->name);
+    return LM_OK;
+}
+
+static int set_shapes(struct lm_convert *c, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_items; i++) {
+        struct lm_convert_item *it = &c->items[i];
+        it->t.n_dims = lm_arch_shape(it->row, &c->cfg.h, it->t.ne);
+        if (!it->t.n_dims)
+            return lm_fail(err, LM_EDATA, "config.json: sizes beyond 64 bits");
+        const int r = it->st ? check_shape(it, err) : LM_OK;
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
+/* auto: the first tensor with two axes and 16 bits decides. */
+static const char *auto_type(const struct lm_convert *c, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct lm_convert_item *it = &c->items[i];
+        if (!it->st && it->t.source) {
+            lm_fail(err, LM_ENOSUP, "%s decides the type and has not come through the pipe: give "
+                    "-T TYPE", it->t.file);
+            return NULL;
+        }
+        if (it->st && it->t.n_dims >= 2 && it->st->dtype->bytes == 2)
+            return it->st->dtype->type_id == LM_BF16 ? "bf16" : "f16";
+    }
+    return "f16";
+}
+
+static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
+{
+    if (!type || !strcmp(type, "auto"))
+        type = auto_type(c, err);
+    if (!type)
+        return LM_ENOSUP;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (!strcmp(outputs[i].name, type)) {
+            c->type = lm_type_by_id((uint32_t)outputs[i].type_id);
+            c->file_type = outputs[i].file_type;
+        }
+    if (!c->type)
+        return lm_fail(err, LM_EUSE, "type %.40s is not one of auto, f32, f16, bf16, q8_0", type);
+    for (size_t i = 0; i < c->n_items; i++) {
+        struct lm_convert_tensor *t = &c->items[i].t;
+        uint64_t bytes;
+        t->type = tensor_type(t, c->type);
+        bool ok = lm_type_row_bytes(t->type, t->ne[0], &bytes);
+        for (uint32_t d = 1; ok && d < t->n_dims; d++)
+            ok = lm_mul_u64(bytes, t->ne[d], &bytes);
+        if (!ok)
+            return lm_fail(err, LM_EDATA, "%s: more than 64 bits of bytes", t->name);
+        t->bytes = bytes;
+        if (t->type != c->type && t->type->id == LM_F16)
+            lm_note(c->env, LM_WARN, "%s: rows of %llu do not suit %s: kept as f16", t->name,
+                    (unsigned long long)t->ne[0], c->type->name);
+    }
+    return LM_OK;
+}
+
+/*
+ * Llama 3's factors, one per rotary pair, in float32 as the reference computes them:
+ *   freq = theta^(-2i/d), w = 2 pi / freq
+ *   1 when w < original/high_freq_factor, factor when w > original/low_freq_factor, else
+ *   1 / ((1 - s) / factor + s), s = (original/w - low) / (high - low)
+ * The power is rounded from double, so that every C library gives the same.
+ */
+static int make_rope_freqs(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    double factor = 0, low = 0, high = 0, orig = 0;
+    const struct lm_jval *rope = c->cfg.rope;
+    if (!lm_jval_f64(lm_jval_get(rope, "factor"), &factor) ||
+        !lm_jval_f64(lm_jval_get(rope, "low_freq_factor"), &low) ||
+        !lm_jval_f64(lm_jval_get(rope, "high_freq_factor"), &high) ||
+        !lm_jval_f64(lm_jval_get(rope, "original_max_position_embeddings"), &orig) ||
+        !(factor > 0 && low > 0 && high > low && orig > 0))
+        return lm_fail(err, LM_EDATA, "config.json: rope_scaling llama3 needs factor, "
+                       "low_freq_factor, high_freq_factor, original_max_position_embeddings");
+    it->made = lm_arena_array(&c->arena, (size_t)it->t.ne[0], sizeof *it->made);
+    if (!it->made)
+        return lm_fail_nomem(err);
+    const float two_pi = (float)6.283185307179586;
+    for (uint64_t i = 0; i < it->t.ne[0]; i++) {
+        const float e = (float)(2 * i) / (float)c->cfg.h.n_rot;
+        const float freq = 1.0f / (float)pow((double)c->cfg.h.rope_base, (double)e);
+        const float w = two_pi / freq;
+        const float s = ((float)orig / w - (float)low) / (float)(high - low);
+        if (w < (float)(orig / high))
+            it->made[i] = 1;
+        else if (w > (float)(orig / low))
+            it->made[i] = (float)factor;
+        else
+            it->made[i] = 1.0f / ((1.0f - s) / (float)factor + s);
+    }
+    return LM_OK;
+}
+
+int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
+{
+    int r = add_all(c, err);
+    struct lm_convert_item **sorted = r ? NULL : malloc((c->n_items + 1) * sizeof *sorted);
+    if (r)
+        return r;
+    if (!sorted)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < c->n_items; i++)
+        sorted[i] = &c->items[i];
+    qsort(sorted, c->n_items, sizeof *sorted, item_order);
+    r = check_set(c, sorted, err);
+    free(sorted);
+    if (!r)
+        r = set_n_vocab(c, err);
+    if (!r)
+        r = set_shapes(c, err);
+    if (!r)
+        r = set_types(c, type, err);
+    for (size_t i = 0; !r && i < c->n_items; i++)
+        if (c->items[i].row->transform == LM_MAKE_ROPE_FREQS)
+            r = make_rope_freqs(c, &c->items[i], err);
+    return r;
+}
+
+int lm_convert_no_items(struct lm_convert *c, const char *type, struct lm_err *err)
+{
+    return set_types(c, type, err);
+}
+
+int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
+{
+    const struct lm_safetensors *st = &c->shards[shard].st;
+    size_t k = 0;
+    /* Both are sorted by name. */
+    for (size_t i = 0; i < c->n_items; i++) {
+        struct lm_convert_item *it = &c->items[i];
+        if (!it->t.source || it->shard != shard)
+            continue;
+        while (k < st->n_tensors && strcmp(st->tensors[k].name, it->t.source) < 0) {
+            const int r = check_index(c, st->tensors[k++].name, shard, err);
+            if (r)
+                return r;
+        }
+        if (k == st->n_tensors || strcmp(st->tensors[k].name, it->t.source))
+            return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
+                           c->shards[shard].name, it->t.source);
+        it->st = &st->tensors[k++];
+        it->t.dtype = it->st->dtype->name;
+        const int r = check_shape(it, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* The weight files of a checkpoint: which there must be, and what their headers say. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "io/input.h"
+#include "job/convert_parts.h"
+
+static const char index_name[] = "model.safetensors.index.json";
+
+static bool is_model_file(const char *name)
+{
+    const size_t n = strlen(name);
+    return !strncmp(name, "model", 5) && n > 12 && !strcmp(name + n - 12, ".safetensors");
+}
+
+static int add_shard(struct lm_convert *c, size_t *cap, const char *name, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_shards; i++)
+        if (!strcmp(c->shards[i].name, name))
+            return LM_OK;
+    if (!lm_grow(&c->shards, cap, c->n_shards + 1, sizeof *c->shards))
+        return lm_fail_nomem(err);
+    const char *copy = lm_arena_copy(&c->arena, name, strlen(name));
+    if (!copy)
+        return lm_fail_nomem(err);
+    c->shards[c->n_shards++] = (struct lm_convert_shard){ .name = copy, .file = -1 };
+    return LM_OK;
+}
+
+/* The files that the index names. */
+static int from_index(struct lm_convert *c, const struct lm_jval *map, size_t *cap,
+                      struct lm_err *err)
+{
+    const char *last = "";
+    for (const struct lm_jval *t = map->first; t; t = t->next) {
+        const char *file = lm_jval_str(t);
+        if (!file || strchr(file, '/') || !*file)
+            return lm_fail(err, LM_EDATA, "%s: %s: no file name", index_name, t->key);
+        if (!strcmp(file, last))
+            continue;
+        const int r = add_shard(c, cap, file, err);
+        if (r)
+            return r;
+        last = file;
+    }
+    return LM_OK;
+}
+
+/* The files that the name of one of them, model-00001-of-00004, promises. */
+static int from_count(struct lm_convert *c, const char *name, size_t *cap, struct lm_err *err)
+{
+    unsigned first, count;
+    char expect[64];
+    if (sscanf(name, "model-%5u-of-%5u.safetensors", &first, &count) != 2 || count > 99999)
+        return LM_OK;
+    for (unsigned k = 1; k <= count; k++) {
+        snprintf(expect, sizeof expect, "model-%05u-of-%05u.safetensors", k, count);
+        const int r = add_shard(c, cap, expect, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
+/* Without an index: every file called model*.safetensors. */
+static int from_files(struct lm_convert *c, size_t *cap, struct lm_err *err)
+{
+    for (size_t i = 0; i < lm_hf_n_files(c->src); i++) {
+        const char *name = lm_hf_name(c->src, i);
+        if (!is_model_file(name))
+            continue;
+        int r = add_shard(c, cap, name, err);
+        if (!r)
+            r = from_count(c, name, cap, err);
+        if (r)
+            return r;
+    }
+    if (c->n_shards)
+        return LM_OK;
+    if (lm_hf_find(c->src, "pytorch_model.bin") >= 0 ||
+        lm_hf_find(c->src, "pytorch_model.bin.index.json") >= 0)
+        return lm_fail(err, LM_ENOSUP, "the weights are in pytorch_model.bin: only safetensors "
+                       "can be converted");
+    return lm_hf_missing(c->src, "model*.safetensors", err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct lm_convert_shard *)a)->name,
+                  ((const struct lm_convert_shard *)b)->name);
+}
+
+/* Put a file that is no safetensors file into words. */
+static int not_weights(const uint8_t *head, size_t n, uint64_t size, struct lm_err *err)
+{
+    static const char lfs[] = "version ";
+    if (n == 0)
+        return lm_fail(err, LM_EDATA, "is empty");
+    if (n >= 8 && !memcmp(head, lfs, 8))
+        return lm_fail(err, LM_EDATA, "is a Git LFS pointer, not the weights (git lfs pull "
+                       "fetches them)");
+    return lm_fail(err, LM_EDATA, "%llu bytes are too few for a safetensors file",
+                   (unsigned long long)size);
+}
+
+static int read_header(struct lm_convert *c, struct lm_convert_shard *s, struct lm_err *err)
+{
+    uint8_t first[8] = {0};
+    uint64_t len = 0;
+    const uint64_t size = lm_hf_size(c->src, (size_t)s->file);
+    const size_t n = size < 8 ? (size_t)size : 8;
+    int r = lm_hf_read(c->src, (size_t)s->file, 0, first, n, err);
+    if (r)
+        return r;
+    if (n < 8 || !memcmp(first, "version ", 8))
+        return not_weights(first, n, size, err);
+    r = lm_safetensors_length(first, size, &len, err);
+    if (r)
+        return r;
+    char *header = malloc((size_t)len + 1);
+    if (!header)
+        return lm_fail_nomem(err);
+    r = lm_hf_read(c->src, (size_t)s->file, 8, header, (size_t)len, err);
+    if (!r)
+        r = lm_safetensors_parse(&s->st, &c->arena, header, (size_t)len, size, err);
+    free(header);
+    s->read = r == LM_OK;
+    return r;
+}
+
+int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err)
+{
+    const int r = read_header(c, &c->shards[i], err);
+    return r ? lm_err_at(err, r, "%s", c->shards[i].name) : LM_OK;
+}
+
+/* Read every header, go on after a bad file, and tell of each. */
+static int read_headers(struct lm_convert *c, struct lm_err *err)
+{
+    size_t bad = 0;
+    int r = LM_OK;
+    struct lm_err e = {0};
+    for (size_t i = 0; i < c->n_shards; i++) {
+        struct lm_convert_shard *s = &c->shards[i];
+        int k;
+        s->file = lm_hf_find(c->src, s->name);
+        if (s->file < 0 && !lm_hf_complete(c->src))
+            continue;                       /* it may come yet */
+        k = s->file < 0 ? lm_fail(&e, LM_EDATA, "%s: is missing", s->name)
+                        : lm_convert_read_shard(c, i, &e);
+        if (k == LM_OK)
+            continue;
+        if (k != LM_EDATA) {
+            *err = e;
+            return k;
+        }
+        if (bad++)
+            lm_note(c->env, LM_WARN, "%s", e.text);
+        else
+            *err = e;
+        r = k;
+    }
+    if (bad > 1)
+        lm_err_at(err, r, "%zu of %zu weight files cannot be used", bad, c->n_shards);
+    return r;
+}
+
+int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len, cap = 0;
+    int r = lm_hf_load(c->src, index_name, &data, &len, err);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        const struct lm_jval *index = lm_json_tree(&c->arena, data, len, err);
+        free(data);
+        const struct lm_jval *map = lm_jval_get(index, "weight_map");
+        if (!index)
+            return lm_err_at(err, LM_EDATA, "%s", index_name);
+        if (!map || map->kind != LM_JSON_OBJECT)
+            return lm_fail(err, LM_EDATA, "%s: no weight_map", index_name);
+        r = from_index(c, map, &cap, err);
+        c->index = map;
+    } else {
+        r = from_files(c, &cap, err);
+    }
+    if (r)
+        return r;
+    qsort(c->shards, c->n_shards, sizeof *c->shards, by_name);
+    return read_headers(c, err);
+}
