@@ -134,8 +134,11 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
     s->env = env;
     s->spool_fd = -1;
     s->current = -1;
+    s->path = strdup(strcmp(path, "-") ? path : "<stdin>");
     int r;
-    if (strcmp(path, "-") && stat(path, &st))
+    if (!s->path)
+        r = lm_fail_nomem(err);
+    else if (strcmp(path, "-") && stat(path, &st))
         r = lm_fail_errno(err, "cannot open");
     else if (strcmp(path, "-") && S_ISDIR(st.st_mode))
         r = open_dir(s, path, err);
@@ -159,6 +162,7 @@ void lm_hf_close(struct lm_hf_source *s)
         free(s->files[i].head);
     }
     free(s->files);
+    free(s->path);
     free(s->title);
     free(s->root);
     lm_in_close(s->in);
@@ -166,6 +170,11 @@ void lm_hf_close(struct lm_hf_source *s)
     if (s->spool_fd >= 0)
         close(s->spool_fd);
     free(s);
+}
+
+const char *lm_hf_path(const struct lm_hf_source *s)
+{
+    return s->path;
 }
 
 const char *lm_hf_title(const struct lm_hf_source *s)

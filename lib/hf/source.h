@@ -37,6 +37,9 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
                                 const struct lm_env *env, struct lm_err *err);
 void lm_hf_close(struct lm_hf_source *s);
 
+/* The path it was opened by, or "<stdin>": what messages call it. */
+const char *lm_hf_path(const struct lm_hf_source *s);
+
 /* What the model is called by where it lies: the name of the directory, of the folder
  * in the archive, or of the archive less its extensions; "" when nothing tells. */
 const char *lm_hf_title(const struct lm_hf_source *s);

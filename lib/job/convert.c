@@ -189,11 +189,11 @@ static int one_block(struct lm_convert *c, struct work *w, struct lm_pool *pool,
     const uint64_t off = s->st.data_offset + w->it->st->begin + w->first * w->src_row;
     int r = lm_hf_read(c->src, (size_t)s->file, off, w->src, (size_t)(w->n * w->src_row), err);
     if (r)
-        return lm_err_at(err, r, "%s: %s", s->name, w->it->t.source);
+        return lm_err_at(err, r, "%s: %s: %s", lm_hf_path(c->src), s->name, w->it->t.source);
     lm_pool_run(pool, convert_row, w, (size_t)w->n);
     for (uint64_t i = 0; i < w->n; i++)
         if (w->bad[i] >= 0)
-            return bad_weight(w, i, err);
+            return lm_err_at(err, bad_weight(w, i, err), "%s", lm_hf_path(c->src));
     r = lm_out_write(out, w->dst, (size_t)(w->n * w->dst_row), err);
     return r ? lm_err_at(err, r, "%s", lm_out_name(out)) : LM_OK;
 }
@@ -238,11 +238,13 @@ static int write_item(struct lm_convert *c, struct lm_convert_item *it, struct l
     int r = LM_OK;
     if (it->t.source && !it->st)
         r = await_shard(c, it->shard, err);
-    if (!r && it->made) {
+    if (r)
+        return lm_err_at(err, r, "%s", lm_hf_path(c->src));
+    if (it->made) {
         r = lm_out_write(out, it->made, (size_t)it->t.bytes, err);
         if (r)
             lm_err_at(err, r, "%s", lm_out_name(out));
-    } else if (!r) {
+    } else {
         r = write_rows(c, it, pool, out, err);
     }
     if (r)
@@ -264,5 +266,7 @@ int lm_convert_write(struct lm_convert *c, struct lm_out *out, struct lm_err *er
     for (size_t i = 0; !r && i < c->n_items; i++)
         r = write_item(c, &c->items[i], pool, out, err);
     lm_pool_free(pool);
-    return r ? r : lm_hf_drain(c->src, err);
+    if (!r && (r = lm_hf_drain(c->src, err)))
+        lm_err_at(err, r, "%s", lm_hf_path(c->src));
+    return r;
 }

@@ -73,7 +73,8 @@ struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i)
 
 /*
  * lm_convert_write - the whole file.  Weights that the output's type cannot hold (an
- * infinity or NaN would be written) are LM_EDATA naming tensor, place and value.
+ * infinity or NaN would be written) are LM_EDATA naming tensor, place and value.  *err names
+ * the source or the output, whichever it is about.
  */
 int lm_convert_write(struct lm_convert *c, struct lm_out *out, struct lm_err *err);
 
