@@ -102,14 +102,27 @@ static int scan_dir(struct lm_hf_source *s, const char *dir, const char *prefix,
     return r;
 }
 
+/* The folder's name as the user gave it; where that is no name (".", "a/.."), its own. */
+static char *dir_title(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    size_t from = n;
+    while (from && path[from - 1] != '/')
+        from--;
+    if (strspn(path + from, "./") < n - from)
+        return strndup(path + from, n - from);
+    char *full = realpath(path, NULL);
+    const char *slash = full ? strrchr(full, '/') : NULL;
+    char *title = slash ? strdup(slash + 1) : NULL;
+    free(full);
+    return title;
+}
+
 static int open_dir(struct lm_hf_source *s, const char *path, struct lm_err *err)
 {
-    char *full = realpath(path, NULL);
-    if (!full)
-        return lm_fail_errno(err, "cannot open");
-    const char *slash = strrchr(full, '/');
-    s->title = strdup(slash ? slash + 1 : full);
-    free(full);
+    s->title = dir_title(path);
     s->kind = LM_HF_DIR;
     s->complete = true;
     int r = s->title ? scan_dir(s, path, "", err) : lm_fail_nomem(err);
