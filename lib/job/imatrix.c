@@ -206,8 +206,8 @@ int lm_imatrix_add(struct lm_imatrix *im, const char *name, const int32_t *ids, 
             return s;
     }
     if (n && !lm_imatrix_full(im))
-        lm_note(im->env, LM_WARN, "%s: the last %zu tokens are no whole chunk of %zu: left out",
-                name, n, size);
+        lm_note(im->env, LM_WARN, "%s: left out at the end: %zu of a chunk's %zu tokens", name, n,
+                size);
     return LM_OK;
 }
 

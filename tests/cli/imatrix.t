@@ -1,0 +1,105 @@
+#!/bin/sh
+# imatrix.t - measuring, adding and showing importance matrices; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+cp "$root/tests/data/m.gguf" "$root/tests/data/text.txt" .
+data=$root/tests/data/imatrix
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+same() { cmp "$1" "$2" >/dev/null 2>&1; ok $? 0 "$3"; }
+get() { gguf-inspect --get "$1" "$2"; }
+tokens() { imatrix --show "$1" | cut -f 4 | sort -u; }         # counts of all matrices
+
+# ---- measuring ----
+imatrix -m m.gguf -c 16 -o i.gguf text.txt 2>err;  ok $? 0 "a text is measured"
+ok "$(wc -l <err)" 2 "what is left out is told, and the perplexity"
+ok "$(get general.type i.gguf)" imatrix "the output is an importance matrix"
+ok "$(get imatrix.chunk_count i.gguf)" 17 "the chunks are counted"
+ok "$(get imatrix.chunk_size i.gguf)" 16 "their size is kept"
+ok "$(get imatrix.datasets i.gguf)" '"text.txt"' "so is the text's name"
+ok "$(tokens i.gguf)" 272 "each matrix saw all tokens of the chunks"
+ok "$(imatrix --show i.gguf | wc -l)" 14 "seven matrices a layer"
+gguf-inspect --check i.gguf >/dev/null;            ok $? 0 "the file is sound"
+imatrix -q -m m.gguf -c 16 -t 1 text.txt >t1 2>err; same i.gguf t1 "one thread, standard output: the same bytes"
+ok "$(wc -c <err)" 0 "-q is quiet"
+imatrix -q -m m.gguf -c 16 -t 3 text.txt >t3;      same i.gguf t3 "three threads: the same bytes"
+cat text.txt | imatrix -q -m m.gguf -c 16 >p;      ok "$(imatrix --show p)" "$(imatrix --show i.gguf)" "a pipe gives the same sums"
+imatrix -q -m m.gguf -c 16 --process-output -o o.gguf text.txt
+ok "$(imatrix --show o.gguf | tail -n 1 | cut -f 1,4)" "output.weight	272" "--process-output"
+imatrix -q -m m.gguf -c 16 --no-ppl -v text.txt 2>err >np; same np i.gguf "--no-ppl changes no sum"
+ok "$(grep -c perplexity err)" 0 "and tells no perplexity"
+imatrix -m m.gguf -c 16 -v text.txt 2>&1 >/dev/null | grep -c '^imatrix: chunk .*: perplexity' >v
+ok "$(cat v)" 17 "-v tells it after each chunk"
+imatrix -q -m m.gguf -c 16 text.txt text.txt >two
+ok "$(get imatrix.chunk_count two)" 34 "each file is cut for itself"
+
+# ---- which chunks ----
+imatrix -q -m m.gguf -c 16 --chunks 5 -o a text.txt
+imatrix -q -m m.gguf -c 16 --from-chunk 5 -o b text.txt
+ok "$(get imatrix.chunk_count a) $(get imatrix.chunk_count b)" "5 12" "--chunks, --from-chunk"
+imatrix --merge a b -o ab;                         ok $? 0 "the parts are added"
+imatrix --merge b a >ba;                           same ab ba "in any order"
+ok "$(tokens ab) $(get imatrix.chunk_count ab)" "272 17" "and are the whole"
+imatrix -m m.gguf -c 16 --from-chunk 17 text.txt >out 2>err; ok $? 1 "--from-chunk beyond the end is status 1"
+ok "$(tail -n 1 err)" "imatrix: the input has 17 chunks: --from-chunk leaves none" "and says so"
+echo short | imatrix -m m.gguf >out 2>err;         ok $? 1 "less than a chunk is status 1"
+ok "$(wc -c <out) $(tail -n 1 err)" "0 imatrix: the input is less than one chunk of 512 tokens" "and says so"
+imatrix -q -m m.gguf -c 16 --chunks 6 --save-every 2 -o s text.txt; ok $? 0 "--save-every"
+ok "$(get imatrix.chunk_count s)" 6 "the last save is the whole"
+imatrix -q -m m.gguf -c 16 --save-every 2 -o s --tokens - >/dev/null 2>err <<EOF
+$(seq 1 40 | tr '\n' ' ')
+1 2 999
+EOF
+ok $? 1 "a run that fails later"
+ok "$(get imatrix.chunk_count s)" 2 "has saved what it had"
+
+# ---- tokens ----
+tokenize -m m.gguf -f text.txt >t.txt
+imatrix -q -m m.gguf -c 16 --tokens t.txt >t;      ok "$(imatrix --show t)" "$(imatrix --show i.gguf)" "tokens of a text give the same sums"
+printf '1 2 3 4\n5 6 7 8 9\n' | imatrix -q -m m.gguf -c 4 --tokens >t
+ok "$(tokens t)" 8 "each line is cut for itself"
+printf '1 2 3 4\n5 6' | imatrix -q -m m.gguf -c 4 --tokens >out 2>err; ok $? 1 "a stream that ends inside a line is status 1"
+ok "$(wc -c <out) $(wc -l <err)" "0 1" "with no output and one message"
+printf '1 2 3 4\n! out of ideas\n' | imatrix -q -m m.gguf -c 4 --tokens >out 2>err; ok $? 1 "so is one whose producer failed"
+printf '1 2 368 4\n' | imatrix -q -m m.gguf -c 4 --tokens >out 2>err; ok $? 1 "so is an id outside the vocabulary"
+for i in $(seq 20); do printf '<|eot_id|>'; done >special
+imatrix -q -m m.gguf -c 16 --parse-special special >s1; ok "$(tokens s1)" 16 "--parse-special takes names for tokens"
+imatrix -q -m m.gguf -c 16 special >s2;            ok "$(($(tokens s2) > 100))" 1 "without it they are text"
+
+# ---- adding ----
+imatrix --merge i.gguf | cmp -s - i.gguf;          ok $? 0 "one file is given back"
+imatrix --merge "$data/imatrix.gguf" "$data/imatrix.gguf" >twice
+ok "$(imatrix --show twice | cut -f 1,4,6)" "$(imatrix --show "$data/imatrix.gguf" | awk -F '\t' -v OFS='\t' '{ print $1, 2 * $4, $6 }')" "twice the same: twice the tokens, the same means"
+imatrix --merge "$data/imatrix.gguf" i.gguf >out 2>err; ok $? 1 "other widths are refused"
+ok "$(wc -c <out) $(cat err)" "0 imatrix: i.gguf: blk.0.attn_q.weight: 128x1 here, 4x1 in $data/imatrix.gguf" "naming what differs"
+imatrix --merge "$data/imatrix.dat" >out 2>err;    ok $? 2 "the old form is not merged"
+imatrix --merge m.gguf >out 2>err;                 ok $? 1 "a model is no importance matrix"
+imatrix --merge nowhere >out 2>err;                ok $? 2 "a missing file is status 2"
+cp "$data/imatrix.dat" old.gguf
+ok "$(imatrix --show old.gguf | cut -f 1,3,6)" "$(printf 'blk.0.a\t2\t1.25\nblk.1.b\t2\t2')" "the old form is shown, whatever its name"
+ok "$(imatrix --show "$data/imatrix.gguf" | sed -n 2p | awk -F '\t' -v OFMT=%.6f '{ print $1, $2, $3, $4, $5, $6, $7, $8, $9 + 0, $10, $11 + 0, $12 + 0, $13 + 0, $14 }')" \
+   "blk.1.ffn_up_exps.weight 3 2 5 7.5 1.25 0.5 3 0.803638 1 2.339572 0.905070 0.166667 -" \
+   "an expert that no token reached counts as 1"
+
+# ---- what is refused ----
+imatrix text.txt >out 2>err;                       ok $? 2 "a model is needed"
+imatrix -m m.gguf --save-every 2 text.txt >out 2>err; ok $? 2 "--save-every needs a file"
+imatrix --merge -m m.gguf i.gguf >out 2>err;       ok $? 2 "--merge takes no model"
+imatrix --show -c 16 i.gguf >out 2>err;            ok $? 2 "--show takes no chunk size"
+imatrix --show >out 2>err;                         ok $? 2 "--show needs a file"
+imatrix -m m.gguf -c 1 text.txt >out 2>err;        ok $? 2 "a chunk of one token"
+imatrix -m m.gguf --output-format dat text.txt >out 2>err; ok $? 2 "options that do nothing are unknown"
+imatrix -q -m m.gguf -c 16 text.txt >/dev/full 2>err; ok $? 2 "a full disk is status 2"
+cp m.gguf keep; imatrix -m keep -c 16 -o keep text.txt 2>err; ok $? 2 "the model is not overwritten"
+same m.gguf keep "and stays as it is"
+ln -s i.gguf link; cp i.gguf before
+imatrix --merge i.gguf -o link 2>err;              ok $? 2 "nor is a matrix through a link"
+same before i.gguf "which stays as it is"
+echo old >x; imatrix -m m.gguf -o x text.txt 2>err; ok "$? $(cat x)" "1 old" "a run that fails leaves the old file"
+ok "$(find . -name '.*.part')" "" "and nothing beside it"
+echo "1..$n"
