@@ -16,6 +16,17 @@
 
 #define MOST_TOKENS (W == 16 ? 8 : 4)      /* by registers */
 
+/* With one or two tokens all time goes into reading weights, once, from beginning to end:
+ * ask for them so many bytes ahead (measured: reads come a third to a half faster than
+ * with the processor's own guesses).  Asking beyond the end does no harm. */
+#define AHEAD 8192
+
+INLINE void prefetch(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64)
+        _mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
+}
+
 /* ---- activations as 8-bit blocks ---- */
 
 static size_t q8_bytes(size_t cols)
@@ -139,6 +150,8 @@ INLINE void tokens(struct kind k, const uint8_t *panel, size_t n_rows, size_t co
         sum[t] = vf_zero();
     for (size_t b = 0; b < cols / 32; b++) {
         struct group g;
+        if (T <= 2)
+            prefetch(q, k.q_size * W);
         k.load(panel, q, b, &g);
         UNROLL for (size_t t = 0; t < T; t++)
             sum[t] = add_group(sum[t], &g, (const struct lm_q8_act *)(x + t * x_stride),
@@ -225,6 +238,8 @@ INLINE void float_tokens(vf (*load)(const void *p), size_t size, const uint8_t *
         even[t] = odd[t] = vf_zero();
     for (; c + 2 <= cols; c += 2, w += 2 * size * W) {
         vf a = load(w), b = load(w + size * W);
+        if (T <= 2)
+            prefetch(w, 2 * size * W);
         UNROLL for (size_t t = 0; t < T; t++) {
             even[t] = vf_fma(a, vf_set1(x[t * x_stride + c]), even[t]);
             odd[t] = vf_fma(b, vf_set1(x[t * x_stride + c + 1]), odd[t]);
