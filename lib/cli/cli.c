@@ -74,6 +74,9 @@ void cli_start(char *const argv[])
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     signal(SIGPIPE, SIG_DFL);
 
+    /* Beyond a limit on file sizes, write should fail like on a full disk. */
+    signal(SIGXFSZ, SIG_IGN);
+
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction old;

@@ -15,23 +15,7 @@ has() { # TEXT PART NAME
     case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
 }
 
-# Files are put together from numbers and strings.
-le() { # NUMBER BYTES
-    v=$1 k=$2
-    while [ "$k" -gt 0 ]; do
-        # shellcheck disable=SC2059
-        printf "\\$(printf %03o $((v & 255)))"
-        v=$((v >> 8)) k=$((k - 1))
-    done
-}
-be() { k2=$2; while [ "$k2" -gt 0 ]; do k2=$((k2 - 1)); le $(($1 >> (8 * k2))) 1; done; }
-str() { le ${#1} 8; printf %s "$1"; }
-head_() { printf GGUF; le 3 4; le "$1" 8; le "$2" 8; }          # TENSORS ENTRIES
-key() { str "$1"; le "$2" 4; }                                  # KEY TYPE
-info() { # NAME TYPE OFFSET DIM...
-    str "$1"; t=$2 off=$3; shift 3
-    le $# 4; for d; do le "$d" 8; done; le "$t" 4; le "$off" 8
-}
+. "$root/tests/cli/gguf-bytes.sh"
 
 # ---- a sound file ----
 gguf-inspect "$m" >list 2>err;           ok $? 0 "a listing succeeds"
@@ -88,7 +72,7 @@ done
 # ---- odd but sound files ----
 { printf GGUF; be 3 4; be 1 8; be 1 8; be 1 8; printf k; be 5 4; be -2 4
   be 1 8; printf t; be 1 4; be 2 8; be 0 4; be 0 8; } >big.gguf
-head -c $((32 - $(wc -c <big.gguf) % 32)) /dev/zero >>big.gguf
+pad big.gguf
 head -c 8 /dev/zero >>big.gguf
 ok "$(gguf-inspect --get k big.gguf)" -2 "a big-endian file is read"
 has "$(gguf-inspect -j big.gguf)" '"byte_order":"big"' "and its byte order told"
@@ -163,7 +147,7 @@ done
 
 # Two tensors of 4 KiB, cut in the data.
 { head_ 2 0; info one 0 0 1024; info two 0 4096 1024; } >whole.gguf
-head -c $((96 - $(wc -c <whole.gguf) % 96)) /dev/zero >>whole.gguf
+pad whole.gguf
 at=$(wc -c <whole.gguf)
 head -c 8192 /dev/zero >>whole.gguf
 ok "$(gguf-inspect --check whole.gguf; echo $?)" 0 "a whole file is sound"

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_QUANT_JOB_H
+#define LM_QUANT_JOB_H
+
+/*
+ * Quantizing a GGUF: a plan from its metadata, then one pass over its data.
+ *
+ *   struct lm_quantize *q = lm_quantize_plan(in, &o, env, &err);
+ *   lm_quantize_run(q, out, env, &err);
+ *
+ * Everything that can be refused without the data is refused by the plan, before
+ * a byte is written.  The pass needs memory for a few rows, and neither input nor
+ * output has to be seekable.  The bytes depend on nothing but input and options.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/err.h"
+#include "gguf/gguf.h"
+#include "gguf/importance.h"
+#include "io/input.h"
+#include "io/output.h"
+#include "job/pattern.h"
+#include "quant/mix.h"
+
+/* A type for the tensors whose name matches. */
+struct lm_quantize_wish {
+    struct lm_pattern    *pattern;
+    const struct lm_type *type;
+};
+
+struct lm_quantize_options {
+    const struct lm_file_type *file_type;
+    bool pure;                               /* no mix: the default type             */
+    bool leave_output;                       /* output.weight as it is               */
+    bool allow_requantize;                   /* also from quantized types            */
+    bool sort;                               /* tensors in llama.cpp's order         */
+    bool dry_run;                            /* a plan to look at: what only running
+                                                needs is noted, not refused          */
+    const struct lm_type *output_type, *embedding_type;       /* or NULL             */
+    const struct lm_quantize_wish *wishes;                    /* the first match counts */
+    size_t                         n_wishes;
+    const struct lm_gguf_kv       *overrides;                 /* metadata to set     */
+    size_t                         n_overrides;
+    const struct lm_importance    *importance;                /* or NULL             */
+    const char                    *importance_name;           /* as the output says  */
+    /* Only entries whose name contains one of these; without those that contain
+     * one of those.  NULL-terminated; NULL: none. */
+    const char *const *include, *const *exclude;
+};
+
+/* A tensor of the output. */
+struct lm_quantize_row {
+    const struct lm_gguf_tensor *in;
+    const struct lm_type        *target;     /* in->type: copied                     */
+    uint64_t                     bytes;
+    const struct lm_importance_entry *weights;   /* used for it, or NULL             */
+};
+
+struct lm_quantize {
+    struct lm_gguf         *g;               /* the input                            */
+    struct lm_gguf_writer  *w;               /* the output                           */
+    struct lm_quantize_row *rows;            /* in the output's order                */
+    size_t                  n_rows;
+    struct lm_in           *in;              /* the caller's                         */
+};
+
+/*
+ * lm_quantize_plan - read the header of `in` and decide everything.
+ *
+ * `in` and what the options point to are borrowed until lm_quantize_free.  Warnings
+ * go to env's note.  LM_EDATA for a faulty input; LM_EUSE and LM_ENOSUP for what
+ * other options or another version could do.  NULL with *err filled.
+ */
+struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_options *o,
+                                     const struct lm_env *env, struct lm_err *err);
+void lm_quantize_free(struct lm_quantize *q);
+
+/* Write the file: header, then tensor by tensor.  Uses env's threads.  err names the
+ * file that a failure is about. */
+int lm_quantize_run(const struct lm_quantize *q, struct lm_out *out, const struct lm_env *env,
+                    struct lm_err *err);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantizing: from the input's metadata and the options to the output's header. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/size.h"
+#include "job/quant_job.h"
+
+struct planner {
+    struct lm_quantize               *q;
+    const struct lm_quantize_options *o;
+    const struct lm_env              *env;
+    struct lm_err                    *err;
+    struct lm_mix_tensor             *mix;       /* in the input's list order        */
+};
+
+/* ---- numbers of the model ------------------------------------------------ */
+
+/* An entry as the output will have it: overrides count. */
+static const struct lm_gguf_kv *entry(const struct planner *p, const char *key)
+{
+    for (size_t i = p->o->n_overrides; i-- > 0;)
+        if (!strcmp(p->o->overrides[i].key.p, key))
+            return &p->o->overrides[i];
+    return lm_gguf_kv(p->q->g, key);
+}
+
+/* The unsigned value of ARCH.NAME, of an array that of layer 0; dflt without one. */
+static uint32_t number(const struct planner *p, const char *arch, const char *name, uint32_t dflt)
+{
+    struct lm_buf key = { 0 };
+    lm_buf_printf(&key, "%s.%s", arch, name);
+    const struct lm_gguf_kv *kv = key.failed ? NULL : entry(p, key.data);
+    lm_buf_release(&key);
+    if (!kv)
+        return dflt;
+    switch (kv->kind) {
+    case LM_GGUF_U8: case LM_GGUF_U16: case LM_GGUF_U32: case LM_GGUF_U64:
+        return kv->u <= UINT32_MAX ? (uint32_t)kv->u : dflt;
+    case LM_GGUF_I8: case LM_GGUF_I16: case LM_GGUF_I32: case LM_GGUF_I64:
+        return kv->i >= 0 && kv->i <= UINT32_MAX ? (uint32_t)kv->i : dflt;
+    case LM_GGUF_ARR:
+        if (kv->arr.n && (kv->arr.kind == LM_GGUF_U32 || kv->arr.kind == LM_GGUF_I32)) {
+            uint32_t v;
+            memcpy(&v, kv->arr.data, sizeof v);
+            return v;
+        }
+        return dflt;
+    default:
+        return dflt;
+    }
+}
+
+static const struct lm_type *by_user(void *arg, const char *name)
+{
+    const struct lm_quantize_options *o = arg;
+    for (size_t i = 0; i < o->n_wishes; i++)
+        if (lm_pattern_matches(o->wishes[i].pattern, name))
+            return o->wishes[i].type;
+    return NULL;
+}
+
+static int choose_types(struct planner *p)
+{
+    const struct lm_quantize_options *o = p->o;
+    const struct lm_gguf *g = p->q->g;
+    const struct lm_gguf_kv *kv = entry(p, "general.architecture");
+    const char *arch = kv && kv->kind == LM_GGUF_STR ? kv->str.p : "";
+    uint32_t heads = number(p, arch, "attention.head_count", 0);
+    struct lm_mix m = {
+        .file_type = o->file_type, .arch = arch,
+        .n_layers = number(p, arch, "block_count", 0),
+        .n_experts = number(p, arch, "expert_count", 0),
+        .n_heads = heads, .n_heads_kv = number(p, arch, "attention.head_count_kv", heads),
+        .have_weights = o->importance != NULL, .pure = o->pure, .leave_output = o->leave_output,
+        .output_type = o->output_type, .embedding_type = o->embedding_type,
+        .by_user = o->n_wishes ? by_user : NULL, .by_user_arg = (void *)o,
+    };
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const struct lm_gguf_tensor *t = &g->tensors[i];
+        p->mix[i] = (struct lm_mix_tensor){ .name = t->name.p, .source = t->type };
+        memcpy(p->mix[i].ne, t->ne, sizeof p->mix[i].ne);
+    }
+    return lm_mix_choose(&m, p->mix, g->n_tensors, p->err);
+}
+
+/* ---- what has to be refused ---------------------------------------------- */
+
+/* With --dry-run a note, else a failure. */
+static int refuse(const struct planner *p, enum lm_code code, const char *what)
+{
+    if (!p->o->dry_run)
+        return lm_fail(p->err, code, "%s", what);
+    lm_note(p->env, LM_WARN, "%s", what);
+    return LM_OK;
+}
+
+/* Sources that cannot be decoded, or should not be without being asked. */
+static int check_sources(const struct planner *p)
+{
+    char what[256];
+    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+        const struct lm_mix_tensor *t = &p->mix[i];
+        if (t->target == t->source)
+            continue;
+        bool weights = t->source->decode && t->source->id != LM_F64;
+        if (!weights) {
+            snprintf(what, sizeof what, "tensor %.*s: %s cannot be converted to %s", 100, t->name,
+                     t->source->name, t->target->name);
+            return refuse(p, LM_EUSE, what);
+        }
+        if (t->source->block > 1 && !p->o->allow_requantize) {
+            snprintf(what, sizeof what, "tensor %.*s: requantizing from type %s is disabled: "
+                     "it adds loss to loss (--allow-requantize does it)", 100, t->name,
+                     t->source->name);
+            return refuse(p, LM_EUSE, what);
+        }
+    }
+    return LM_OK;
+}
+
+/* Types that this version cannot make. */
+static int check_targets(const struct planner *p)
+{
+    char what[256];
+    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+        const struct lm_mix_tensor *t = &p->mix[i];
+        if (t->target == t->source || t->target->encode)
+            continue;
+        snprintf(what, sizeof what, "tensor %.*s would be %s, a type that this version cannot "
+                 "produce", 100, t->name, t->target->name);
+        return refuse(p, LM_ENOSUP, what);
+    }
+    return LM_OK;
+}
+
+static void note_fallbacks(const struct planner *p)
+{
+    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+        const struct lm_mix_tensor *t = &p->mix[i];
+        if (t->target != t->wanted)
+            lm_note(p->env, by_user((void *)p->o, t->name) ? LM_WARN : LM_INFO,
+                    "tensor %s: rows of %" PRIu64 " weights do not suit %s: %s instead", t->name,
+                    t->ne[0], t->wanted->name, t->target->name);
+    }
+}
+
+/* ---- importance ---------------------------------------------------------- */
+
+static bool contains_one(const char *name, const char *const *parts)
+{
+    for (; parts && *parts; parts++)
+        if (strstr(name, *parts))
+            return true;
+    return false;
+}
+
+static bool is_included(const struct lm_quantize_options *o, const char *name)
+{
+    return (!o->include || contains_one(name, o->include)) && !contains_one(name, o->exclude);
+}
+
+/* The importance of a tensor to be encoded, or NULL; *wrong says that there is some, of
+ * another size. */
+static const struct lm_importance_entry *weights_of(const struct planner *p,
+                                                    const struct lm_mix_tensor *t, bool *wrong)
+{
+    const struct lm_importance_entry *e =
+        p->o->importance && is_included(p->o, t->name)
+            ? lm_importance_find(p->o->importance, t->name) : NULL;
+    *wrong = e && e->width * e->n_mat != t->ne[0] * t->ne[2];
+    if (!*wrong)
+        return e;
+    if (!strcmp(t->name, "token_embd.weight") || !strcmp(t->name, "per_layer_token_embd.weight"))
+        *wrong = false;                        /* such entries count something else */
+    return NULL;
+}
+
+static bool is_exempt(const char *name)
+{
+    return !strcmp(name, "output.weight") || !strcmp(name, "token_embd.weight") ||
+           !strcmp(name, "per_layer_token_embd.weight");
+}
+
+/* All faults are told before the last word, which says how many. */
+static int check_importance(const struct planner *p)
+{
+    uint64_t n_wrong = 0, n_missing = 0, n_plain = 0;
+    char first[256] = "", plain[128] = "", what[256], all[320];
+    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+        const struct lm_mix_tensor *t = &p->mix[i];
+        bool wrong, needs = t->needs_weights || t->target->needs_weights;
+        if (t->target == t->source || t->target->block == 1)
+            continue;
+        const struct lm_importance_entry *e = weights_of(p, t, &wrong);
+        if (e)
+            continue;
+        if (wrong) {
+            e = lm_importance_find(p->o->importance, t->name);
+            snprintf(what, sizeof what, "tensor %.*s: importance of %" PRIu64 " values, wanted %"
+                     PRIu64, 100, t->name, e->width * e->n_mat, t->ne[0] * t->ne[2]);
+        } else if (needs)
+            snprintf(what, sizeof what, "tensor %.*s: no importance, which %s needs", 100, t->name,
+                     t->target->name);
+        else {
+            if (!is_exempt(t->name) && !n_plain++)
+                snprintf(plain, sizeof plain, "%.*s", 100, t->name);
+            continue;
+        }
+        if (!n_wrong++)
+            memcpy(first, what, sizeof first);
+        else
+            lm_note(p->env, LM_WARN, "%s", what);
+        n_missing += !wrong;
+    }
+    if (n_plain && p->o->importance)
+        lm_note(p->env, LM_WARN, "no importance for %" PRIu64 " tensors, the first: %s", n_plain,
+                plain);
+    if (!n_wrong)
+        return LM_OK;
+    snprintf(all, sizeof all, n_wrong > 1 ? "%s (and %" PRIu64 " more like it)" : "%s", first,
+             n_wrong - 1);
+    return n_missing == n_wrong ? refuse(p, LM_EUSE, all)
+                                : lm_fail(p->err, LM_EDATA, "%s", all);
+}
+
+/* ---- output -------------------------------------------------------------- */
+
+static uint32_t file_type(const struct planner *p, const size_t *order)
+{
+    uint32_t v;
+    if (p->o->file_type->id != LM_FT_COPY)
+        return (uint32_t)p->o->file_type->id;
+    if (lm_gguf_u32(p->q->g, "general.file_type", &v, NULL) == LM_OK)
+        return v;
+    return lm_mix_guess(p->mix, p->q->g->n_tensors, order);
+}
+
+static void set_cut_str(struct lm_gguf_writer *w, const char *key, const char *s)
+{
+    size_t n = strlen(s);
+    lm_gguf_unset(w, key);
+    lm_gguf_set_str(w, key, s, n < 127 ? n : 127);       /* what the reference keeps */
+}
+
+static void set_last_u32(struct lm_gguf_writer *w, const char *key, uint32_t v)
+{
+    lm_gguf_unset(w, key);
+    lm_gguf_set_u32(w, key, v);
+}
+
+static void set_importance(const struct planner *p, struct lm_gguf_writer *w)
+{
+    const struct lm_importance *m = p->o->importance;
+    uint32_t n = 0;
+    for (size_t i = 0; i < m->n; i++)
+        n += is_included(p->o, m->entries[i].name);
+    set_cut_str(w, "quantize.imatrix.file", p->o->importance_name);
+    if (m->n_datasets)
+        set_cut_str(w, "quantize.imatrix.dataset", m->datasets[0]);
+    set_last_u32(w, "quantize.imatrix.entries_count", n);
+    if (m->chunk_count)
+        set_last_u32(w, "quantize.imatrix.chunks_count", m->chunk_count);
+}
+
+static void set_metadata(const struct planner *p, const size_t *order)
+{
+    struct lm_gguf_writer *w = p->q->w;
+    for (uint64_t i = 0; i < p->q->g->n_kv; i++)
+        lm_gguf_set_kv(w, &p->q->g->kv[i]);
+    set_last_u32(w, "general.quantization_version", 2);
+    set_last_u32(w, "general.file_type", file_type(p, order));
+    lm_gguf_unset(w, "split.no");
+    lm_gguf_unset(w, "split.count");
+    lm_gguf_unset(w, "split.tensors.count");
+    for (size_t i = 0; i < p->o->n_overrides; i++) {
+        lm_gguf_unset(w, p->o->overrides[i].key.p);
+        lm_gguf_set_kv(w, &p->o->overrides[i]);
+    }
+    if (p->o->importance)
+        set_importance(p, w);
+}
+
+static int by_offset(const void *x, const void *y)
+{
+    const struct lm_quantize_row *a = x, *b = y;
+    return a->in->offset != b->in->offset ? (a->in->offset < b->in->offset ? -1 : 1)
+                                          : (a->in > b->in) - (a->in < b->in);
+}
+
+/* The output's tensors, in the order of the input's data unless sorted. */
+static int set_tensors(const struct planner *p, const size_t *order)
+{
+    struct lm_quantize *q = p->q;
+    for (size_t i = 0; i < q->n_rows; i++) {
+        const struct lm_mix_tensor *t = &p->mix[order[i]];
+        struct lm_quantize_row *row = &q->rows[i];
+        struct lm_gguf_tensor made = q->g->tensors[order[i]];
+        bool wrong;
+        row->in = &q->g->tensors[order[i]];
+        row->target = made.type = t->target;
+        if (!lm_type_row_bytes(made.type, made.ne[0], &row->bytes) ||
+            !lm_mul_u64(row->bytes, made.ne[1] * made.ne[2] * made.ne[3], &row->bytes))
+            return lm_fail(p->err, LM_EUSE, "tensor %.*s does not fit 64 bits as %s", 100,
+                           t->name, made.type->name);
+        row->weights = t->target == t->source ? NULL : weights_of(p, t, &wrong);
+    }
+    if (!p->o->sort && q->n_rows)
+        qsort(q->rows, q->n_rows, sizeof *q->rows, by_offset);
+    for (size_t i = 0; i < q->n_rows; i++)
+        lm_gguf_add_tensor(q->w, q->rows[i].in->name.p, q->rows[i].in->name.len,
+                           q->rows[i].in->n_dims, q->rows[i].in->ne, q->rows[i].target);
+    return LM_OK;
+}
+
+static int check_input(const struct planner *p)
+{
+    const struct lm_gguf *g = p->q->g;
+    uint32_t n_shards = 0;
+    if (g->big_endian)
+        return lm_fail(p->err, LM_ENOSUP, "big-endian: this version quantizes little-endian "
+                       "files only");
+    if (lm_gguf_u32(g, "split.count", &n_shards, NULL) == LM_OK && n_shards > 1)
+        return lm_fail(p->err, LM_ENOSUP, "one of %" PRIu32 " shards: this version needs the "
+                       "model in one file", n_shards);
+    if (p->o->sort && !lm_in_seekable(p->q->in))
+        return lm_fail(p->err, LM_EUSE, "cannot sort the tensors of a pipe or a compressed file");
+    return LM_OK;
+}
+
+static int plan(struct planner *p)
+{
+    struct lm_quantize *q = p->q;
+    int s = check_input(p);
+    q->n_rows = q->g->n_tensors;
+    q->rows = lm_malloc_array(q->n_rows, sizeof *q->rows);
+    q->w = lm_gguf_writer_new();
+    p->mix = lm_malloc_array(q->n_rows, sizeof *p->mix);
+    size_t *order = lm_malloc_array(q->n_rows, sizeof *order);
+    if (!q->rows || !q->w || !p->mix || !order)
+        s = lm_fail_nomem(p->err);
+    if (s == LM_OK)
+        s = choose_types(p);
+    if (s == LM_OK)
+        s = check_sources(p);
+    if (s == LM_OK)
+        s = check_importance(p);
+    if (s == LM_OK)
+        s = check_targets(p);
+    if (s == LM_OK)
+        s = lm_mix_order(p->mix, q->n_rows, order, p->err);
+    if (s == LM_OK) {
+        note_fallbacks(p);
+        set_metadata(p, order);
+        s = set_tensors(p, order);
+    }
+    free(order);
+    free(p->mix);
+    return s;
+}
+
+struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_options *o,
+                                     const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_quantize *q = calloc(1, sizeof *q);
+    if (!q) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    struct planner p = { .q = q, .o = o, .env = env, .err = err };
+    q->in = in;
+    q->g = lm_gguf_read(in, true, err);
+    if (!q->g || plan(&p) != LM_OK) {
+        lm_quantize_free(q);
+        return NULL;
+    }
+    return q;
+}
+
+void lm_quantize_free(struct lm_quantize *q)
+{
+    if (!q)
+        return;
+    lm_gguf_free(q->g);
+    lm_gguf_writer_free(q->w);
+    free(q->rows);
+    free(q);
+}

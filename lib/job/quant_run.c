@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Quantizing: the pass over the data.
+ *
+ * A tensor is cut in pieces of whole rows, by its shape alone; a batch of pieces is
+ * read, encoded by all threads, and written.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "base/thread.h"
+#include "job/quant_job.h"
+
+#define PIECE (64 * 1024)              /* weights in a piece, or one row if that is more */
+#define BATCH (8 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
+
+/* A tensor as the pass sees it: `rows` rows, `slice` of which share importance. */
+struct shape {
+    uint64_t cols, rows, slice;
+    uint64_t in_row, out_row;          /* bytes                                          */
+    uint64_t piece;                    /* rows of a piece                                */
+    uint64_t batch;                    /* pieces of a batch                              */
+};
+
+struct run {
+    const struct lm_quantize     *q;
+    const struct lm_quantize_row *row;
+    struct shape                  s;
+    uint8_t                      *src, *dst;       /* a batch                            */
+    float                       **scratch;         /* a piece of floats for each thread  */
+    int                           n_threads;
+    float                        *weights;         /* [slices][cols], or NULL            */
+    uint64_t                      first_row;       /* of the batch                       */
+    uint64_t                      n_rows;          /* in the batch                       */
+    /* The first piece of the batch that went wrong, and how. */
+    struct failure {
+        int64_t  at;                               /* weight in the piece, -1: none      */
+        bool     result;                           /* in what came out of it             */
+    } *failures;
+};
+
+static uint64_t at_least_1(uint64_t n)
+{
+    return n ? n : 1;
+}
+
+/* Copies are cut between any two blocks, whatever the rows are. */
+static struct shape shape_of(const struct lm_quantize_row *row)
+{
+    const struct lm_gguf_tensor *t = row->in;
+    struct shape s = { .cols = t->ne[0], .slice = t->ne[1],
+                       .rows = t->ne[1] * t->ne[2] * t->ne[3] };
+    if (row->target == t->type) {
+        s.cols = t->type->block;
+        s.slice = s.rows = t->bytes / t->type->bytes;
+    }
+    s.in_row = t->bytes / s.rows;
+    s.out_row = row->bytes / s.rows;
+    s.piece = at_least_1(PIECE / s.cols);
+    if (s.piece > s.slice)
+        s.piece = s.slice;
+    s.batch = at_least_1(BATCH / at_least_1(s.piece * s.in_row));
+    return s;
+}
+
+/* Pieces never span slices: each slice is cut anew. */
+static uint64_t pieces_in_slice(const struct shape *s)
+{
+    return (s->slice + s->piece - 1) / s->piece;
+}
+
+/* Piece k of the whole tensor: its first row and how many it has. */
+static uint64_t piece_rows(const struct shape *s, uint64_t k, uint64_t *first)
+{
+    uint64_t per = pieces_in_slice(s), in_slice = k % per * s->piece;
+    *first = k / per * s->slice + in_slice;
+    return s->slice - in_slice < s->piece ? s->slice - in_slice : s->piece;
+}
+
+struct batch {
+    struct run *r;
+    uint64_t    first_piece;
+};
+
+static void encode_piece(void *arg, size_t i, int thread)
+{
+    const struct batch *b = arg;
+    struct run *r = b->r;
+    const struct lm_type *from = r->row->in->type, *to = r->row->target;
+    uint64_t first, rows = piece_rows(&r->s, b->first_piece + i, &first);
+    size_t n = (size_t)(rows * r->s.cols);
+    const uint8_t *src = r->src + (first - r->first_row) * r->s.in_row;
+    struct failure *f = &r->failures[i];
+    *f = (struct failure){ -1, false };
+
+    int64_t bad = from->invalid ? from->invalid(src, n) : -1;
+    if (bad < 0 && from != to) {
+        uint8_t *dst = r->dst + (first - r->first_row) * r->s.out_row;
+        const float *x = (const float *)(const void *)src;
+        if (from->id != LM_F32) {
+            from->decode(src, r->scratch[thread], n);
+            x = r->scratch[thread];
+        }
+        uint64_t slice = first / r->s.slice % r->row->in->ne[2];
+        lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols,
+                       r->weights ? r->weights + slice * r->s.cols : NULL, NULL);
+        bad = to->invalid ? to->invalid(dst, n) : -1;
+        f->result = true;
+    }
+    if (bad >= 0)
+        f->at = bad * (f->result ? to->block : from->block);
+}
+
+/* Where in the tensor, counted from its first weight, and what. */
+static int failed(const struct run *r, uint64_t piece, const struct failure *f,
+                  struct lm_err *err)
+{
+    const struct lm_gguf_tensor *t = r->row->in;
+    uint64_t first;
+    piece_rows(&r->s, piece, &first);
+    uint64_t at = first * r->s.cols + (uint64_t)f->at;
+    if (f->result)
+        return lm_fail(err, LM_EUSE, "tensor %.*s: weights from row %" PRIu64 ", column %" PRIu64
+                       " are too large for %s", 100, t->name.p, at / t->ne[0], at % t->ne[0],
+                       r->row->target->name);
+    return lm_fail(err, LM_EDATA, "tensor %.*s: row %" PRIu64 ", column %" PRIu64 ": a %s that is "
+                   "infinite or no number", 100, t->name.p, at / t->ne[0], at % t->ne[0],
+                   t->type->block > 1 ? "scale" : "weight");
+}
+
+static int read_data(const struct run *r, uint64_t at, size_t n, struct lm_err *err)
+{
+    struct lm_in *in = r->q->in;
+    if (lm_in_seekable(in))
+        return lm_in_pread(in, at, r->src, n, err);
+    int s = lm_in_skip(in, at - lm_in_pos(in), err);
+    return s == LM_OK ? lm_in_read_all(in, r->src, n, err) : s;
+}
+
+/* Two files are at work: a failure says which one it is about. */
+static int of_input(const struct run *r, int s, struct lm_err *err)
+{
+    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_in_name(r->q->in));
+}
+
+static int of_output(const struct lm_out *out, int s, struct lm_err *err)
+{
+    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_out_name(out));
+}
+
+static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64_t n_pieces,
+                     struct lm_out *out, struct lm_err *err)
+{
+    const struct lm_gguf_tensor *t = r->row->in;
+    uint64_t last;
+    struct batch b = { r, piece };
+    piece_rows(&r->s, piece, &r->first_row);
+    uint64_t in_last = piece_rows(&r->s, piece + n_pieces - 1, &last);
+    r->n_rows = last + in_last - r->first_row;
+
+    uint64_t at = r->q->g->data_offset + t->offset + r->first_row * r->s.in_row;
+    int s = read_data(r, at, (size_t)(r->n_rows * r->s.in_row), err);
+    if (s != LM_OK)
+        return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, t->name.p), err);
+    lm_pool_run(pool, encode_piece, &b, (size_t)n_pieces);
+    for (uint64_t i = 0; i < n_pieces; i++)
+        if (r->failures[i].at >= 0)
+            return of_input(r, failed(r, piece + i, &r->failures[i], err), err);
+    s = lm_out_write(out, t->type == r->row->target ? r->src : r->dst,
+                     (size_t)(r->n_rows * r->s.out_row), err);
+    return of_output(out, s, err);
+}
+
+/* Scratch that fits the tensor: r's buffers grow from tensor to tensor. */
+static bool room(struct run *r, size_t *cap)
+{
+    const struct shape *s = &r->s;
+    uint64_t in, out, floats = s->piece * s->cols;
+    if (!lm_mul_u64(s->batch * s->piece, s->in_row, &in) ||
+        !lm_mul_u64(s->batch * s->piece, s->out_row, &out) || in > SIZE_MAX / 2 ||
+        out > SIZE_MAX / 2 || floats > SIZE_MAX / 16)
+        return false;
+    bool copy = r->row->target == r->row->in->type;
+    if (!lm_grow(&r->src, &cap[0], (size_t)in, 1) ||
+        !lm_grow(&r->failures, &cap[1], (size_t)s->batch, sizeof *r->failures))
+        return false;
+    if (copy)
+        return true;
+    if (!lm_grow(&r->dst, &cap[2], (size_t)out, 1))
+        return false;
+    if (r->row->in->type->id == LM_F32)
+        return true;
+    size_t grown = cap[3];
+    for (int i = 0; i < r->n_threads; i++) {
+        grown = cap[3];
+        if (!lm_grow(&r->scratch[i], &grown, (size_t)floats, sizeof(float)))
+            return false;
+    }
+    cap[3] = grown;
+    return true;
+}
+
+static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct lm_out *out,
+                      const struct lm_env *env, struct lm_err *err)
+{
+    const struct lm_importance_entry *e = r->row->weights;
+    int s = LM_OK;
+    r->s = shape_of(r->row);
+    r->weights = e ? lm_malloc_array((size_t)(e->width * e->n_mat), sizeof(float)) : NULL;
+    if (!room(r, cap) || (e && !r->weights))
+        s = lm_fail_nomem(err);
+    else if (e)
+        lm_importance_means(e, r->weights);
+
+    uint64_t n = r->s.rows / r->s.slice * pieces_in_slice(&r->s);
+    for (uint64_t k = 0; k < n && s == LM_OK; k += r->s.batch) {
+        s = run_batch(r, pool, k, n - k < r->s.batch ? n - k : r->s.batch, out, err);
+        if (s == LM_OK && lm_stopped(env))
+            s = lm_fail(err, LM_ESTOP, "stopped");
+    }
+    free(r->weights);
+    if (s == LM_OK)
+        s = of_output(out, lm_gguf_write_pad(r->q->w, out, r->row->bytes, err), err);
+    return s;
+}
+
+/* A writer at the other end of a pipe shall end in peace: it may have padding, or
+ * tensors' worth of anything, behind the last tensor. */
+static int drain(struct lm_in *in, struct lm_err *err)
+{
+    char waste[4096];
+    size_t got = 1;
+    int s = LM_OK;
+    while (s == LM_OK && got && !lm_in_seekable(in))
+        s = lm_in_read(in, waste, sizeof waste, &got, err);
+    return s;
+}
+
+static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
+                   const struct lm_env *env, struct lm_err *err)
+{
+    const struct lm_quantize *q = r->q;
+    size_t cap[4] = { 0 };
+    uint64_t done = 0, total = 0;
+    for (size_t i = 0; i < q->n_rows; i++)
+        total += q->rows[i].in->bytes;
+    int s = of_output(out, lm_gguf_write_head(q->w, out, err), err);
+    for (size_t i = 0; i < q->n_rows && s == LM_OK; i++) {
+        r->row = &q->rows[i];
+        lm_note(env, LM_INFO, "%s: %s to %s", r->row->in->name.p, r->row->in->type->name,
+                r->row->target->name);
+        lm_progress(env, "quantizing", done, total);
+        s = run_tensor(r, cap, pool, out, env, err);
+        done += r->row->in->bytes;
+    }
+    return s == LM_OK ? of_input(r, drain(q->in, err), err) : s;
+}
+
+int lm_quantize_run(const struct lm_quantize *q, struct lm_out *out, const struct lm_env *env,
+                    struct lm_err *err)
+{
+    struct run r = { .q = q, .n_threads = lm_env_threads(env) };
+    struct lm_pool *pool = lm_pool_new(r.n_threads, err);
+    if (!pool)
+        return err ? (int)err->code : LM_ENOMEM;
+    r.scratch = calloc((size_t)r.n_threads, sizeof *r.scratch);
+    int s = r.scratch ? run_all(&r, pool, out, env, err) : lm_fail_nomem(err);
+    for (int i = 0; r.scratch && i < r.n_threads; i++)
+        free(r.scratch[i]);
+    free(r.scratch);
+    free(r.src);
+    free(r.dst);
+    free(r.failures);
+    lm_pool_free(pool);
+    return s;
+}

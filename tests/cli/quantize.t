@@ -1,0 +1,189 @@
+#!/bin/sh
+# quantize.t - quantize against llama.cpp's files, in pipes, on odd input and when things
+# fail; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$root/tests/cli/gguf-bytes.sh"
+m=$root/tests/data/m.gguf
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+refused() { # STATUS PART NAME ARGUMENT...: out.gguf stays what it was, nothing is left over
+    want=$1 part=$2 name=$3; shift 3
+    echo old >out.gguf
+    rm -f stdout err
+    before=$(ls -A)
+    quantize "$@" >stdout 2>err; ok $? "$want" "$name is status $want"
+    has "$(cat err)" "$part" "$name: says $part"
+    rm -f stdout err
+    ok "$(cat out.gguf) $(ls -A)" "old $before" "$name: the old file stays"
+}
+sum() { sha256sum "$1" | cut -c -64; }
+types() { gguf-inspect --tensors "$1" | awk 'NR > 1 { print $1, $2 }'; }
+
+# ---- the same bytes as llama.cpp ----
+cp "$root/tests/data/e2e/input.gguf" "$root/tests/data/e2e/imatrix.gguf" .
+while IFS=$(printf '\t') read -r sha type options; do
+    # shellcheck disable=SC2086
+    quantize -q --sort $(echo "$options" | tr '\t' ' ') input.gguf q.gguf "$type"
+    ok "$(sum q.gguf)" "$sha" "$type $options"
+done <"$root/tests/data/e2e/runs.tsv"
+sha=$(awk '$2 == "Q4_K_M" && $3 == "--imatrix" && NF == 4 { print $1 }' "$root/tests/data/e2e/runs.tsv")
+for isa in scalar avx2 avx512; do
+    LMPIPE_ISA=$isa quantize -q --sort --imatrix imatrix.gguf input.gguf q.gguf q4_k_m
+    ok "$(sum q.gguf)" "$sha" "Q4_K_M with $isa"
+done
+quantize -q --sort --imatrix imatrix.gguf input.gguf q.gguf 15 3
+ok "$(sum q.gguf)" "$sha" "Q4_K_M by number, three threads"
+
+# ---- order, pipes, compression ----
+quantize input.gguf q.gguf Q4_K_M 2>err; ok $? 0 "without --sort"
+ok "$(cat err)" "" "nothing is said"
+ok "$(types q.gguf | cut -d ' ' -f 1)" "$(types input.gguf | cut -d ' ' -f 1)" "tensors keep the input's order"
+quantize --sort q.gguf s.gguf COPY
+ok "$(sum s.gguf)" "$(awk '$2 == "Q4_K_M" && NF == 2 { print $1 }' "$root/tests/data/e2e/runs.tsv")" \
+   "sorted afterwards, the same file"
+cat input.gguf | quantize - - Q4_K_M 2>err | cat >p.gguf
+cmp -s q.gguf p.gguf; ok $? 0 "through pipes, the same file"
+quantize -t 1 input.gguf - Q4_K_M | cmp -s q.gguf; ok $? 0 "with one thread too"
+quantize -o p.gguf input.gguf Q4_K_M; cmp -s q.gguf p.gguf; ok $? 0 "-o names the output"
+if zstd -qc input.gguf >input.gguf.zst 2>/dev/null; then
+    quantize input.gguf.zst q.gguf.zst Q4_K_M
+    zstd -qdc q.gguf.zst | cmp -s q.gguf; ok $? 0 "compressed in, compressed out"
+    refused 2 "cannot sort" "sorting a compressed file" --sort input.gguf.zst out.gguf Q8_0
+fi
+cat input.gguf | quantize --sort - p2.gguf Q8_0 2>err; ok $? 2 "sorting a pipe is refused"
+{ cat input.gguf; head -c 200000 /dev/zero; echo $? >writer; } | quantize - q2.gguf Q4_K_M
+ok "$(cat writer)" 0 "input is read to its end, for the writer's sake"
+cmp -s q.gguf q2.gguf; ok $? 0 "and what follows the tensors ignored"
+
+# ---- options ----
+ok "$(quantize --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weight"')" \
+   "$(printf 'output.weight\t256x5\tf16\tq6_K\t2560\t1050\tno')" "--dry-run prints the plan"
+ok "$(quantize --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
+   "with a total"
+ok "$(ls p3.gguf 2>/dev/null; quantize --dry-run input.gguf p3.gguf Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
+   "and writes no model"
+ok "$(quantize --dry-run --imatrix imatrix.gguf --include-weights ffn_ input.gguf Q4_K_M 2>/dev/null |
+      awk -F '\t' '$7 == "yes" { print $1 }' | grep -vc ffn_)" 0 "--include-weights"
+printf 'attn_q=q8_0\n  FFN_(?:up|gate)\\.=Q5_1 ' >wishes
+quantize --tensor-type 'blk\.0.*_q=q4_1' --tensor-type-file wishes input.gguf w.gguf Q4_0
+ok "$(types w.gguf | grep -E 'blk.[01].(attn_q|ffn_up|ffn_gate|ffn_down)\.' | tr '\n' ' ')" \
+   "blk.0.attn_q.weight q4_1 blk.0.ffn_gate.weight q5_1 blk.0.ffn_up.weight q5_1 blk.0.ffn_down.weight q4_0 blk.1.attn_q.weight q8_0 blk.1.ffn_gate.weight q5_1 blk.1.ffn_up.weight q5_1 blk.1.ffn_down.weight q4_0 " \
+   "patterns: the first that matches"
+quantize --override-kv a.b=i16:-3 --override-kv 'a.c=json:["x","y"]' --override-kv general.name=str:N \
+    input.gguf w.gguf Q8_0
+ok "$(gguf-inspect --get a.b w.gguf) $(gguf-inspect --get a.c w.gguf | tr '\n' ' ')$(gguf-inspect --get general.name w.gguf)" \
+   '-3 "x" "y" N' "--override-kv"
+for arg in x x=y x=u8:256 x=i8:-129 x=bool:1 x=u32:-1 x=f32:z x=json:1 x=what:1 'x=json:[1,"a"]' =u8:1; do
+    quantize --override-kv "$arg" input.gguf out.gguf Q8_0 2>/dev/null; ok $? 2 "--override-kv $arg is refused"
+done
+for arg in 'a(=q8_0' 'a(?=b)=q8_0' '\1=q8_0' '[a=q8_0' =q8_0 a=q9_9 a=i32 a; do
+    quantize --tensor-type "$arg" input.gguf out.gguf Q8_0 2>/dev/null; ok $? 2 "--tensor-type $arg is refused"
+done
+quantize -v input.gguf w.gguf Q8_0 2>err
+has "$(cat err)" "blk.0.attn_q.weight: f16 to q8_0" "-v says what becomes of each"
+
+# ---- wrong usage ----
+refused 2 "operands" "no type" input.gguf out.gguf
+refused 2 "operands" "surplus operands" input.gguf out.gguf Q8_0 1 more
+refused 2 "not one of the types" "a type there is not" input.gguf out.gguf Q9_9
+refused 2 "not a number" "threads of no number" input.gguf out.gguf Q8_0 many
+refused 2 "/no/such" "no input" /no/such out.gguf Q8_0
+refused 2 "/no/such" "no importance" --imatrix /no/such input.gguf out.gguf Q8_0
+refused 2 "need --imatrix" "importance left out of none" --exclude-weights a input.gguf out.gguf Q8_0
+
+# ---- input is output ----
+cp input.gguf in.gguf
+ln -s in.gguf link.gguf && ln in.gguf hard.gguf && before=$(sum in.gguf)
+for out in in.gguf ./in.gguf "$dir/in.gguf" link.gguf hard.gguf; do
+    quantize in.gguf "$out" Q8_0 2>err;   ok $? 2 "$out as its own output is refused"
+    ok "$(sum in.gguf) $(wc -l <err)" "$before 1" "and untouched"
+done
+quantize - in.gguf Q8_0 <in.gguf 2>/dev/null; ok $? 2 "also from standard input"
+quantize in.gguf - Q8_0 2>/dev/null >>in.gguf; ok $? 2 "and to standard output"
+quantize --imatrix imatrix.gguf in.gguf imatrix.gguf Q8_0 2>/dev/null; ok $? 2 "and over the importance"
+ok "$(sum in.gguf) $(sum imatrix.gguf)" "$before $(sum "$root/tests/data/e2e/imatrix.gguf")" "all untouched"
+shard() { { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; info "t$1" 0 0 1; } >"$2"
+          head -c 64 /dev/zero >>"$2"; }
+shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf; before=$(sum s-00002-of-00002.gguf)
+quantize s-0000* Q8_0 2>err; ok $? 2 "a second shard in the output's place is refused"
+ok "$(sum s-00002-of-00002.gguf)" "$before" "and untouched"
+
+# ---- full disks ----
+quantize input.gguf /dev/full Q8_0 2>err; ok $? 2 "a full disk is status 2"
+has "$(cat err)" "/dev/full: " "and told with the file's name"
+quantize input.gguf - Q8_0 >/dev/full 2>/dev/null; ok $? 2 "also on standard output"
+echo old >out.gguf
+(ulimit -f 8; quantize "$m" out.gguf F32) 2>err; ok $? 2 "a limit on file sizes is status 2"
+ok "$(cat out.gguf; ls -A | grep -c part)" "$(printf 'old\n0')" "and leaves the old file, and no other"
+
+# ---- faulty input ----
+size=$(wc -c <input.gguf)
+for cut in 10 500 2900 3000 $((size - 500)); do
+    head -c "$cut" input.gguf >cut.gguf
+    refused 1 cut.gguf "input cut to $cut bytes" cut.gguf out.gguf Q8_0
+    cat cut.gguf | quantize - p.gguf Q8_0 2>/dev/null; ok $? 1 "also in a pipe"
+done
+head -c $((size - 16)) input.gguf >cut.gguf    # the last tensor is whole, its padding not
+quantize cut.gguf p.gguf Q8_0 2>/dev/null; ok $? 0 "padding at the end may be missing"
+
+one() { # NAME TYPE DIM...: a file of one tensor in one.gguf, its data to be added
+    name=$1 type=$2; shift 2
+    { head_ 1 0; info "$name" "$type" 0 "$@"; } >one.gguf; pad one.gguf
+}
+one a.weight 0 32 2; head -c 252 /dev/zero >>one.gguf; le $((0x7fc00000)) 4 >>one.gguf
+refused 1 "a.weight: row 1, column 31" "a NaN" one.gguf out.gguf Q8_0
+refused 1 "a.weight: row 1, column 31" "a NaN to be copied" one.gguf out.gguf COPY
+one a.weight 0 32 2; head -c 252 /dev/zero >>one.gguf; le $((0x47800000)) 4 >>one.gguf
+refused 2 "too large for f16" "65536 as f16" one.gguf out.gguf F16
+quantize one.gguf p.gguf BF16; ok $? 0 "and as bf16 it is fine"
+one a.weight 0 0 2; refused 1 "a.weight: dimension 0 is 0" "an empty tensor" one.gguf out.gguf Q8_0
+one a.weight 26 32 2; head -c 256 /dev/zero >>one.gguf
+refused 2 "i32 cannot be converted" "integers" one.gguf out.gguf Q8_0
+quantize q.gguf --allow-requantize p.gguf Q8_0; ok $? 0 "--allow-requantize"
+refused 2 "requantizing from type" "a quantized source" q.gguf out.gguf Q8_0
+refused 2 "requantizing from type" "also towards F16" q.gguf out.gguf F16
+{ printf GGUF; be 3 4; be 0 8; be 0 8; } >big.gguf
+refused 2 big-endian "a big-endian file" big.gguf out.gguf Q8_0
+
+# ---- rows that do not suit a type ----
+{ head_ 2 0; info wide.weight 0 0 320 8; info odd.weight 0 10240 100 8; } >rows.gguf; pad rows.gguf
+head -c $((10240 + 3200)) /dev/zero >>rows.gguf
+quantize --tensor-type wide=q4_k --tensor-type odd=q5_0 rows.gguf p.gguf Q8_0 2>err
+ok "$? $(types p.gguf | tr '\n' ' ')" "0 wide.weight q5_0 odd.weight f16 " "other types take their place"
+ok "$(wc -l <err)" 2 "with a warning each"
+ok "$(gguf-inspect --check p.gguf; echo $?)" 0 "and the file is sound"
+refused 2 "rows of 100 weights" "an output type that cannot be" --output-tensor-type q4_0 rows.gguf out.gguf q1_0
+
+# ---- importance ----
+quantize --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf p.gguf Q4_K_M 2>err
+ok $? 0 "importance that lacks a tensor will do for Q4_K_M"
+has "$(cat err)" "blk.0.ffn_gate.weight" "with a warning"
+refused 2 "blk.0.ffn_gate.weight: no importance" "but not for IQ2_XXS" \
+    --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf out.gguf IQ2_XXS
+refused 2 "(and " "no importance at all neither" input.gguf out.gguf IQ2_XXS
+{ le 1 4; le 21 4; printf blk.0.ffn_gate.weight; le 1 4; le 512 4; head -c 2048 /dev/zero; } >other.dat
+refused 1 "512 values, wanted 256" "importance of another size" --imatrix other.dat input.gguf out.gguf Q4_K_M
+refused 1 "512 values, wanted 256" "the same for IQ2_XXS" --imatrix other.dat input.gguf out.gguf IQ2_XXS
+for type in IQ2_XXS IQ3_S TQ1_0 Q2_0; do
+    refused 2 "a type that this version cannot produce" "$type" --imatrix imatrix.gguf input.gguf out.gguf $type
+done
+ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq2_xxs"' | wc -l)" 24 \
+   "but --dry-run shows them"
+
+# ---- memory does not grow with the model ----
+if (ulimit -v 131072 && quantize --version) >/dev/null 2>&1; then
+    one a.weight 1 4096 16384; at=$(wc -c <one.gguf)
+    dd if=/dev/zero of=one.gguf bs=1 count=1 seek=$((at + 134217727)) 2>/dev/null
+    (ulimit -v 131072; quantize -q -t 2 one.gguf - Q8_0 | wc -c) >size
+    ok "$(($(cat size) - 71303168 < 256))" 1 "128 MiB of weights in less address space"
+fi
+echo "1..$n"
