@@ -94,6 +94,11 @@ static const struct lm_type *cache_type(const char *name, const char *value)
     return lm_type_by_name(names[cli_choice(name, value, names)]);
 }
 
+static uint32_t number(const char *name, uint32_t min, uint32_t max)
+{
+    return (uint32_t)cli_u64(name, optarg, min, max);
+}
+
 static void take_option(int c)
 {
     static const char *const ways[] = { [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", NULL };
@@ -101,7 +106,7 @@ static void take_option(int c)
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
-    case OPT_CHUNK:     opt.eval.chunk = (uint32_t)cli_u64("chunk", optarg, 2, INT32_MAX); break;
+    case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;
     case OPT_FORCE:     opt.force = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
@@ -109,14 +114,14 @@ static void take_option(int c)
     case OPT_NO_REPACK: opt.load.no_repack = true; break;
     case OPT_PROGRESS:  opt.env.progress = true; break;
     case OPT_TEXT:      opt.text = true; break;
-    case OPT_TOP:       opt.eval.top = (uint32_t)cli_u64("top", optarg, 1, INT32_MAX); break;
-    case 'b':           opt.ctx.n_batch = (uint32_t)cli_u64("batch", optarg, 1, MAX_TOKENS); break;
-    case 'c':           opt.ctx.n_ctx = (uint32_t)cli_u64("context", optarg, 1, INT32_MAX); break;
+    case OPT_TOP:       opt.eval.top = number("top", 1, INT32_MAX); break;
+    case 'b':           opt.ctx.n_batch = number("batch", 1, MAX_TOKENS); break;
+    case 'c':           opt.ctx.n_ctx = number("context", 1, INT32_MAX); break;
     case 'i':           opt.loop = true; break;
     case 'm':           opt.model = optarg; break;
     case 'q':           opt.env.quiet = true; break;
     case 't':           opt.env.n_threads = cli_threads(optarg); break;
-    case 'u':           opt.ctx.n_ubatch = (uint32_t)cli_u64("ubatch", optarg, 1, MAX_TOKENS); break;
+    case 'u':           opt.ctx.n_ubatch = number("ubatch", 1, MAX_TOKENS); break;
     case 'v':           opt.env.verbose = true; break;
     default:            cli_try_help();
     }

@@ -1,0 +1,344 @@
+#!/bin/sh
+# decode.t - batches and the loop: numbers against a reference, every fault, every way of
+# ending; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+golden=$root/tests/golden/decode-llama
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+m=$root/tests/data/m.gguf           # 368 ids, trained for 512 tokens
+exact='--cache-k f32 --cache-v f32'
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+lines() { wc -l <"$1" | tr -d ' '; }
+bytes() { wc -c <"$1" | tr -d ' '; }
+
+# The frames of a logits stream, a line each: what stands in them, and of a row its best id.
+frames() {
+    od -v -A n -t u1 | awk '
+        { for (i = 1; i <= NF; i++) b[n++] = $i }
+        function u32(p) { return b[p] + 256 * (b[p + 1] + 256 * (b[p + 2] + 256 * b[p + 3])) }
+        function f32(p,  u, s, e) {
+            u = u32(p); s = u >= 2147483648 ? -1 : 1; u %= 2147483648; e = int(u / 8388608)
+            return e ? s * (1 + u % 8388608 / 8388608) * 2 ^ (e - 127) : 0
+        }
+        function best(p, len,  i, k) {
+            for (i = k = 0; i < len; i++) if (f32(p + 4 * i) > f32(p + 4 * k)) k = i
+            return k
+        }
+        END {
+            for (p = 16 + u32(12); p < n; p += 32 + size) {
+                kind = u32(p); size = u32(p + 4); s = ""
+                at = u32(p + 8) ":" u32(p + 12)
+                if (kind == 0) print "dense " at " " u32(p + 16) " best " best(p + 32, u32(p + 20))
+                if (kind == 1) {
+                    for (i = 0; i < u32(p + 20); i++) s = s " " u32(p + 32 + 8 * i)
+                    print "top " at " " u32(p + 16) s
+                }
+                if (kind == 2) {
+                    for (i = 0; i < size; i++) s = s sprintf("%c", b[p + 32 + i])
+                    print "error " at " code " u32(p + 16) " line " u32(p + 20) ": " s
+                }
+                if (kind == 3) print "end " u32(p + 8) " " u32(p + 20)
+            }
+        }'
+}
+json() { od -v -A n -t u1 -j 12 -N 4 "$1" | { read -r a b c d; dd if="$1" bs=1 skip=16 count=$((a + 256 * b)) 2>/dev/null; }; }
+
+# The largest difference between two tables of numbers in columns from FIRST on; columns
+# before it must be equal, except those in SKIP.
+distance() { # A B FIRST SKIP
+    paste "$1" "$2" | awk -v first="$3" -v skip="$4" '
+        { c = NF / 2
+          for (i = 1; i < first; i++) if (i != skip && $i != $(i + c)) { print "line " NR; exit }
+          for (i = first; i <= c; i++) { d = $i - $(i + c); if (d < 0) d = -d; if (d > most) most = d } }
+        END { print most + 0 }'
+}
+within() { # A B FIRST SKIP TOLERANCE NAME
+    ok "$(lines "$1")" "$(lines "$2")" "$6: as many lines"
+    d=$(distance "$1" "$2" "$3" "$4")
+    ok "$(echo "$d $5" | awk '{ print $1 ~ /^[0-9.e-]+$/ && $1 + 0 <= $2 ? "close" : $0 }')" close "$6"
+}
+
+# ---- numbers against transformers' ----
+for how in '' '-u 1' '-u 7' '-b 1' '-b 7' '-b 64 -u 5' --no-repack '--load read' '-t 3'; do
+    # shellcheck disable=SC2086
+    decode --text --all --top 3 $exact $how -m "$m" "$golden.tokens" >got
+    within got "$golden.tsv" 6 0 1e-4 "logits, F32 cache, ${how:-default batches}"
+done
+for how in '' '-u 1' '-u 7'; do
+    # Two ids closer than the tolerance may change places: the k-th best is compared.
+    # shellcheck disable=SC2086
+    decode --text --all --top 3 $how -m "$m" "$golden.tokens" >got
+    within got "$golden.tsv" 6 5 2e-2 "logits, F16 cache, ${how:-default batches}"
+done
+# shellcheck disable=SC2086
+decode --nll $exact -m "$m" "$golden.tokens" >got
+within got "$golden-nll.tsv" 4 0 1e-4 "negative log-likelihoods"
+
+# Every logit, where the whole reference is at hand.
+npy=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/llama/logits.npy
+if [ -e "$npy" ]; then
+    tail -c +129 "$npy" | od -v -A n -t f4 -w4 >want
+    for u in 1 7 512; do
+        # shellcheck disable=SC2086
+        decode --all $exact -u $u -m "$m" "$golden.tokens" >stream
+        tail -c +$((17 + $(json stream | wc -c))) stream | od -v -A n -t f4 -w$((32 + 4 * 368)) |
+            awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >got
+        within got want 1 0 1e-4 "every logit, -u $u"
+    done
+fi
+
+# ---- the same bytes ----
+decode --all -t 1 -m "$m" "$golden.tokens" >one
+for t in 2 3; do
+    decode --all -t $t -m "$m" "$golden.tokens" >got
+    cmp one got;                          ok $? 0 "the same bytes with $t threads"
+done
+cat "$golden.tokens" | { read -r a; sleep 0.2; echo "$a"; sleep 0.2; cat; } | decode --all -t 1 -m "$m" >got
+cmp one got;                              ok $? 0 "the same bytes whatever the pipe's timing"
+zstd -q -c "$golden.tokens" 2>/dev/null >z && {
+    decode --all -t 1 -m "$m" z >got;     cmp one got; ok $? 0 "zstd input"; }
+
+# ---- forms ----
+printf '1 2 3\n\n4\n' >in
+decode -m "$m" in >got;                   ok $? 0 "a batch succeeds"
+ok "$(frames <got | sed 's/ best.*//')" "dense 0:2 3
+dense 2:0 4
+end 3 2" "a row for the last token of each sequence that has one"
+ok "$(decode --all -m "$m" in | frames | sed 's/ best.*//')" "dense 0:0 1
+dense 0:1 2
+dense 0:2 3
+dense 2:0 4
+end 3 4" "--all: a row for each token"
+decode --top 4 -m "$m" in | frames >tops
+ok "$(cut -d' ' -f1-3 tops)" "top 0:2 3
+top 2:0 4
+end 3 2" "--top: frames of the best"
+ok "$(decode --top 4 --text -m "$m" in | awk '{ s[$1] = s[$1] " " $5 } END { print s[0] "\n" s[2] }')" \
+   "$(sed -n 's/^top [0-9:]* [0-9]*//p' tops)" "--text has the same ids"
+ok "$(frames <got | sed -n 's/.*best//p')" "$(awk '/^top/ { print " " $4 }' tops)" \
+   "the dense row has the same best id"
+ok "$(decode --top 1000 -m "$m" in | frames | awk '{ print NF - 3; exit }')" 368 "--top stops at the vocabulary"
+ok "$(decode --text -m "$m" in | wc -l | tr -d ' ')" 736 "--text without --top has every id"
+ok "$(decode --text --header -m "$m" in | sed -n 1p)" \
+   "$(printf 'sequence\tposition\ttoken\trank\tid\tlogit\tlogprob')" "--header names the columns"
+ok "$(decode --nll --header -m "$m" in | sed -n 1p)" \
+   "$(printf 'sequence\tposition\ttoken\tnll')" "--header names those of --nll"
+ok "$(decode --nll -m "$m" in | cut -f1-3)" "$(printf '0\t1\t2\n0\t2\t3')" "--nll: each token after the first"
+ok "$(decode -m "$m" </dev/null | frames)" "end 0 0" "no input: an end frame"
+ok "$(decode --text -m "$m" </dev/null)" "" "no input: no text"
+ok "$(printf '\n\n' | decode -m "$m" | frames)" "end 2 0" "empty sequences have no frames"
+decode -m "$m" in in 2>err;               ok $? 2 "one file only"
+
+json got >head
+ok "$(od -A n -t u1 -N 12 got | tr -s ' ')" " 76 77 76 71 1 0 0 0 112 1 0 0" "magic, version, vocabulary"
+ok "$((($(bytes head) + 16) % 64))" 0 "frames begin at a multiple of 64"
+for member in '"model":"Llama"' '"arch":"llama"' '"n_vocab":368' '"n_ctx":512' '"bos":360' \
+    '"eos":365' '"eog":[' '"add_bos":true' '"decoder_start":-1' '"sampling":{}' '"program":"decode"' '"version":"'; do
+    has "$(cat head)" "$member" "the header has $member"
+done
+decode -c 16 -m "$m" in >got;             json got >head
+has "$(cat head)" '"n_ctx":16' "-c is the header's n_ctx"
+decode -c 1000 -m "$m" in >got;           json got >head
+has "$(cat head)" '"n_ctx":512' "which is at most the training length"
+
+# ---- chunks ----
+# Chunks of 8: tokens 1 to 7 of each after a start token, whatever the eighth before was.
+# shellcheck disable=SC2086
+decode --nll --chunk 8 $exact -m "$m" "$golden.tokens" >got 2>err; ok $? 0 "--chunk succeeds"
+awk '{ for (c = 0; c + 8 <= NF; c += 8) { s = 360; for (i = 2; i <= 8; i++) s = s " " $(c + i); print s } }' \
+    "$golden.tokens" >pieces
+# shellcheck disable=SC2086
+decode --nll $exact -m "$m" pieces | cut -f3- >want
+cut -f3- got >have
+within have want 2 0 1e-5 "chunks are sequences of their own"
+ok "$(cut -f1,2 got | sed -n '1p;8p;15p' | tr '\t\n' '  ')" "0 1 0 9 1 1 " "positions are the line's"
+ok "$(grep -c 'left out' err)" 2 "what is less than a chunk is left out with a note"
+echo '1 2 3' | decode --nll --chunk 8 -q -m "$m" >got 2>err; ok $? 1 "less than one chunk: status 1"
+has "$(cat err)" "no line has the 8 tokens of a chunk" "and the reason"
+decode --nll --chunk 513 -m "$m" in >got 2>err; ok $? 2 "chunks longer than the context: status 2"
+
+# ---- ids that are none ----
+bad() { # LINE STATUS CODE PART NAME
+    printf '5 6\n7 %b 8\n' "$1" | decode -m "$m" >got 2>err
+    ok $? "$2" "$5: status $2"
+    ok "$(lines err)" 1 "$5: one line"
+    has "$(cat err)" "decode: <stdin>: line 2: " "$5: the place"
+    has "$(cat err)" "$4" "$5: the reason"
+    ok "$(frames <got | sed 's/ best.*//; s/: line.*//')" "dense 0:1 6
+error 1:1 code $3 line 1" "$5: what was complete, then an error frame"
+}
+for id in -1 368 2147483648 99999999999999999999; do
+    bad "$id" 1 2 "$id is outside the vocabulary of 368" "id $id"
+done
+for word in abc 1.5 +3 0x1 '1\0002'; do
+    bad "$word" 1 1 "is no token id" "word $word"
+done
+bad '! out of tea\n' 1 1 "its producer failed: out of tea" "a producer's error"
+ok "$(printf '1 2\n3 4 999\n' | decode --all -m "$m" 2>/dev/null | frames | sed 's/ best.*//; s/: .*//')" \
+"dense 0:0 1
+dense 0:1 2
+dense 1:0 3
+dense 1:1 4
+error 1:2 code 2 line 1" "--all: every token before the fault is answered"
+
+printf '1 2 3\n4 5\n' >whole
+i=1
+while [ $i -lt 10 ]; do
+    head -c $i whole | decode -m "$m" >got 2>err; s=$?
+    [ $i = 6 ] && want='0 end' || want='1 error'
+    ok "$s $(frames <got | sed -n '$s/ .*//p')" "$want" "input cut after $i bytes"
+    i=$((i + 1))
+done
+
+# ---- lengths ----
+count() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? " " : "", i % 300; print "" }'; }
+for k in 15 16; do
+    count $k | decode -c 16 -m "$m" >got; ok "$? $(frames <got | sed 's/ [0-9]* best.*//')" "0 dense 0:$((k - 1))
+end 1 1" "$k tokens in a context of 16"
+done
+count 17 | decode -c 16 -m "$m" >got 2>err; ok $? 2 "17 tokens: status 2"
+has "$(cat err)" "17 tokens, and the context has 16" "17 tokens: both numbers"
+ok "$(frames <got)" "error 0:16 code 4 line 0: line 1: 17 tokens, and the context has 16" "17 tokens: an error frame"
+count 600 | decode -c 16 -m "$m" >got 2>err; ok $? 1 "600 tokens, whatever -c: status 1"
+count 512 | decode -m "$m" >got 2>err;     ok $? 0 "512 tokens, the training length"
+count 513 | decode -m "$m" >got 2>err;     ok $? 1 "513 tokens: status 1"
+has "$(cat err)" "513 tokens or more, and the model was trained for 512" "513 tokens: both numbers"
+ok "$(frames <got | cut -d: -f1,2)" "error 0:512 code 3 line 0" "513 tokens: an error frame"
+
+# ---- the loop ----
+cat >requests <<'END'
+1 2 3
+4 5
+7: 1 2 3
+7: @1 +2 2 3
++0 6
+7: 999
+7: abc
+7: +5 1
+7: @9 1
+8: <7
+8: e 1 2
+7: x
+7: @0 +1 1 2 3
+
++3 1 2 3
+5:
+5: @0
+5: 1 -1 2
+END
+decode -i --top 1 -m "$m" requests >got 2>err; ok $? 0 "a loop succeeds"
+ok "$(cat err)" "" "error frames are for the peer"
+decode --all --top 1 -m "$m" >refs <<'END'
+1 2 3 4 5 6
+END
+r3=$(frames <refs | awk '$2 == "0:2" { print $4 }') r5=$(frames <refs | awk '$2 == "0:4" { print $4 }')
+r1=$(frames <refs | awk '$2 == "0:0" { print $4 }') r2=$(frames <refs | awk '$2 == "0:1" { print $4 }')
+ok "$(frames <got)" "top 0:2 3 $r3
+top 0:4 5 $r5
+top 7:2 3 $r3
+top 7:1 2 $r2
+top 7:2 3 $r3
+error 7:3 code 2 line 5: id 999 is outside the vocabulary of 368
+error 7:3 code 1 line 6: 'abc' is no token id
+error 7:3 code 1 line 7: +5 wants more frames than the line has ids, 1
+error 7:3 code 1 line 8: @9 is beyond the 3 tokens of the sequence
+error 8:0 code 6 line 9: copying a sequence is not supported
+error 8:0 code 6 line 10: the model has no encoder
+top 7:2 3 $r3
+top 0:0 1 $r1
+top 0:1 2 $r2
+top 0:2 3 $r3
+error 5:0 code 2 line 17: id -1 is outside the vocabulary of 368
+end 18 16" "every request is answered, in order"
+decode -i -b 2 --top 1 -m "$m" requests | frames >small
+ok "$(cat small)" "$(frames <got)" "and the same with requests longer than a batch"
+
+{ count 10; count 6; echo 1; echo '1: 2'; echo '@15 3'; count 600; } | decode -i -c 16 -m "$m" >got; ok $? 0 "lengths in the loop"
+ok "$(frames <got | sed 's/ best.*//')" "dense 0:9 9
+dense 0:15 5
+error 0:16 code 4 line 2: 17 tokens, and the context has 16
+dense 1:0 2
+dense 0:15 3
+error 0:16 code 3 line 5: 616 tokens, and the model was trained for 512
+end 6 6" "too long: an error frame, the sequence as it was, and on"
+
+for broken in '1\n2 3' '1\n! gone\n4\n'; do
+    printf "$broken" | decode -i -m "$m" >got 2>err; ok $? 1 "a broken loop: status 1"
+    ok "$(lines err)" 1 "a broken loop: one line"
+    ok "$(frames <got | sed 's/ best.*//; s/ line 1: .*//')" "dense 0:0 1
+error 0:1 code 1
+end 1 2" "a broken loop: an error frame and the end frame"
+done
+ok "$(decode -i -m "$m" </dev/null | frames)" "end 0 0" "an empty loop"
+
+# Answers come without waiting for more input: a named pipe held open.
+mkfifo pipe
+grows() { # FILE BYTES: wait until it has them, 20 s at most
+    t=0
+    while [ "$(bytes "$1")" -lt "$2" ] && [ $t -lt 200 ]; do sleep 0.1; t=$((t + 1)); done
+    [ "$(bytes "$1")" -ge "$2" ] && echo yes
+}
+: >answers
+decode -i -m "$m" <pipe >answers &
+exec 3>pipe
+ok "$(grows answers 64)" yes "the header comes before the first request"
+h=$(bytes answers) f=$((32 + 4 * 368))
+echo '1 2' >&3;      ok "$(grows answers $((h + f)))" yes "an answer comes while the input is open"
+printf '3' >&3;      sleep 0.2; ok "$(bytes answers)" $((h + f)) "a request is whole with its newline"
+printf '\n8' >&3;    ok "$(grows answers $((h + 2 * f)))" yes "then it is answered"
+printf '\n' >&3
+exec 3>&-
+wait $!;             ok $? 0 "end of input ends the loop"
+ok "$(frames <answers | sed 's/ best.*//')" "dense 0:1 2
+dense 0:2 3
+dense 0:3 8
+end 3 3" "with everything answered"
+: >answers
+decode -m "$m" <pipe >answers &
+exec 3>pipe
+ok "$(grows answers 64)" yes "a batch's header, too, comes before its input"
+exec 3>&-
+wait $!
+
+# ---- outputs ----
+{ decode --all -m "$m" "$golden.tokens" 2>err; echo $? >status; } | head -c 20 >got
+ok "$(cat status) $(bytes err)" "141 0" "a closed pipe ends it quietly"
+decode -m "$m" in >/dev/full 2>err;       ok "$? $(lines err)" "2 1" "a full disk: status 2, one line"
+decode -i -m "$m" requests >/dev/full 2>err; ok "$? $(lines err)" "2 1" "in the loop, too"
+has "$(cat err)" "decode: <stdout>: " "and it names the output"
+for form in '' --all --text; do
+    # shellcheck disable=SC2086
+    decode -q $form -m "$m" in >a 2>err;  decode -v $form -m "$m" in >b 2>/dev/null
+    cmp a b;                              ok "$? $(bytes err)" "0 0" "-q and -v change nothing on stdout (${form:-frames})"
+done
+if script -qec true /dev/null >/dev/null 2>&1; then
+    script -qec "decode -m '$m' in; echo status \$?" /dev/null </dev/null >got 2>&1
+    has "$(cat got)" "status 2" "logits to a terminal are refused"
+    has "$(cat got)" "use --force" "and it says how to"
+    script -qec "decode --force -m '$m' in >/dev/null; decode --text --top 1 -m '$m' in; echo status \$?" /dev/null </dev/null >got 2>&1
+    has "$(cat got)" "status 0" "text to a terminal is not"
+fi
+
+# ---- what is not accepted ----
+for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
+    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --header" "-m $m --top 0" \
+    "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" "-m $m --load mlock" \
+    "-m $m --embed" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" "-m $m --context-shift" \
+    "-m $m --lora x" "-m $m --device x" "-m $m --gpu-layers 1" "-m $m --encoder x" "-m $m --save-state x"; do
+    # shellcheck disable=SC2086
+    decode $use </dev/null >got 2>err;    ok "$? $(bytes got) $(lines err)" "2 0 2" "refused: decode ${use#-m "$m" }"
+done
+decode -m "$m" missing >got 2>err;        ok "$? $(bytes got) $(lines err)" "2 0 1" "a missing input"
+has "$(cat err)" "decode: missing: " "is named"
+head -c 300000 "$m" >cut.gguf
+decode -m cut.gguf in >got 2>err;         ok "$? $(bytes got) $(lines err)" "1 0 1" "a model cut short"
+
+echo "1..$n"
