@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "vocab/vocab.h"
 
 static char *copy(const char *p, size_t n)
 {
@@ -81,7 +82,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The special ids that the metadata names. */
+/* A model without a vocabulary, or with one that this version cannot use, still names its
+ * special ids in the metadata. */
 static int special_ids_of(struct lm_logits_head *h, const struct lm_gguf *g, struct lm_err *err)
 {
     static const char *const ends[] = {"eos", "eot", "eom"};
@@ -113,12 +115,29 @@ static int special_ids_of(struct lm_logits_head *h, const struct lm_gguf *g, str
     return s < 0 ? s : LM_OK;
 }
 
+static int vocabulary_of(struct lm_logits_head *h, const struct lm_vocab *v, struct lm_err *err)
+{
+    size_t n;
+    const int32_t *eog = lm_vocab_eog(v, &n);
+    h->bos = lm_vocab_bos(v);
+    h->eos = lm_vocab_eos(v);
+    h->add_bos = lm_vocab_add_bos(v);
+    h->eog = lm_malloc_array(n, sizeof *h->eog);
+    if (!h->eog)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        if ((uint32_t)eog[i] < h->n_vocab)      /* ids without a row are never drawn */
+            h->eog[h->n_eog++] = eog[i];
+    return LM_OK;
+}
+
 int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const char *name,
                       const struct lm_env *env, struct lm_err *err)
 {
     const struct lm_gguf *g = lm_model_gguf(m);
     const char *arch = lm_model_arch(m);
     struct lm_str title = {name, strlen(name)};
+    struct lm_err why;
     struct lm_buf key = {0};
     *h = (struct lm_logits_head){.n_vocab = lm_model_n_vocab(m), .bos = -1, .eos = -1,
                                  .decoder_start = -1};
@@ -136,6 +155,14 @@ int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const 
     if (!h->model || !h->arch || !h->sampling)
         return lm_fail_nomem(err);
 
-    (void)env;
-    return special_ids_of(h, g, err);
+    bool none = !lm_gguf_kv(g, "tokenizer.ggml.model");
+    struct lm_vocab *v = none ? NULL : lm_vocab_from_gguf(g, env, &why);
+    if (!v && !none && why.code != LM_ENOSUP) {
+        if (err)
+            *err = why;
+        return why.code;
+    }
+    s = v ? vocabulary_of(h, v, err) : special_ids_of(h, g, err);
+    lm_vocab_free(v);
+    return s;
 }
