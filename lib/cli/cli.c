@@ -382,8 +382,10 @@ int cli_choice(const char *opt, const char *s, const char *const names[])
 {
     struct lm_buf all = { 0 };
     for (int i = 0; names[i]; i++) {
-        if (!strcasecmp(names[i], s))
+        if (!strcasecmp(names[i], s)) {
+            lm_buf_release(&all);
             return i;
+        }
         lm_buf_printf(&all, "%s%s", i ? ", " : "", names[i]);
     }
     cli_bad_usage("--%s: '%s' is not one of %s", opt, s, all.data ? all.data : "");

@@ -96,6 +96,14 @@ int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logi
     }
 }
 
+enum lm_loop_code lm_answer_code(int code)
+{
+    return code == LM_ENOMEM  ? LM_LOOP_MEMORY
+           : code == LM_EDATA ? LM_LOOP_ID
+           : code == LM_EUSE  ? LM_LOOP_CONTEXT
+                              : LM_LOOP_UNSUPPORTED;
+}
+
 int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
                     enum lm_loop_code code, const char *text, struct lm_err *err)
 {

@@ -42,6 +42,9 @@ int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logi
 int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
                     enum lm_loop_code code, const char *text, struct lm_err *err);
 
+/* What an error frame says of an engine's failure. */
+enum lm_loop_code lm_answer_code(int code);
+
 /* The end frame; nothing in the text forms. */
 int lm_answer_end(struct lm_eval *e, uint64_t n_sequences, struct lm_err *err);
 

@@ -76,8 +76,7 @@ static int flush(struct batch *b, struct lm_err *err)
 {
     int s = b->n ? lm_ctx_decode(b->e->ctx, b->t, b->n, err) : LM_OK;
     if (s)
-        b->code = s == LM_ENOMEM ? LM_LOOP_MEMORY
-                  : s == LM_ENOSUP ? LM_LOOP_UNSUPPORTED : LM_LOOP_FINE;
+        b->code = lm_answer_code(s);
     else if (b->n)
         s = answer(b, err);
     b->done += b->n;

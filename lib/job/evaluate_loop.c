@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "job/answers.h"
@@ -47,7 +48,7 @@ static void refuse(struct lm_request *q, enum lm_loop_code code, const char *fmt
 /* A library error as a request's fault. */
 static void refuse_for(struct lm_request *q, const struct lm_err *why)
 {
-    refuse(q, why->code == LM_ENOMEM ? LM_LOOP_MEMORY : LM_LOOP_UNSUPPORTED, "%s", why->text);
+    refuse(q, lm_answer_code(why->code), "%s", why->text);
 }
 
 /* Length of a sequence with the group's tokens before entry `end`. */
@@ -76,6 +77,32 @@ static void check_append(const struct loop *l, struct lm_request *q, uint32_t le
                l->e->n_ctx);
 }
 
+/* Tokens from .. from + n - 1 of a request whose sequence has `len`, as batch tokens. */
+static void load(const struct lm_request *q, uint32_t len, size_t from, size_t n,
+                 struct lm_batch_token *t)
+{
+    for (size_t i = from; i < from + n; i++)
+        *t++ = (struct lm_batch_token){
+            .id = q->ids[i], .seq = q->seq, .pos = len + (uint32_t)i,
+            .want = i + q->want >= q->n_ids,
+        };
+}
+
+/* Cut a sequence, unless there will be no memory for what the request and those before it
+ * in the group append: a request that fails leaves its sequence as it was. */
+static int cut(struct loop *l, const struct lm_request *q, struct lm_err *why)
+{
+    size_t n = l->n_tokens + q->n_ids;
+    struct lm_batch_token *t = lm_malloc_array(n, sizeof *t);
+    if (!t)
+        return lm_fail_nomem(why);
+    memcpy(t, l->t, l->n_tokens * sizeof *t);
+    load(q, q->pos, 0, q->n_ids, t + l->n_tokens);
+    int s = lm_ctx_room(l->e->ctx, q->seq, q->pos, t, n, why);
+    free(t);
+    return s ? s : lm_ctx_seq_remove(l->e->ctx, q->seq, q->pos, why);
+}
+
 /* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
 static void begin(struct loop *l, size_t i)
 {
@@ -85,43 +112,26 @@ static void begin(struct loop *l, size_t i)
     x->n = 0;
     x->first = l->n_tokens;
     x->len = length(l, q->seq, i);
+    if (!q->fault && q->kind == LM_REQ_COPY)
+        refuse(q, LM_LOOP_UNSUPPORTED, "copying a sequence is not supported");
+    if (!q->fault && q->kind == LM_REQ_ENCODE)
+        refuse(q, LM_LOOP_UNSUPPORTED, "the model has no encoder");
     if (q->fault)
         return;
-    switch (q->kind) {
-    case LM_REQ_COPY:
-        refuse(q, LM_LOOP_UNSUPPORTED, "copying a sequence is not supported");
-        return;
-    case LM_REQ_ENCODE:
-        refuse(q, LM_LOOP_UNSUPPORTED, "the model has no encoder");
-        return;
-    case LM_REQ_DROP:
+    if (q->kind == LM_REQ_DROP) {
         if (lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why))
             refuse_for(q, &why);
         return;
-    case LM_REQ_APPEND:
-        break;
     }
     check_append(l, q, x->len);
-    if (q->fault)
-        return;
-    if (q->has_pos && q->pos < x->len) {
-        if (lm_ctx_seq_remove(l->e->ctx, q->seq, q->pos, &why)) {
+    if (!q->fault && q->has_pos && q->pos < x->len) {
+        if (cut(l, q, &why))
             refuse_for(q, &why);
-            return;
-        }
-        x->len = q->pos;
+        else
+            x->len = q->pos;
     }
-    x->n = q->n_ids;
-}
-
-/* Tokens from .. from + n - 1 of an entry's request, as the batch's next ones. */
-static void load(struct loop *l, const struct entry *x, size_t from, size_t n)
-{
-    for (size_t i = from; i < from + n; i++)
-        l->t[l->n_tokens++] = (struct lm_batch_token){
-            .id = x->q.ids[i], .seq = x->q.seq, .pos = x->len + (uint32_t)i,
-            .want = i + x->q.want >= x->q.n_ids,
-        };
+    if (!q->fault)
+        x->n = q->n_ids;
 }
 
 /* Rows of n evaluated tokens from `first` of the batch on. */
@@ -149,8 +159,7 @@ static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
     struct lm_err why;
     for (size_t at = 0, n; at < x->n; at += n) {
         n = x->n - at < l->e->n_batch ? x->n - at : l->e->n_batch;
-        l->n_tokens = 0;
-        load(l, x, at, n);
+        load(&x->q, x->len, at, n, l->t);
         if (lm_ctx_decode(l->e->ctx, l->t, n, &why)) {
             struct lm_err worse;
             refuse_for(&x->q, &why);
@@ -204,8 +213,10 @@ static int run_group(struct loop *l, struct lm_err *err)
         begin(l, i);
         total += x->n;
         n_active += x->n > 0;
-        if (total <= l->e->n_batch)
-            load(l, x, 0, x->n);
+        if (total <= l->e->n_batch) {
+            load(&x->q, x->len, 0, x->n, l->t + l->n_tokens);
+            l->n_tokens += x->n;
+        }
     }
     bool apart = total > l->e->n_batch;
     if (total && !apart && lm_ctx_decode(l->e->ctx, l->t, l->n_tokens, &why)) {
@@ -224,11 +235,11 @@ static bool can_join(const struct loop *l)
 {
     const struct lm_request *q = &l->group[l->n - 1].q;
     size_t total = q->fault ? 0 : q->n_ids;
-    bool cuts = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP);
+    bool breaks = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP);
     for (size_t i = 0; i + 1 < l->n; i++) {
         const struct lm_request *o = &l->group[i].q;
         total += o->fault ? 0 : o->n_ids;
-        if (cuts && o->seq == q->seq && o->n_ids)
+        if (breaks && o->seq == q->seq && o->n_ids)
             return false;
     }
     return l->n == 1 || total <= l->e->n_batch;

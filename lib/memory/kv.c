@@ -251,6 +251,24 @@ static int kv_remove(struct lm_memory *base, uint32_t seq, uint32_t pos, struct 
     return LM_OK;
 }
 
+/* A token takes a page where its position begins one. */
+static int kv_room(struct lm_memory *base, uint32_t seq, uint32_t pos,
+                   const struct lm_memory_token *t, size_t n, struct lm_err *err)
+{
+    struct kv *m = (struct kv *)base;
+    const struct seq *s = find(m, seq);
+    size_t kept = pos / LM_KV_PAGE + (pos % LM_KV_PAGE != 0), need = 0;
+    size_t back = s && s->n_pages > kept ? s->n_pages - kept : 0;
+    for (size_t i = 0; i < n; i++)
+        need += t[i].pos % LM_KV_PAGE == 0;
+    while (m->n_free + back < need) {
+        int r = add_slab(m, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
 static void kv_free(struct lm_memory *base)
 {
     struct kv *m = (struct kv *)base;
@@ -273,7 +291,7 @@ static void kv_free(struct lm_memory *base)
 }
 
 static const struct lm_memory_ops kv_ops = {
-    kv_free, kv_begin, kv_pages, kv_end, kv_length, kv_remove
+    kv_free, kv_begin, kv_pages, kv_end, kv_length, kv_remove, kv_room
 };
 
 struct lm_memory *lm_kv_new(const struct lm_kv_shape *s, uint32_t n_ctx, uint32_t n_batch,

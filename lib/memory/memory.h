@@ -41,6 +41,10 @@ struct lm_memory_ops {
     uint32_t (*length)(const struct lm_memory *m, uint32_t seq);
     /* Forget positions >= pos; pos 0 drops the sequence. */
     int      (*remove)(struct lm_memory *m, uint32_t seq, uint32_t pos, struct lm_err *err);
+    /* See to it that tokens t [n] will find room once seq is cut at pos, which is left to do;
+     * LM_ENOMEM otherwise. */
+    int      (*room)(struct lm_memory *m, uint32_t seq, uint32_t pos,
+                     const struct lm_memory_token *t, size_t n, struct lm_err *err);
 };
 
 struct lm_memory {

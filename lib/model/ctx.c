@@ -350,6 +350,26 @@ int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_er
     return c->memory->ops->remove(c->memory, seq, pos, err);
 }
 
+int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
+                size_t n, struct lm_err *err)
+{
+    size_t n_out = 0;
+    struct lm_memory_token *m = lm_malloc_array(n, sizeof *m);
+    if (!m)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        m[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
+        n_out += t[i].want;
+    }
+    int r = c->memory->ops->room(c->memory, seq, pos, m, n, err);
+    free(m);
+    if (r)
+        return r;
+    if (!rows_for(c, n_out < c->n_batch ? n_out : c->n_batch))
+        return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
+    return LM_OK;
+}
+
 void lm_ctx_observe(struct lm_ctx *c,
                     void (*fn)(void *arg, const char *weight, const float *x, size_t n, size_t cols),
                     void *arg)

@@ -88,6 +88,15 @@ uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err);
 
 /*
+ * lm_ctx_room - see to it that tokens t [n] will find memory once seq is cut at pos.
+ *
+ * For callers that must not cut a sequence in vain: ask, cut, then evaluate t, in batches
+ * or at once, before anything else.  LM_OK, or LM_ENOMEM and nothing has changed.
+ */
+int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
+                size_t n, struct lm_err *err);
+
+/*
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).
  *
  * fn is called on the context's thread after each evaluation step that multiplies a

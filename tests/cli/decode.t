@@ -279,6 +279,19 @@ end 1 2" "a broken loop: an error frame and the end frame"
 done
 ok "$(decode -i -m "$m" </dev/null | frames)" "end 0 0" "an empty loop"
 
+# Memory that runs out is an answer, too, and a request that fails changes nothing.
+few() { (ulimit -v 60000 && decode -i -t 1 -b 64 --top 1 -m "$m" "$@") 2>/dev/null; }
+if few </dev/null >got; then
+    { count 10; awk 'BEGIN { for (i = 1; i <= 3000; i++) print i ": 1 2" }'
+      echo "0: @4 $(count 400)"; echo 7; } | few >got;  ok $? 0 "short of memory, the loop goes on"
+    frames <got >list
+    ok "$(lines list)" 3004 "every request is answered"
+    has "$(cat list)" ":0 code 5 line 2999: out of memory" "one without room by an error frame"
+    ok "$(tail -n 3 list | cut -d' ' -f1-4)" "error 0:10 code 5
+top 0:10 7 $(tail -n 2 list | awk '{ print $4; exit }')
+end 3003 3003" "one that would cut its sequence in vain leaves it as it was"
+fi
+
 # Answers come without waiting for more input: a named pipe held open.
 mkfifo pipe
 grows() { # FILE BYTES: wait until it has them, 20 s at most
