@@ -64,6 +64,8 @@ struct lm_device_ops {
     const struct lm_buft *(*buft)(const struct lm_device *d, enum lm_buffer_use use);
     /* Can it compute this node; can its operations read this memory? */
     bool                  (*supports_op)(const struct lm_device *d, const struct lm_tensor *t);
+    /* Has it no products for a weight's type but by way of floats? */
+    bool                  (*decodes_first)(const struct lm_device *d, const struct lm_tensor *w);
     bool                  (*supports_buft)(const struct lm_device *d, const struct lm_buft *b);
     /* Set it to work with env->n_threads threads where that matters. */
     struct lm_backend    *(*open)(const struct lm_device *d, const struct lm_env *env,

@@ -6,27 +6,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int lm_map_open(struct lm_map *m, const char *path, struct lm_err *err)
+int lm_map_fd(struct lm_map *m, int fd, struct lm_err *err)
 {
     struct stat st;
+    *m = (struct lm_map){ 0 };
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return lm_fail(err, LM_EUSE, "not a regular file, so it cannot be mapped");
+    if (st.st_size == 0)
+        return lm_fail(err, LM_EDATA, "is empty");
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return lm_fail_errno(err, "cannot map");
+    *m = (struct lm_map){ p, (uint64_t)st.st_size };
+    return LM_OK;
+}
+
+int lm_map_open(struct lm_map *m, const char *path, struct lm_err *err)
+{
     *m = (struct lm_map){ 0 };
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return lm_fail_errno(err, "cannot open");
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return lm_fail(err, LM_EUSE, "not a regular file, so it cannot be mapped");
-    }
-    if (st.st_size == 0) {
-        close(fd);
-        return lm_fail(err, LM_EDATA, "is empty");
-    }
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    int s = p == MAP_FAILED ? lm_fail_errno(err, "cannot map") : LM_OK;
+    int r = lm_map_fd(m, fd, err);
     close(fd);
-    if (s == LM_OK)
-        *m = (struct lm_map){ p, (uint64_t)st.st_size };
-    return s;
+    return r;
 }
 
 void lm_map_close(struct lm_map *m)

@@ -16,6 +16,8 @@ struct lm_map {
 
 /* Map the whole file; fills *m or leaves it zeroed and returns a code. */
 int lm_map_open(struct lm_map *m, const char *path, struct lm_err *err);
+/* The same for an open file; fd stays the caller's. */
+int lm_map_fd(struct lm_map *m, int fd, struct lm_err *err);
 void lm_map_close(struct lm_map *m);
 
 #endif

@@ -22,13 +22,14 @@ struct seq {
     uint32_t    id, length, n_pages;
     uint32_t    pending;        /* length when the current batch is kept        */
     bool        fresh;          /* made by the current batch                    */
-    uint8_t    *pages[];        /* [max_pages]                                  */
+    uint8_t   **pages;          /* [cap_pages], grows only while a batch begins */
+    size_t      cap_pages;
 };
 
 struct kv {
     struct lm_memory base;
     size_t           page_size;
-    uint32_t         n_ctx, n_batch, max_pages;
+    uint32_t         n_ctx, n_batch;
     struct seq     **table;     /* by hash of the id                            */
     size_t           mask, n_seqs;
     struct seq      *idle;      /* dropped sequences                            */
@@ -116,11 +117,14 @@ static struct seq *add_seq(struct kv *m, uint32_t id)
     if (s)
         m->idle = s->next;
     else
-        s = malloc(sizeof *s + m->max_pages * sizeof *s->pages);
+        s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     widen(m);
-    *s = (struct seq){ .next = m->table[slot(m, id)], .id = id, .fresh = true };
+    s->next = m->table[slot(m, id)];
+    s->id = id;
+    s->length = s->pending = 0;
+    s->fresh = true;
     m->table[slot(m, id)] = s;
     m->n_seqs++;
     return s;
@@ -177,6 +181,8 @@ static int add_token(struct kv *m, const struct lm_memory_token *t, struct lm_er
         return lm_fail_nomem(err);
     m->batch[m->n++] = s;
     if (t->pos / LM_KV_PAGE == s->n_pages) {
+        if (!lm_grow(&s->pages, &s->cap_pages, s->n_pages + 1, sizeof *s->pages))
+            return lm_fail_nomem(err);
         if (m->n_free == 0 && add_slab(m, err))
             return LM_ENOMEM;
         s->pages[s->n_pages++] = m->free[--m->n_free];
@@ -279,6 +285,7 @@ static void kv_free(struct lm_memory *base)
             drop(m, m->table[i]);
     for (struct seq *s = m->idle, *next; s; s = next) {
         next = s->next;
+        free(s->pages);
         free(s);
     }
     for (size_t i = 0; i < m->n_slabs; i++)
@@ -310,7 +317,6 @@ struct lm_memory *lm_kv_new(const struct lm_kv_shape *s, uint32_t n_ctx, uint32_
     m->page_size = page_size;
     m->n_ctx = n_ctx;
     m->n_batch = n_batch;
-    m->max_pages = n_ctx / LM_KV_PAGE + (n_ctx % LM_KV_PAGE != 0);
     m->mask = 15;
     m->table = calloc(m->mask + 1, sizeof *m->table);
     m->batch = lm_malloc_array(n_batch, sizeof *m->batch);

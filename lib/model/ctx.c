@@ -28,6 +28,7 @@ struct ready {
 struct lm_ctx {
     struct lm_model        *m;
     struct lm_backend      *backend;
+    struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
     struct lm_kv_layout    *kv;          /* [n_layer]                             */
     uint32_t                n_ctx, n_batch, n_ubatch;
@@ -222,6 +223,7 @@ struct lm_ctx *lm_ctx_new(struct lm_model *m, const struct lm_ctx_options *o,
         return NULL;
     }
     c->m = m;
+    c->env = env ? *env : (struct lm_env){ 0 };
     if (start(c, o, env, err)) {
         lm_ctx_free(c);
         return NULL;
@@ -327,7 +329,9 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
     if ((r = c->memory->ops->begin(c->memory, c->tokens, n, err)))
         return r;
     for (size_t i = 0; i < n && !r; i += c->n_ubatch)
-        r = evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
+        r = lm_stopped(&c->env)
+            ? lm_fail(err, LM_ESTOP, "stopped")
+            : evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
     c->memory->ops->end(c->memory, r == LM_OK);
     c->n = r ? 0 : n;
     return r;

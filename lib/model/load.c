@@ -195,6 +195,22 @@ static int add_weights(struct loader *l, struct lm_err *err)
     return LM_OK;
 }
 
+/* Tell once for each type that the device has no products of its own for it. */
+static void note_slow(const struct loader *l)
+{
+    const struct lm_device *d = l->m->device;
+    bool told[256] = { false };
+    for (size_t i = 0; i < l->n; i++) {
+        const struct weight *w = &l->w[i];
+        uint32_t id = w->from->type_id;
+        if (w->place == FLOATS || id >= 256 || told[id] || !d->ops->decodes_first(d, w->t))
+            continue;
+        told[id] = true;
+        lm_note(l->env, LM_INFO, "%s: %s is decoded before it is multiplied", w->t->name,
+                w->from->type->name);
+    }
+}
+
 /* One buffer for all weights that go to `place` or, if it is PLAIN, to FLOATS too. */
 static int make_buffer(struct loader *l, enum place place, struct lm_buffer **out,
                        struct lm_err *err)
@@ -222,13 +238,13 @@ static int make_buffer(struct loader *l, enum place place, struct lm_buffer **ou
     return LM_OK;
 }
 
-static int map_weights(struct loader *l, const char *path, struct lm_err *err)
+static int map_weights(struct loader *l, struct lm_err *err)
 {
     struct lm_model *m = l->m;
     bool any = false;
     for (size_t i = 0; i < l->n; i++)
         any |= l->w[i].place == MAPPED;
-    int r = any ? lm_map_open(&m->map, path, err) : LM_OK;
+    int r = any ? lm_map_fd(&m->map, lm_in_fd(l->in), err) : LM_OK;
     for (size_t i = 0; i < l->n && !r; i++) {
         struct weight *w = &l->w[i];
         uint64_t at = m->gguf->data_offset + w->from->offset;
@@ -332,7 +348,7 @@ static int read_weights(struct loader *l, struct lm_err *err)
     return r;
 }
 
-static int load(struct loader *l, const char *path, struct lm_err *err)
+static int load(struct loader *l, struct lm_err *err)
 {
     struct lm_model *m = l->m;
     int r;
@@ -343,9 +359,10 @@ static int load(struct loader *l, const char *path, struct lm_err *err)
         return err ? (int)err->code : LM_EDATA;
     if ((r = find_arch(m, err)) || (r = lm_arch_read(m->arch, m->gguf, &m->h, err)) ||
         (r = find_vocab(m, err)) || (r = add_weights(l, err)) ||
-        (r = map_weights(l, path, err)) || (r = make_buffer(l, PLAIN, &m->plain, err)) ||
+        (r = map_weights(l, err)) || (r = make_buffer(l, PLAIN, &m->plain, err)) ||
         (r = make_buffer(l, PACKED, &m->packed, err)))
         return r;
+    note_slow(l);
     return read_weights(l, err);
 }
 
@@ -359,7 +376,7 @@ struct lm_model *lm_model_load(const char *path, const struct lm_model_options *
     }
     l.m->device = lm_device_by_name("cpu");
     l.in = lm_in_open(path, LM_IN_RAW, err);
-    int r = l.in ? load(&l, path, err) : LM_EIO;
+    int r = l.in ? load(&l, err) : LM_EIO;
     lm_in_close(l.in);
     free(l.w);
     free(l.errs);

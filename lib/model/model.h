@@ -73,8 +73,11 @@ struct lm_batch_token {
 /*
  * lm_ctx_decode - evaluate n tokens (1 .. n_batch) and remember them.
  *
- * On failure the memory is as before the call.  The result does not depend on the
- * number of threads, bit for bit.
+ * On failure the memory is as before the call: LM_EDATA for an id outside the
+ * vocabulary, LM_EUSE for a position that does not follow or lies beyond the context,
+ * LM_ENOMEM.  Bit for bit, what a token gives depends only on the tokens before it in
+ * its sequence: not on the number of threads, nor on how a batch is cut or on its
+ * neighbours in it.
  */
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
 
@@ -101,7 +104,8 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
  *
  * fn is called on the context's thread after each evaluation step that multiplies a
  * weight: name of the weight tensor, activations x [n][cols] f32 row-major, one row
- * a token.  fn NULL stops it.
+ * a token.  fn NULL stops it.  Of tokens that are not wanted, the last layer computes
+ * only what it remembers: want all to see all.
  */
 void lm_ctx_observe(struct lm_ctx *c,
                     void (*fn)(void *arg, const char *weight, const float *x, size_t n, size_t cols),

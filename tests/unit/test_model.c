@@ -135,11 +135,14 @@ static void test_logits(void **state)
     assert_true(worst(got, reference) > 1e-6);
 }
 
-static void test_threads_do_not_matter(void **state)
+/* Neither the number of threads nor the size of a piece changes a bit. */
+static void test_cuts_do_not_matter(void **state)
 {
     (void)state;
-    for (uint32_t ubatch = 1; ubatch <= 64; ubatch *= 8) {
-        run(model, (struct how){ ubatch, 71, 1, LM_F16 }, got);
+    run(model, (struct how){ 128, 71, 1, LM_F16 }, got);
+    for (uint32_t ubatch = 1; ubatch <= 64; ubatch *= 4) {
+        run(model, (struct how){ ubatch, 71, 1, LM_F16 }, other);
+        assert_memory_equal(got, other, sizeof got);
         for (int threads = 2; threads <= 5; threads++) {
             run(model, (struct how){ ubatch, 71, threads, LM_F16 }, other);
             assert_memory_equal(got, other, sizeof got);
@@ -268,6 +271,32 @@ static void test_refusals(void **state)
 
     append(c, 3, text, 10, 16);
     check_row(lm_ctx_logits(c, 5), reference[15]);
+    lm_ctx_free(c);
+}
+
+static bool stop(void *user)
+{
+    return (*(int *)user)-- <= 0;
+}
+
+/* Asked to stop after two pieces, it has forgotten them. */
+static void test_stop(void **state)
+{
+    int pieces = 2;
+    struct lm_env env = { .user = &pieces, .stop = stop };
+    struct lm_ctx_options o = { .n_ubatch = 4 };
+    struct lm_err err;
+    struct lm_batch_token t[22];
+    struct lm_ctx *c = lm_ctx_new(model, &o, &env, &err);
+    (void)state;
+    assert_non_null(c);
+    for (uint32_t i = 0; i < 22; i++)
+        t[i] = (struct lm_batch_token){ text[i], 0, i, i == 21 };
+    assert_int_equal(lm_ctx_decode(c, t, 22, &err), LM_ESTOP);
+    assert_int_equal(lm_ctx_seq_len(c, 0), 0);
+    assert_null(lm_ctx_logits(c, 21));
+    pieces = 100;
+    assert_int_equal(lm_ctx_decode(c, t, 22, &err), LM_OK);
     lm_ctx_free(c);
 }
 
@@ -467,12 +496,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_cuts_do_not_matter),
         cmocka_unit_test(test_load_options),
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_neighbours_and_wanted),
         cmocka_unit_test(test_remove),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stop),
         cmocka_unit_test(test_observe),
         cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_names),

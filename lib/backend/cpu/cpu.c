@@ -219,6 +219,13 @@ static bool supports_op(const struct lm_device *d, const struct lm_tensor *t)
     return lm_cpu_supports(t);
 }
 
+static bool decodes_first(const struct lm_device *d, const struct lm_tensor *w)
+{
+    const struct lm_cpu_mulmat *mm = best(w);
+    (void)d;
+    return mm && mm->type_id == LM_MULMAT_ANY;
+}
+
 static bool supports_buft(const struct lm_device *d, const struct lm_buft *b)
 {
     (void)d;
@@ -262,7 +269,8 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
 
 static const struct lm_device_ops device_ops = {
     .name = device_name, .kind = LM_DEVICE_CPU, .describe = describe, .buft = device_buft,
-    .supports_op = supports_op, .supports_buft = supports_buft, .open = device_open,
+    .supports_op = supports_op, .decodes_first = decodes_first,
+    .supports_buft = supports_buft, .open = device_open,
 };
 static const struct lm_device cpu_device = { &device_ops };
 
