@@ -16,8 +16,8 @@ static const char usage[] =
 
 static const char help[] =
     "\n"
-    "Convert a Hugging Face checkpoint - a directory, an archive of one, or - for an\n"
-    "archive on standard input - to a GGUF file, or to standard output.\n"
+    "Convert a Hugging Face checkpoint - a directory, an archive of one, or - for\n"
+    "an archive on standard input - to a GGUF file, or to standard output.\n"
     "\n"
     "      --chat-template=FILE  write the template in FILE, not the checkpoint's\n"
     "      --dry-run             list the tensors instead of converting, as TSV: name,\n"

@@ -266,13 +266,12 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
     from_config(&s, f->generation_config);
     further_ends(&s, f->config, "config.json", env);
     further_ends(&s, f->generation_config, "generation_config.json", env);
-    const int64_t eos = get_id(v, specials[EOS].key);
-    if (eos < 0)
-        lm_note(env, LM_WARN, "no file names an end token");
-    if (f->config && nth_id(lm_jval_get(f->config, "eos_token_id"), 0) >= (int64_t)v->n)
+    const int64_t eos = nth_id(lm_jval_get(f->config, "eos_token_id"), 0);
+    if (eos >= (int64_t)v->n)
         return lm_fail(err, LM_EDATA, "config.json: eos_token_id %lld: the vocabulary has only "
-                       "%u pieces", (long long)nth_id(lm_jval_get(f->config, "eos_token_id"), 0),
-                       v->n);
+                       "%u pieces", (long long)eos, v->n);
+    if (get_id(v, specials[EOS].key) < 0)
+        lm_note(env, LM_WARN, "no file names an end token");
     return LM_OK;
 }
 

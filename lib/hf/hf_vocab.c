@@ -136,11 +136,46 @@ static int room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool sco
     return v->pieces && v->types && (v->scores || !scores) ? LM_OK : lm_fail_nomem(err);
 }
 
+/* The number of ids that a list of {"ID": ...} (ids as keys) or {"TEXT": id} names. */
+static uint64_t ids_in(const struct lm_jval *list, bool keys, uint64_t n)
+{
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
+        int64_t id = -1;
+        if (keys)
+            id = strtol(t->key, NULL, 10);
+        else
+            lm_jval_i64(t, &id);
+        if (id >= 0 && id < INT32_MAX && (uint64_t)id >= n)
+            n = (uint64_t)id + 1;
+    }
+    return n;
+}
+
 /* --- tokenizer.json ----------------------------------------------------------------- */
 
+/* added_tokens.json beside tokenizer.json, from older versions: it names ids that the
+ * tokenizer has not got itself. */
+static int fill_from_file(struct lm_hf_vocab *v, const struct lm_jval *added, struct lm_err *err)
+{
+    for (const struct lm_jval *t = added ? added->first : NULL; t; t = t->next) {
+        int64_t id = -1;
+        if (!lm_jval_i64(t, &id) || id < 0 || id >= v->n)
+            return lm_fail(err, LM_EDATA, "added_tokens.json: %s: bad id", t->key);
+        if (v->types[id])
+            continue;
+        if (!lm_hf_copy(v, t->key, t->key_len, &v->pieces[id]))
+            return lm_fail_nomem(err);
+        v->types[id] = looks_special(t->key, t->key_len) ? LM_PIECE_CONTROL : LM_PIECE_USER;
+        if (v->scores)
+            v->scores[id] = ADDED_SCORE;
+    }
+    return LM_OK;
+}
+
 /* BPE with the byte alphabet, and BPE whose bytes are pieces. */
-static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uint32_t n_rows,
-                    const char *pre, struct lm_err *err)
+static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+                    const struct lm_jval *added_file, uint32_t n_rows, const char *pre,
+                    struct lm_err *err)
 {
     const char *decoder = lm_jval_str(lm_jval_get(t->decoder, "type"));
     const bool by_bytes = decoder && !strcmp(decoder, "ByteLevel");
@@ -156,7 +191,7 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uint32_t
                        "--pre NAME");
     if (by_bytes && !t->n_merges)
         return lm_fail(err, LM_EDATA, "has no merges, and there is no merges.txt");
-    int r = room(v, t->n_ids, n_rows, !by_bytes, err);
+    int r = room(v, ids_in(added_file, false, t->n_ids), n_rows, !by_bytes, err);
     if (!r)
         r = lm_tokenizer_json_pieces(v, t, err);
     for (uint32_t i = 0; !r && !by_bytes && i < v->n; i++) {
@@ -166,7 +201,7 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uint32_t
     }
     if (!r)
         r = lay_added(v, t->added, err);
-    return r;
+    return r ? r : fill_from_file(v, added_file, err);
 }
 
 /* Does a normalizer (or any step in its sequence) put a blank in front? */
@@ -232,21 +267,6 @@ static int lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct
     return LM_OK;
 }
 
-/* The number of ids that a list of {"ID": ...} (ids as keys) or {"TEXT": id} names. */
-static uint64_t ids_in(const struct lm_jval *list, bool keys, uint64_t n)
-{
-    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
-        int64_t id = -1;
-        if (keys)
-            id = strtol(t->key, NULL, 10);
-        else
-            lm_jval_i64(t, &id);
-        if (id >= 0 && id < INT32_MAX && (uint64_t)id >= n)
-            n = (uint64_t)id + 1;
-    }
-    return n;
-}
-
 static int load_spm(struct lm_hf_vocab *v, const char *data, size_t len, const struct lm_jval *tc,
                     const struct lm_jval *added, uint32_t n_rows, const struct lm_env *env,
                     struct lm_err *err)
@@ -295,13 +315,13 @@ static int load_pieces(struct lm_hf_vocab *v, struct lm_hf_source *src,
     char *data = NULL;
     size_t len;
     const struct lm_jval *added = NULL;
-    int r = lm_hf_load(src, "tokenizer.model", &data, &len, err);
+    int r = load_tree(v, src, "added_tokens.json", &added, err);
+    if (!r)
+        r = lm_hf_load(src, "tokenizer.model", &data, &len, err);
     if (r < 0)
         return r;
     if (r == 0) {
-        r = load_tree(v, src, "added_tokens.json", &added, err);
-        if (!r)
-            r = load_spm(v, data, len, tc, added, n_rows, env, err);
+        r = load_spm(v, data, len, tc, added, n_rows, env, err);
         free(data);
         return r ? lm_err_at(err, r, "tokenizer.model") : LM_OK;
     }
@@ -309,7 +329,7 @@ static int load_pieces(struct lm_hf_vocab *v, struct lm_hf_source *src,
         return lm_hf_missing(src, "tokenizer.json or tokenizer.model", err);
     if (!t->n_merges && (r = lm_tokenizer_merges_txt(t, src, err)) < 0)
         return r;
-    r = load_bpe(v, t, n_rows, pre, err);
+    r = load_bpe(v, t, added, n_rows, pre, err);
     if (!r && v->scores) {
         lm_note(env, LM_WARN, "no tokenizer.model: the order of merges is lost, some words will "
                 "be cut differently");

@@ -311,6 +311,8 @@ static const char *auto_type(const struct lm_convert *c, struct lm_err *err)
 
 static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
 {
+    const struct lm_convert_tensor *first = NULL;
+    size_t kept = 0;
     if (!type || !strcmp(type, "auto"))
         type = auto_type(c, err);
     if (!type)
@@ -332,10 +334,12 @@ static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
         if (!ok)
             return lm_fail(err, LM_EDATA, "%s: more than 64 bits of bytes", t->name);
         t->bytes = bytes;
-        if (t->type != c->type && t->type->id == LM_F16)
-            lm_note(c->env, LM_WARN, "%s: rows of %llu do not suit %s: kept as f16", t->name,
-                    (unsigned long long)t->ne[0], c->type->name);
+        if (t->type != c->type && t->type->id == LM_F16 && !kept++)
+            first = t;
     }
+    if (kept)
+        lm_note(c->env, LM_WARN, "%s%s: rows of %llu do not suit %s: f16 instead", first->name,
+                kept > 1 ? " and others" : "", (unsigned long long)first->ne[0], c->type->name);
     return LM_OK;
 }
 

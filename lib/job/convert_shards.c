@@ -144,6 +144,9 @@ static int read_headers(struct lm_convert *c, struct lm_err *err)
     size_t bad = 0;
     int r = LM_OK;
     struct lm_err e = {0};
+    if (!lm_hf_complete(c->src) && lm_hf_find(c->src, c->shards[0].name) < 0)
+        return lm_hf_not_next(c->src, lm_hf_name(c->src, lm_hf_n_files(c->src) - 1),
+                              c->shards[0].name, err);
     for (size_t i = 0; i < c->n_shards; i++) {
         struct lm_convert_shard *s = &c->shards[i];
         int k;

@@ -1,0 +1,390 @@
+#!/bin/sh
+# gguf-convert.t - checkpoints from every kind of source, byte for byte as the reference
+# converts them, and what is wrong with a checkpoint is said before anything is written;
+# speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+sum() { sha256sum | cut -c 1-64; }
+wanted() { sed -n 's/.*"file_sha256":"\([0-9a-f]*\)".*/\1/p' "$1"; }
+# refused DIR STATUS PART NAME [OPTION...]: the conversion fails, says PART, writes nothing
+refused() {
+    d=$1 status=$2 part=$3 name=$4; shift 4
+    gguf-convert "$@" "$d" refused.gguf 2>err; ok $? "$status" "$name: status"
+    has "$(cat err)" "$part" "$name: message"
+    ok "$(wc -l <err)" 1 "$name: one line"
+    ok "$(ls -A | grep -c refused)" 0 "$name: no output"
+}
+
+# ---- against the reference ----
+cp -R "$root/tests/data/hf" llama
+for type in auto f32 f16 bf16 q8_0; do
+    ok "$(gguf-convert -T $type llama | sum)" "$(wanted "$root/tests/data/expected/$type.json")" \
+       "$type is as the reference makes it"
+done
+m=$(wanted "$root/tests/data/expected/auto.json")
+gguf-convert llama out.gguf;                      ok "$? $(sum <out.gguf)" "0 $m" "to a file"
+gguf-convert -o out2.gguf llama/;                 ok "$? $(sum <out2.gguf)" "0 $m" "-o, a slash at the end"
+ok "$(cd llama && gguf-convert . | sum)" "$m" "the folder that we are in"
+ok "$(gguf-convert -t 1 llama | sum) $(gguf-convert -t 5 llama | sum)" "$m $m" "any number of threads"
+if [ -d "$shared/llama_tied" ]; then
+    for d in llama llama_tied mistral; do
+        for e in "$shared/$d/expected"/*.json; do
+            type=$(basename "$e" .json)
+            ok "$(gguf-convert -T "$type" "$shared/$d" | sum)" "$(wanted "$e")" "$d: $type"
+        done
+    done
+fi
+
+# ---- archives ----
+tar -cf a.tar llama && tar --format=v7 -cf v7.tar llama && tar --format=pax -cf pax.tar llama
+tar -cf ordered.tar llama/*.json llama/*.safetensors
+tar -cf early.tar llama/*.safetensors llama/*.json
+gzip -k a.tar ordered.tar
+for f in a.tar v7.tar pax.tar a.tar.gz; do
+    ok "$(gguf-convert $f | sum)" "$m" "from $f"
+done
+if zstd -qk a.tar ordered.tar 2>err; then
+    ok "$(gguf-convert a.tar.zst | sum)" "$m" "from a.tar.zst"
+    ok "$(gguf-convert - <ordered.tar.zst | sum)" "$m" "a compressed archive on standard input"
+    ok "$(cat ordered.tar.zst | gguf-convert - | sum)" "$m" "and through a pipe"
+fi
+if zip -qr deflated.zip llama && zip -q0r stored.zip llama; then
+    ok "$(gguf-convert deflated.zip | sum)" "$m" "from a deflated zip"
+    ok "$(gguf-convert stored.zip | sum)" "$m" "from a stored zip"
+fi
+ok "$(gguf-convert - <a.tar | sum)" "$m" "a file on standard input may have any order"
+ok "$(cat ordered.tar | gguf-convert - | sum)" "$m" "a pipe in order"
+cat early.tar | gguf-convert - early.gguf 2>err;  ok $? 2 "a pipe out of order is refused"
+has "$(cat err)" "model.safetensors comes before config.json" "and the file named"
+bytes=$(cat llama/* | wc -c)
+has "$(cat err)" "--spool DIR with room for $bytes bytes" "and the room"
+ok "$(ls -A | grep -c early.gguf)" 0 "and nothing left"
+mkdir spool
+ok "$(cat early.tar | gguf-convert --spool=spool - | sum)" "$m" "--spool takes it"
+ok "$(ls -A spool)" "" "and leaves nothing"
+cat early.tar | gguf-convert --spool=nowhere - 2>err >out; ok "$? $(wc -c <out)" "2 0" "--spool needs its folder"
+(cd llama && tar -cf ../flat.tar ./*)
+ok "$(gguf-convert --model-name=Llama flat.tar | sum)" "$m" "an archive without a folder"
+cp flat.tar llama.tar; ok "$(gguf-convert llama.tar | sum)" "$m" "which then gives the name"
+mkdir -p deep/er && cp -R llama deep/er && mkdir deep/er/llama/onnx && echo '{}' >deep/er/llama/onnx/config.json
+tar -cf deep.tar deep
+ok "$(gguf-convert deep.tar | sum)" "$m" "a folder further down"
+for k in 100 5000 100000 400000 500000; do
+    head -c $k ordered.tar | gguf-convert - cut.gguf 2>err
+    ok "$? $(wc -l <err) $(ls | grep -c cut.gguf)" "1 1 0" "a pipe cut after $k bytes"
+    head -c $k ordered.tar.gz | gguf-convert - cut.gguf 2>err
+    ok "$? $(wc -l <err) $(ls | grep -c cut.gguf)" "1 1 0" "a compressed one too"
+    head -c $k a.tar >cut.tar; gguf-convert cut.tar cut.gguf 2>err
+    ok "$? $(wc -l <err) $(ls | grep -c cut.gguf)" "1 1 0" "and a file"
+done 2>/dev/null
+mkdir links && ln -s ../llama/model.safetensors links/ && cp llama/*.json links && tar -cf links.tar links
+refused links.tar 1 "model.safetensors: is a link in the archive" "a link in an archive"
+ok "$(gguf-convert --model-name=Llama links | sum)" "$m" "links in a folder are followed"
+
+# ---- a model of one layer, made here ----
+le() { # NUMBER BYTES
+    v=$1 k=$2
+    while [ "$k" -gt 0 ]; do
+        # shellcheck disable=SC2059
+        printf "\\$(printf %03o $((v & 255)))"
+        v=$((v >> 8)) k=$((k - 1))
+    done
+}
+# st FILE: a safetensors file of zeros for the lines NAME DTYPE SIZE... on standard input
+st() {
+    awk '{ b = $2 == "F32" ? 4 : 2; s = ""
+           for (i = 3; i <= NF; i++) { b *= $i; s = s (i > 3 ? "," : "") $i }
+           printf "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%d,%d]}",
+                  (NR > 1 ? "," : "{"), $1, $2, s, at, at + b
+           at += b }
+         END { printf "}"; print at >"size" }' >head
+    { le "$(wc -c <head)" 8; cat head; head -c "$(cat size)" /dev/zero; } >"$1"
+}
+# layer ROWS TYPE: its tensors
+layer() {
+    p=model.layers.0
+    cat <<EOF
+lm_head.weight $2 $1 8
+model.embed_tokens.weight $2 $1 8
+$p.input_layernorm.weight $2 8
+$p.mlp.down_proj.weight $2 8 32
+$p.mlp.gate_proj.weight $2 32 8
+$p.mlp.up_proj.weight $2 32 8
+$p.post_attention_layernorm.weight $2 8
+$p.self_attn.k_proj.weight $2 4 8
+$p.self_attn.o_proj.weight $2 8 8
+$p.self_attn.q_proj.weight $2 8 8
+$p.self_attn.v_proj.weight $2 4 8
+model.norm.weight $2 8
+EOF
+}
+# tokenizer N [MERGES]: a tokenizer.json of N pieces
+tokenizer() {
+    merges=${2-'["a b","ab c"]'}
+    printf '{"added_tokens":[{"id":2,"content":"</e>","special":true},{"id":7,"content":"<q>","special":true}],'
+    printf '"pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},'
+    printf '"model":{"type":"BPE","merges":%s,"vocab":{' "$merges"
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%s\"p%d\":%d", (i ? "," : ""), i, i }'
+    printf '}}}'
+}
+mk() { # DIR ROWS PIECES [TYPE]
+    rm -rf "$1"; mkdir "$1"
+    cat >"$1/config.json" <<EOF
+{"architectures":["LlamaForCausalLM"],"hidden_size":8,"intermediate_size":32,
+ "num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":1,"vocab_size":$2,
+ "max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000.0,"eos_token_id":2}
+EOF
+    tokenizer "$3" >"$1/tokenizer.json"
+    echo '{"chat_template":"x"}' >"$1/tokenizer_config.json"
+    layer "$2" "${4:-BF16}" | st "$1/model.safetensors"
+}
+patch() { # FILE TENSOR BYTES: its first value
+    at=$(sed -n "s/.*\"$2\"[^}]*data_offsets\":\[\([0-9]*\),.*/\1/p" head)
+    # shellcheck disable=SC2059
+    printf "$3" | dd of="$1" bs=1 seek=$(($(wc -c <head) + 8 + at)) conv=notrunc 2>/dev/null
+}
+get() { gguf-inspect --get "$2" "$1"; }
+
+mk one 40 40
+gguf-convert one one.gguf 2>err;                  ok "$? $(cat err)" "0 " "a model made here converts"
+gguf-inspect --check one.gguf >out;               ok "$? $(cat out)" "0 " "to a file without fault"
+ok "$(get one.gguf llama.attention.head_count_kv) $(get one.gguf general.file_type)" "1 32" "with its numbers"
+
+# ---- vocabulary against embedding ----
+mk short 40 42
+refused short 1 "42 pieces, but the embedding only 40 rows" "more pieces than rows"
+mk short 40 37; echo '{"x37":37,"x38":38,"x39":39,"x40":40,"x41":41}' >short/added_tokens.json
+refused short 1 "42 pieces, but the embedding only 40 rows" "more with added_tokens.json"
+mk pad 40 37
+gguf-convert pad pad.gguf 2>err;                  ok $? 0 "fewer pieces than rows"
+ok "$(get pad.gguf tokenizer.ggml.tokens | wc -l) $(get pad.gguf tokenizer.ggml.token_type | wc -l)" \
+   "40 40" "are filled up"
+ok "$(get pad.gguf tokenizer.ggml.tokens | sed -n '38p;40p' | tr '\n' ' ')" '"[PAD37]" "[PAD39]" ' "with pieces of their own"
+ok "$(get pad.gguf tokenizer.ggml.token_type | tail -n 1)" 5 "that are unused"
+
+# ---- merges in both spellings ----
+mk merges 40 40; tokenizer 40 '[["a","b"],["ab","c"]]' >merges/tokenizer.json
+gguf-convert merges merges.gguf 2>err
+ok "$(get merges.gguf tokenizer.ggml.merges | tr '\n' ' ')" '"a b" "ab c" ' "merges as pairs"
+ok "$(get one.gguf tokenizer.ggml.merges | tr '\n' ' ')" '"a b" "ab c" ' "merges as texts"
+tokenizer 40 '[]' >merges/tokenizer.json
+refused merges 1 "no merges" "no merges"
+printf '#version: 0.2\na b\nab c\n' >merges/merges.txt
+gguf-convert merges merges.gguf 2>err
+ok "$? $(get merges.gguf tokenizer.ggml.merges | tr '\n' ' ')" '0 "a b" "ab c" ' "merges.txt has them"
+rm merges/merges.txt; tokenizer 40 '["a b c"]' >merges/tokenizer.json
+refused merges 1 "a b c" "a merge of three parts"
+tokenizer 40 '[["a b","c"]]' >merges/tokenizer.json
+gguf-convert merges merges.gguf 2>err
+ok "$? $(get merges.gguf tokenizer.ggml.merges)" '0 "aĠb c"' "a blank inside a part"
+
+# ---- tied embeddings ----
+mk tied 40 40; sed -i 's/{"arch/{"tie_word_embeddings":true,"arch/' tied/config.json
+gguf-convert tied copy.gguf 2>err;                ok $? 0 "a tied model with a copy"
+layer 40 BF16 | grep -v lm_head | st tied/model.safetensors
+gguf-convert tied tied.gguf 2>err;                ok $? 0 "and without"
+cmp copy.gguf tied.gguf;                          ok $? 0 "are the same"
+ok "$(gguf-inspect --tensors tied.gguf | grep -c -e '^output.weight' -e '^token_embd')" 1 "with one table"
+
+# ---- shards ----
+mk shards 40 40
+layer 40 BF16 | head -n 6 | st shards/model-00001-of-00002.safetensors
+layer 40 BF16 | tail -n 6 | st shards/model-00002-of-00002.safetensors
+rm shards/model.safetensors
+index() {
+    { printf '{"weight_map":{'; layer 40 BF16 | awk '{ printf "%s\"%s\":\"model-0000%d-of-00002.safetensors\"",
+        (NR > 1 ? "," : ""), $1, (NR > 6 ? 2 : 1) }'; printf '}}'; } >shards/model.safetensors.index.json
+}
+gguf-convert --model-name=One shards >sharded.gguf 2>err; ok $? 0 "shards without an index"
+index; gguf-convert --model-name=One one >single.gguf
+ok "$(gguf-convert --model-name=One shards | sum)" "$(sum <sharded.gguf)" "with an index the same"
+cmp sharded.gguf single.gguf;                     ok $? 0 "as from one file"
+tar -cf shards.tar shards/*.json shards/*.safetensors
+ok "$(cat shards.tar | gguf-convert --model-name=One - | sum)" "$(sum <single.gguf)" "shards through a pipe"
+tar -cf swapped.tar shards/*.json shards/model-00002* shards/model-00001*
+cat swapped.tar | gguf-convert - swapped.gguf 2>err; ok $? 2 "in another order not"
+has "$(cat err)" "model-00002-of-00002.safetensors comes before model-00001-of-00002" "and the file named"
+ok "$(cat swapped.tar | gguf-convert --spool=. --model-name=One - | sum)" "$(sum <single.gguf)" "but spooled"
+gzip -k swapped.tar
+ok "$(gguf-convert --model-name=One swapped.tar.gz | sum)" "$(sum <single.gguf)" "or from a compressed file"
+mv shards/model-00002-of-00002.safetensors .
+refused shards 1 "model-00002-of-00002.safetensors: is missing" "a shard that never came"
+rm shards/model.safetensors.index.json
+refused shards 1 "model-00002-of-00002.safetensors: is missing" "even without an index"
+index; : >shards/model-00002-of-00002.safetensors
+refused shards 1 "model-00002-of-00002.safetensors: is empty" "an empty shard"
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >shards/model-00002-of-00002.safetensors
+refused shards 1 "model-00002-of-00002.safetensors: is a Git LFS pointer" "a pointer in place of a shard"
+: >shards/model-00001-of-00002.safetensors
+gguf-convert shards bad.gguf 2>err;               ok "$? $(wc -l <err)" "1 2" "two bad shards, a line each"
+has "$(cat err)" "2 of 2 weight files cannot be used" "and how many"
+mk shards 40 40; echo '{"weight_map":{"x":"model.safetensors"}}' >shards/model.safetensors.index.json
+refused shards 1 "the index does not name it" "a tensor that the index does not know"
+
+# ---- headers ----
+header() { # JSON [LENGTH]
+    { le "${2:-${#1}}" 8; printf %s "$1"; head -c 4 /dev/zero; } >one/model.safetensors
+}
+t='{"t":{"dtype":"F32","shape":[1000,1000],"data_offsets":'
+mk one 40 40
+for range in '[0,4]' '[0,1099511627776]' '[8,4]' '[4]' '[-1,3]' '[0,4,8]' '{}'; do
+    header "$t$range}}"; refused one 1 "model.safetensors: header: t: " "data_offsets $range"
+done
+header '{"t":{"dtype":"F128","shape":[1],"data_offsets":[0,4]}}'
+refused one 1 'header: t: dtype "F128"' "an unknown dtype"
+header '{"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}}'
+refused one 1 'header: t: is there twice' "a name twice"
+header '{"t":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}}'
+refused one 1 'header: t: shape is beyond 64 bits' "a shape beyond 64 bits"
+header '{}' 9223372036854775807; refused one 1 "header of 9223372036854775807 bytes" "a header of 2^63 bytes"
+header '{}' 1000; refused one 1 "header of 1000 bytes, but the file has only 14" "a header longer than the file"
+header '{"t"'; refused one 1 "header: line 1, column 5" "a header cut short"
+mk one 40 40; head -c 4000 one/model.safetensors >x; mv x one/model.safetensors
+refused one 1 "incomplete or damaged" "weights cut short"
+mk one 40 40; layer 40 BF16 | sed 's/q_proj.weight BF16 8 8/q_proj.weight BF16 8 4/' | st one/model.safetensors
+refused one 1 "q_proj.weight: shape [8, 4], but config.json makes it [8, 8]" "a shape at odds with config.json"
+mk one 40 40; layer 40 BF16 | grep -v down_proj | st one/model.safetensors
+refused one 1 "model.layers.0.mlp.down_proj.weight: in no weight file" "a tensor that is missing"
+mk one 40 40; layer 40 BF16 | sed 's/^lm_head/zzz.qweight/' | st one/model.safetensors
+refused one 2 "zzz.qweight.weight: no tensor of a llama model" "a tensor that is unknown"
+mk one 40 40; layer 40 BF16 | sed 's/layers.0.mlp.up/layers.1.mlp.up/' | st one/model.safetensors
+refused one 1 "config.json says 1 layers" "a layer too many"
+
+# ---- range of values ----
+mk range 40 40 F32
+for v in '70000 \000\270\210\107' '65520 \000\360\177\107' '-1e+38 \231\166\226\376'; do
+    patch range/model.safetensors model.layers.0.mlp.up_proj.weight "${v#* }"
+    refused range 1 "up_proj.weight: row 0, column 0 is " "${v% *} in f16" -T f16
+    gguf-convert -T bf16 range range.gguf 2>err;  ok "$? $(cat err)" "0 " "${v% *} in bf16"
+done
+patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\340\177\107'
+gguf-convert -T f16 range range.gguf 2>err;       ok "$? $(cat err)" "0 " "65504 is kept"
+patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\000\200\177'
+refused range 1 "is inf: not a weight" "an infinity" -T f32
+
+# ---- the wrong folder ----
+mkdir empty adapter; echo '{}' >adapter/adapter_config.json; echo x >adapter/adapter_model.safetensors
+refused empty 1 "empty: no config.json" "an empty folder"
+refused adapter 1 "this is an adapter, not a model" "an adapter"
+refused nowhere 2 "nowhere: " "a path that is not there"
+echo '{}' >file; refused file 1 "file: " "a file that is no archive"
+mk one 40 40; sed -i 's/"architectures":[^,]*,//' one/config.json
+refused one 1 "config.json: no architectures" "no architectures"
+mk one 40 40; sed -i 's/LlamaFor/NovelFor/' one/config.json
+refused one 2 "architecture NovelForCausalLM cannot be converted; known: LlamaForCausalLM" "an unknown class"
+mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json or tokenizer.model" "no tokenizer"
+mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
+touch one/pytorch_model.bin; refused one 2 "pytorch_model.bin" "weights of another kind"
+mk one 40 40; echo '{"a"' >one/config.json; refused one 1 "config.json: line " "broken JSON"
+mk one 40 40; sed -i 's/"hidden_size":8,//' one/config.json; refused one 1 "config.json: no hidden_size" "a number missing"
+mk one 40 40; sed -i 's/{"arch/{"quantization_config":{"quant_method":"awq"},"arch/' one/config.json
+refused one 2 "quantized with awq" "quantized weights"
+
+# ---- special tokens, templates, names ----
+mk ends 40 40
+echo '{"eos_token_id":[2,7]}' >ends/generation_config.json
+echo '{"eos_token":"<q>","chat_template":"x"}' >ends/tokenizer_config.json
+gguf-convert ends ends.gguf
+ok "$(get ends.gguf tokenizer.ggml.eos_token_id) $(get ends.gguf tokenizer.ggml.eot_token_id)" "7 2" "two end tokens"
+mk ends 40 40; sed -i 's/_token_id":2/_token_id":40/' ends/config.json
+refused ends 1 "eos_token_id 40: the vocabulary has only 40" "an end token beyond the vocabulary"
+
+mk chat 40 40; rm chat/tokenizer_config.json; printf 'caf\303\251 {{ x }}\n' >chat/chat_template.jinja
+gguf-convert chat chat.gguf
+gguf-inspect -0 --get tokenizer.chat_template chat.gguf | tr -d '\0' | cmp - chat/chat_template.jinja
+ok $? 0 "chat_template.jinja, byte for byte"
+mkdir chat/additional_chat_templates; printf tool >chat/additional_chat_templates/tool_use.jinja
+gguf-convert chat chat.gguf; ok "$(get chat.gguf tokenizer.chat_template.tool_use)" tool "and one beside it"
+tar -cf chat.tar chat; gguf-convert chat.tar chat2.gguf; cmp chat.gguf chat2.gguf; ok $? 0 "from an archive too"
+echo '{"chat_template":[{"name":"default","template":"D"},{"name":"rag","template":"R"}]}' >chat/tokenizer_config.json
+gguf-convert chat chat.gguf
+ok "$(get chat.gguf tokenizer.chat_template) $(get chat.gguf tokenizer.chat_template.rag) $(get chat.gguf tokenizer.chat_templates)" \
+   'D R "rag"' "named templates"
+mk chat 40 40; rm chat/tokenizer_config.json
+gguf-convert chat chat.gguf 2>err; ok $? 0 "no template"
+has "$(cat err)" "no chat template" "is told"
+printf mine >mine; gguf-convert --chat-template=mine chat chat.gguf 2>err
+ok "$(cat err) $(get chat.gguf tokenizer.chat_template)" " mine" "--chat-template"
+
+mk Tiny-1-Instruct-v2 40 40
+cat >Tiny-1-Instruct-v2/README.md <<'EOF'
+---
+license: apache-2.0
+language:
+- en
+- no
+tags: [tiny, "of one layer"]
+base_model: some-body/Tiny-1
+---
+# Tiny
+EOF
+echo '{"general.author":"A. Body","general.tags":["mine"]}' >meta.json
+gguf-convert Tiny-1-Instruct-v2 named.gguf
+ok "$(for k in name version finetune basename license base_model.0.repo_url; do get named.gguf general.$k; done | tr '\n' '|')" \
+   'Tiny 1 Instruct v2|v2|Instruct|Tiny-1|apache-2.0|https://huggingface.co/some-body/Tiny-1|' "a name, taken apart, and a card"
+ok "$(get named.gguf general.languages | tr '\n' ' ')$(get named.gguf general.tags | tr '\n' ' ')" \
+   '"en" "no" "tiny" "of one layer" ' "lists of a card"
+gguf-convert --metadata=meta.json --model-name=Mine Tiny-1-Instruct-v2 named.gguf
+ok "$(get named.gguf general.name) $(get named.gguf general.author) $(get named.gguf general.tags)" \
+   'Mine A. Body "mine"' "--metadata, --model-name"
+echo '{"general.autor":"A. Body"}' >meta.json
+mk one 40 40; refused one 1 "general.autor" "a key that is none" --metadata=meta.json
+
+# ---- pre-tokenizers ----
+mk pre 40 40; ok "$(gguf-convert pre - 2>err | gguf-inspect --get tokenizer.ggml.pre -)" gpt-2 "a pre-tokenizer is recognised"
+sed -i 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":{"type":"Whitespace"}/' pre/tokenizer.json
+refused pre 2 "--pre NAME" "one without a name"
+ok "$(gguf-convert --pre=mpt pre - 2>err | gguf-inspect --get tokenizer.ggml.pre -)" mpt "--pre"
+
+# ---- other ways to run ----
+mk one 40 40
+gguf-convert --vocab-only one v.gguf 2>err;       ok $? 0 "--vocab-only"
+ok "$(gguf-inspect --tensors v.gguf | grep -c weight) $(get v.gguf tokenizer.ggml.tokens | wc -l)" "0 40" "has no tensors"
+rm one/model.safetensors; gguf-convert --vocab-only one v2.gguf 2>err; cmp v.gguf v2.gguf; ok $? 0 "needs no weights"
+mk one 40 40
+ok "$(gguf-convert --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight" { print $2, $3, $4, $5, $6, $7 }' | sort | tr '\n' '|')" \
+   "f16 8,4 64 model.safetensors model.layers.0.self_attn.k_proj.weight BF16|q8_0 32,8 272 model.safetensors model.layers.0.mlp.down_proj.weight BF16|" "--dry-run"
+has "$(gguf-convert --list)" "MistralForCausalLM	llama" "--list"
+gguf-convert --print-deps one 'a b' >rule;        ok $? 0 "--print-deps"
+has "$(cat rule)" 'a\ b: \' "quotes as makefiles do"
+has "$(cat rule)" "one/model.safetensors" "names the weights"
+ok "$(ls | grep -c 'a b')" 0 "and writes nothing"
+
+cp llama/model.safetensors before
+gguf-convert llama llama/model.safetensors 2>err; ok $? 2 "the weights as output"
+ln llama/model.safetensors hard; gguf-convert llama hard 2>err; ok $? 2 "a link to them"
+cmp before llama/model.safetensors;               ok $? 0 "stay as they are"
+gguf-convert a.tar a.tar 2>err;                   ok "$? $(gguf-convert a.tar | sum)" "2 $m" "an archive too"
+gguf-convert llama /dev/full 2>err;               ok "$? $(wc -l <err)" "2 1" "a full disk"
+gguf-convert llama >/dev/full 2>err;              ok "$? $(wc -l <err)" "2 1" "on standard output"
+( ulimit -f 100; trap '' XFSZ; gguf-convert llama limit.gguf ) 2>err
+ok "$? $(ls -A | grep -c limit)" "2 0" "a limit on file sizes"
+gguf-convert llama out.gguf extra 2>err;          ok $? 2 "an operand too many"
+gguf-convert -T q4_K llama out3.gguf 2>err;       ok "$? $(ls | grep -c out3)" "2 0" "a type that it does not write"
+has "$(cat err)" "q8_0" "and those that it does"
+
+# ---- memory: half a gigabyte of weights within 128 MiB of address space ----
+if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
+    mk large 368 40; cp llama/tokenizer.json large
+    sed -i 's/_size":8,/_size":8192,/; s/"intermediate_size":32/"intermediate_size":8192/; s/vocab_size":40/vocab_size":368/; s/_heads":2/_heads":64/' large/config.json
+    layer 368 BF16 | sed 's/\([ ]\)8\b/\18192/g; s/\b32\b/8192/g; s/proj.weight BF16 4 /proj.weight BF16 128 /' >lines
+    awk '{ b = 2; s = ""; for (i = 3; i <= NF; i++) { b *= $i; s = s (i > 3 ? "," : "") $i }
+           printf "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s],\"data_offsets\":[%d,%d]}", (NR > 1 ? "," : "{"), $1, s, at, at + b; at += b }
+         END { printf "}"; printf "%d", at >"size" }' lines >head
+    { le "$(wc -c <head)" 8; cat head; } >large/model.safetensors
+    truncate -s $(($(wc -c <head) + 8 + $(cat size))) large/model.safetensors
+    (ulimit -v 131072; gguf-convert -t 1 -T f32 large /dev/null) 2>err
+    ok "$? $(cat err)" "0 " "$(($(cat size) >> 20)) MiB of weights within 128 MiB"
+fi
+echo "1..$n"
