@@ -37,7 +37,10 @@ INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+/* Of a number and a NaN: b. */
 INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); }
 INLINE vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
@@ -65,9 +68,26 @@ INLINE vf vf_unless_lt(vf a, vf b, vf x)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), x);
 }
-/* x * 2^n for n made of whole numbers, -126 .. 127. */
+/* W floats rounded to halves, to nearest even. */
+INLINE void vf_store_f16(void *p, vf a)
+{
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* x * 2^n for whole n, -252 .. 254. */
 INLINE vf vf_scale2(vf x, vf n) { return _mm512_scalef_ps(x, n); }
 INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, 8); }
+
+/* Sums of squares in double. */
+typedef struct { __m512d lo, hi; } vd;
+
+INLINE vd vd_zero(void) { return (vd){ _mm512_setzero_pd(), _mm512_setzero_pd() }; }
+INLINE vd vd_add_squares(vd s, vf a)
+{
+    __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return (vd){ _mm512_fmadd_pd(lo, lo, s.lo), _mm512_fmadd_pd(hi, hi, s.hi) };
+}
+INLINE double vd_sum(vd s) { return _mm512_reduce_add_pd(_mm512_add_pd(s.lo, s.hi)); }
 
 /* Lane i: the sum of the lanes of a[i], in an order that is the same for every lane. */
 INLINE vf vf_sums(const vf *a)
@@ -117,6 +137,8 @@ INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xb1); }
 INLINE vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE float vf_sum(vf a)
@@ -155,12 +177,37 @@ INLINE vf vf_unless_lt(vf a, vf b, vf x)
 {
     return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ), x);
 }
+INLINE void vf_store_f16(void *p, vf a)
+{
+    _mm_storeu_si128(p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+INLINE __m256 power_of_2(__m256i n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
 INLINE vf vf_scale2(vf x, vf n)
 {
-    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    return _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+    __m256i all = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(all, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(x, power_of_2(half)),
+                         power_of_2(_mm256_sub_epi32(all, half)));
 }
 INLINE vf vf_round(vf a) { return _mm256_round_ps(a, 8); }
+
+typedef struct { __m256d lo, hi; } vd;
+
+INLINE vd vd_zero(void) { return (vd){ _mm256_setzero_pd(), _mm256_setzero_pd() }; }
+INLINE vd vd_add_squares(vd s, vf a)
+{
+    __m256d lo = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    __m256d hi = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return (vd){ _mm256_fmadd_pd(lo, lo, s.lo), _mm256_fmadd_pd(hi, hi, s.hi) };
+}
+INLINE double vd_sum(vd s)
+{
+    double t[4];
+    _mm256_storeu_pd(t, _mm256_add_pd(s.lo, s.hi));
+    return (t[0] + t[2]) + (t[1] + t[3]);
+}
 
 INLINE vf vf_sums(const vf *a)
 {
@@ -193,23 +240,24 @@ INLINE vi vi_lookup(const void *table16, vi a)
 #endif
 
 /*
- * e^x for x <= 88, with a relative error below 2e-7; 0 below -87, where results would
- * become subnormal.  x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its series up to r^7 / 7!,
- * whose next term is below 6e-9; ln 2 in two parts, the first with 9 zero bits at its end,
- * so that n times it is exact.
+ * e^x with a relative error below 2e-7; 0 below -87, where results would become
+ * subnormal, infinity where they are too large.  x = n ln 2 + r, |r| <= ln 2 / 2; e^r by
+ * its series up to r^7 / 7!, whose next term is below 6e-9; ln 2 in two parts, the first
+ * with 9 zero bits at its end, so that n times it is exact.
  */
 INLINE vf vf_exp(vf x)
 {
     static const float inv[] = {
         1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 1.0f / 2, 1, 1
     };
-    vf n = vf_round(vf_mul(x, vf_set1(0x1.715476p+0f)));
-    vf r = vf_fma(n, vf_set1(-0x1.62e400p-1f), x), e = vf_set1(1.0f / 5040);
+    /* Between these bounds n is small enough for vf_scale2; a NaN stays one. */
+    vf y = vf_max(vf_set1(-100), vf_min(vf_set1(128), x));
+    vf n = vf_round(vf_mul(y, vf_set1(0x1.715476p+0f)));
+    vf r = vf_fma(n, vf_set1(-0x1.62e400p-1f), y), e = vf_set1(1.0f / 5040);
     r = vf_fma(n, vf_set1(-0x1.7f7d1cp-20f), r);
     UNROLL for (int i = 0; i < 7; i++)
         e = vf_fma(e, r, vf_set1(inv[i]));
-    vf low = vf_set1(-87);
-    return vf_unless_lt(x, low, vf_scale2(e, vf_max(n, vf_set1(-126))));
+    return vf_unless_lt(x, vf_set1(-87), vf_scale2(e, n));
 }
 
 INLINE int32_t load32(const void *p)
