@@ -76,7 +76,7 @@ static const struct option options[] = {
     { 0 }
 };
 
-#define MAX_TOKENS (1u << 24)     /* of a batch: far above what is of use     */
+#define MAX_TOKENS (1u << 20)     /* of a batch: far above what is of use     */
 #define PIPE_ROOM  (1u << 20)     /* what a pipe is asked to hold, bytes      */
 
 static struct {

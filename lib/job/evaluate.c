@@ -74,6 +74,8 @@ static int answer(struct batch *b, struct lm_err *err)
 /* Evaluate and answer what waits. */
 static int flush(struct batch *b, struct lm_err *err)
 {
+    if (lm_stopped(b->e->env))
+        return lm_fail(err, LM_ESTOP, "stopped");
     int s = b->n ? lm_ctx_decode(b->e->ctx, b->t, b->n, err) : LM_OK;
     if (s)
         b->code = lm_answer_code(s);

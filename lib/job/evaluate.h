@@ -57,8 +57,8 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err);
  * is answered; then comes, in a logits stream, an error frame instead of the end frame.
  *
  * LM_OK; LM_EDATA where the input is at fault (or longer than the model was trained
- * for), LM_EUSE where it is longer than the context, or another code.  *err begins with
- * the file's name.
+ * for), LM_EUSE where it is longer than the context, LM_ESTOP between batches, or another
+ * code.  *err begins with the name of the file at fault, if it is one.
  */
 int lm_eval_batch(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 
@@ -69,8 +69,8 @@ int lm_eval_batch(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
  * `in` should be opened LM_IN_RAW: nothing may be read ahead of the first answer.
  *
  * LM_OK, whatever was answered with error frames; LM_EDATA when the input was cut or
- * its producer failed; another code when reading or writing failed.  *err begins with
- * the file's name.
+ * its producer failed; LM_ESTOP between groups of requests; another code when reading or
+ * writing failed.  *err begins with the name of the file at fault, if it is one.
  */
 int lm_eval_loop(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 

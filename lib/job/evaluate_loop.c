@@ -279,6 +279,9 @@ static int run_before_last(struct loop *l, struct lm_err *err)
 static int turn(struct loop *l, bool *broken, struct lm_err *err)
 {
     struct lm_err why;
+    *broken = false;
+    if (lm_stopped(l->e->env))
+        return lm_fail(err, LM_ESTOP, "stopped");
     int s, got = l->n ? 1 : read_one(l, err);
     while (got == 1 && l->n < l->e->n_batch && lm_request_ready(l->reader)) {
         got = read_one(l, err);

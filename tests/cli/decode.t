@@ -82,18 +82,15 @@ done
 decode --nll $exact -m "$m" "$golden.tokens" >got
 within got "$golden-nll.tsv" 4 0 1e-4 "negative log-likelihoods"
 
-# Every logit, where the whole reference is at hand.
-npy=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/llama/logits.npy
-if [ -e "$npy" ]; then
-    tail -c +129 "$npy" | od -v -A n -t f4 -w4 >want
-    for u in 1 7 512; do
-        # shellcheck disable=SC2086
-        decode --all $exact -u $u -m "$m" "$golden.tokens" >stream
-        tail -c +$((17 + $(json stream | wc -c))) stream | od -v -A n -t f4 -w$((32 + 4 * 368)) |
-            awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >got
-        within got want 1 0 1e-4 "every logit, -u $u"
-    done
-fi
+# Every logit.
+tail -c +129 "$root/tests/data/logits.npy" | od -v -A n -t f4 -w4 >want
+for u in 1 7 512; do
+    # shellcheck disable=SC2086
+    decode --all $exact -u $u -m "$m" "$golden.tokens" >stream
+    tail -c +$((17 + $(json stream | wc -c))) stream | od -v -A n -t f4 -w$((32 + 4 * 368)) |
+        awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >got
+    within got want 1 0 1e-4 "every logit, -u $u"
+done
 
 # ---- the same bytes ----
 decode --all -t 1 -m "$m" "$golden.tokens" >one
@@ -351,6 +348,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
 done
 decode -m "$m" missing >got 2>err;        ok "$? $(bytes got) $(lines err)" "2 0 1" "a missing input"
 has "$(cat err)" "decode: missing: " "is named"
+decode -m "$m" "$dir" >got 2>err;         ok "$? $(bytes got) $(lines err)" "2 0 1" "a directory as input"
 head -c 300000 "$m" >cut.gguf
 decode -m cut.gguf in >got 2>err;         ok "$? $(bytes got) $(lines err)" "1 0 1" "a model cut short"
 
