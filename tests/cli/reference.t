@@ -1,0 +1,34 @@
+#!/bin/sh
+# reference.t - everything the reference values beside the project say, where they are
+# there: LMPIPE_SHARED, default ../shared.  Slow checks run with LMPIPE_FULL=1; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+shared=${LMPIPE_SHARED:-$root/../shared}
+if [ ! -d "$shared/fixtures" ]; then echo "1..0 # SKIP no reference values here"; exit 0; fi
+if ! python3 -c 'import numpy' 2>/dev/null; then echo "1..0 # SKIP no Python with numpy here"; exit 0; fi
+
+n=0
+fix=$shared/fixtures
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
+check() { # NAME ARGUMENTS...
+    n=$((n + 1)) name=$1
+    shift
+    if out=$(python3 "$shared/tools/fixtures.py" "$@" 2>&1); then
+        echo "ok $n - $name: $(echo "$out" | tail -n 1)"
+    else
+        echo "not ok $n - $name"
+        echo "$out" | sed 's/^/# /'
+    fi
+}
+
+check "llama checkpoints convert as the reference" convert "$fix/models/llama" "$fix/models/llama_tied"
+check "llama logits" logits "$fix/models/llama" "$fix/models/llama_tied"
+
+if [ "${LMPIPE_FULL-}" ] && model=$("$root/scripts/get-model" --cached); then
+    check "SmolLM2 Q4_1 fed the reference's ids" forced "$fix/models/smollm2/ref.json" "$model" 0.5
+    if python3 "$fix/models/scripts/make_smollm2_hf.py" "$model" "$dir/smollm2-hf" >/dev/null 2>&1; then
+        check "SmolLM2 converts as the reference" convert "$dir/smollm2-hf=$fix/models/smollm2"
+        gguf-convert -T f16 "$dir/smollm2-hf" "$dir/f16.gguf"
+        check "SmolLM2 F16 greedy through the pipe" greedy "$fix/models/smollm2/ref.json" "$dir/f16.gguf" 0.001
+    fi
+fi
+echo "1..$n"
