@@ -20,7 +20,7 @@ static const char help[] =
     "an archive on standard input - to a GGUF file, or to standard output.\n"
     "\n"
     "      --chat-template=FILE  write the template in FILE, not the checkpoint's\n"
-    "      --dry-run             list the tensors instead of converting, as TSV: name,\n"
+    "      --dry-run             list the tensors as TSV and convert nothing: name,\n"
     "                            type, shape, bytes, file, name there, type there\n"
     "      --force               write to a terminal\n"
     "      --list                list the model classes that can be converted\n"

@@ -31,16 +31,19 @@ static bool holds_programs(const char *dir)
            access(path, X_OK) == 0;
 }
 
-/* The folder of the programs: the one this program lies in (a build), or the
- * libexec folder it was installed with. */
+/* The folder of the programs: the one this program lies in (a build), else the libexec
+ * folder beside it (installed, wherever that was moved to), else where make put it. */
 static const char *folder(void)
 {
+    static const char *const beside[] = { "", "/../libexec/lmpipe" };
     static char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    char *slash = n > 0 ? (path[n] = 0, strrchr(path, '/')) : NULL;
-    if (slash) {
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = n > 0 ? (self[n] = 0, strrchr(self, '/')) : NULL;
+    for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++) {
         *slash = 0;
-        if (holds_programs(path))
+        if (snprintf(path, sizeof path, "%s%s", self, beside[i]) < (int)sizeof path &&
+            holds_programs(path))
             return path;
     }
     return LM_LIBEXECDIR;
