@@ -159,6 +159,9 @@ install: all
 	$(INSTALL) -m 644 man/*.5 $(DESTDIR)$(MANDIR)/man5
 	$(INSTALL) -m 644 man/*.7 $(DESTDIR)$(MANDIR)/man7
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
+	for h in lmpipe.h $(patsubst lib/%,%,$(wildcard lib/*/*.h)); do \
+	    $(INSTALL) -D -m 644 lib/$$h $(DESTDIR)$(INCLUDEDIR)/lmpipe/$$h || exit 1; \
+	done
 
 ## uninstall: what install put there
 uninstall:
@@ -166,7 +169,7 @@ uninstall:
 	    rm -f $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p \
 	        $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1; \
 	done
-	rm -rf $(DESTDIR)$(LIBEXECDIR)
+	rm -rf $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(INCLUDEDIR)/lmpipe
 	rm -f $(DESTDIR)$(BINDIR)/lmpipe $(DESTDIR)$(MANDIR)/man1/lmpipe.1 \
 	    $(DESTDIR)$(LIBDIR)/liblmpipe.a
 	for f in man/*.[57]; do rm -f $(DESTDIR)$(MANDIR)/man$${f##*.}/$${f##*/}; done

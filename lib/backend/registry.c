@@ -23,22 +23,29 @@ const struct lm_device *lm_device_by_name(const char *name)
     return NULL;
 }
 
+/* The place of t after *used bytes, which grow to its end. */
+static bool add(const struct lm_buft *b, const struct lm_tensor *t, size_t *used, size_t *at)
+{
+    uint64_t start, end;
+    if (!lm_align_u64(*used, b->ops->align, &start) ||
+        !lm_add_u64(start, b->ops->tensor_size(b, t), &end) || end > SIZE_MAX / 2)
+        return false;
+    *at = (size_t)start;
+    *used = (size_t)end;
+    return true;
+}
+
 bool lm_buft_add(const struct lm_buft *b, const struct lm_tensor *t, size_t *used)
 {
-    uint64_t at, size = b->ops->tensor_size(b, t);
-    if (!lm_align_u64(*used, b->ops->align, &at) || !lm_add_u64(at, size, &at) ||
-        at > SIZE_MAX / 2)
-        return false;
-    *used = (size_t)at;
-    return true;
+    size_t at;
+    return add(b, t, used, &at);
 }
 
 int lm_buffer_place(struct lm_buffer *b, struct lm_tensor *t, size_t *used, struct lm_err *err)
 {
-    size_t end = *used;
-    if (!lm_buft_add(b->type, t, &end) || end > b->size)
+    size_t end = *used, at;
+    if (!add(b->type, t, &end, &at) || end > b->size)
         return lm_fail(err, LM_ENOMEM, "buffer of %zu bytes is too small", b->size);
     *used = end;
-    end -= b->type->ops->tensor_size(b->type, t);
-    return b->ops->init_tensor(b, t, (char *)b->ops->base(b) + end, err);
+    return b->ops->init_tensor(b, t, (char *)b->ops->base(b) + at, err);
 }

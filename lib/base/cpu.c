@@ -19,13 +19,25 @@ const char *lm_isa_name(enum lm_isa isa)
     return names[isa];
 }
 
+#if defined(__x86_64__)
+/* clang 14 cannot be asked for f16c by name; gcc can, and has the answer ready, while the
+ * instruction takes long inside a virtual machine. */
+static bool has_f16c(void)
+{
+#if defined(__clang__)
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+#else
+    return __builtin_cpu_supports("f16c");
+#endif
+}
+#endif
+
 static enum lm_isa best(void)
 {
 #if defined(__x86_64__)
-    unsigned a, b, c, d;                 /* clang 14 cannot be asked for f16c by name */
-    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
         return LM_ISA_SCALAR;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -39,12 +51,7 @@ static enum lm_isa best(void)
 
 enum lm_isa lm_isa(void)
 {
-    static int known = -1;               /* asking takes long inside a virtual machine */
-    int have = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (have < 0) {
-        have = (int)best();
-        __atomic_store_n(&known, have, __ATOMIC_RELAXED);
-    }
+    int have = (int)best();
     const char *want = getenv("LMPIPE_ISA");
     for (int i = 0; want && i < have; i++)
         if (!strcmp(want, names[i]))

@@ -199,15 +199,16 @@ static int add_weights(struct loader *l, struct lm_err *err)
 static void note_slow(const struct loader *l)
 {
     const struct lm_device *d = l->m->device;
-    bool told[256] = { false };
+    bool told[256] = { false };         /* by type */
     for (size_t i = 0; i < l->n; i++) {
         const struct weight *w = &l->w[i];
         uint32_t id = w->from->type_id;
-        if (w->place == FLOATS || id >= 256 || told[id] || !d->ops->decodes_first(d, w->t))
+        if (w->place == FLOATS || id >= 256 || told[id])
             continue;
         told[id] = true;
-        lm_note(l->env, LM_INFO, "%s: %s is decoded before it is multiplied", w->t->name,
-                w->from->type->name);
+        if (d->ops->decodes_first(d, w->t))
+            lm_note(l->env, LM_INFO, "%s: %s is decoded before it is multiplied", w->t->name,
+                    w->from->type->name);
     }
 }
 

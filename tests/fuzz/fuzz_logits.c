@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Logits streams: what is read keeps its promises, and can be used as promised. */
-#include "memory.h"
+#include "fuzz_memory.h"
 #include "stream/logits.h"
 
 static void check(const struct lm_frame *f, const void *payload, uint32_t n_vocab)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests of the loop protocol: the first byte chooses the vocabulary and how many ids
  * are kept, the rest is the stream. */
-#include "memory.h"
+#include "fuzz_memory.h"
 #include "stream/loop.h"
 
 static void check(const struct lm_request *q, uint32_t n_vocab, size_t max)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Token streams: the first byte chooses the vocabulary, the rest is the stream. */
-#include "memory.h"
+#include "fuzz_memory.h"
 #include "stream/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
