@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "job/imatrix.h"
-#include "memory.h"
+#include "fuzz_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
