@@ -74,6 +74,72 @@ static void decode_nvfp4(const void *src, float *dst, size_t n)
         }
 }
 
+/* The code whose value is nearest, the lowest of equals. */
+static uint8_t nearest(float x, float s)
+{
+    uint8_t best = 0;
+    float least = lm_q_abs(values[0] * s - x);
+    for (uint8_t i = 1; i < 16; i++) {
+        float e = lm_q_abs(values[i] * s - x);
+        if (e < least) {
+            least = e;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* n codes in n / 2 bytes, as q4_0 orders them. */
+static void codes(const float *x, int n, float s, uint8_t *q)
+{
+    for (int j = 0; j < n / 2; j++)
+        q[j] = (uint8_t)(nearest(x[j], s) | nearest(x[j + n / 2], s) << 4);
+}
+
+/* The exponent of the largest magnitude, less that of the largest code, 6 = 1.5 * 2^2.
+ * The logarithm is rounded to float first: just below a power of two it reaches it. */
+static void encode_mxfp4(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct mxfp4 *b = dst;
+    for (size_t i = 0; i < n / QK_MX; i++, src += QK_MX) {
+        float a = lm_q_abs(lm_q_max_abs(src, QK_MX));
+        b[i].e = a > 0 ? (uint8_t)((int)floorf((float)log2((double)a)) - 2 + 127) : 0;
+        codes(src, QK_MX, scale_e8m0(b[i].e), b[i].q);
+    }
+}
+
+/* t as unsigned E4M3, rounded half up; 0x7e (448) at most. */
+static uint8_t to_e4m3(float t)
+{
+    if (!(t > 0))
+        return 0;
+    uint32_t u = lm_q_bits(t > 448 ? 448 : t);
+    int p = (int)(u >> 23) - 127 + 7, f = (int)(u >> 20 & 7) + (int)(u >> 19 & 1);
+    if (p <= 0) {
+        int k = (int)(t * 512 + 0.5f);
+        return (uint8_t)(k > 7 ? 7 : k);
+    }
+    if (f > 7) {
+        f = 0;
+        p++;
+    }
+    return (uint8_t)(p >= 15 ? 0x7e : p * 8 + f);
+}
+
+static void encode_nvfp4(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct nvfp4 *b = dst;
+    for (size_t i = 0; i < n / QK_NV; i++)
+        for (int g = 0; g < QK_NV / 16; g++, src += 16) {
+            b[i].u[g] = to_e4m3(lm_q_abs(lm_q_max_abs(src, 16)) / 6);
+            codes(src, 16, scale_e4m3(b[i].u[g]), b[i].q + 8 * g);
+        }
+}
+
 static int64_t invalid_mxfp4(const void *src, size_t n)
 {
     const struct mxfp4 *b = src;
@@ -86,11 +152,11 @@ static int64_t invalid_mxfp4(const void *src, size_t n)
 const struct lm_type lm_type_mxfp4 = {
     .name = "mxfp4", .id = LM_MXFP4, .block = QK_MX, .bytes = sizeof(struct mxfp4),
     .in_files = true, .source = "GGUF tensor type 39; OCP Microscaling Formats 1.0",
-    .decode = decode_mxfp4, .invalid = invalid_mxfp4,
+    .decode = decode_mxfp4, .encode = encode_mxfp4, .invalid = invalid_mxfp4,
 };
 
 const struct lm_type lm_type_nvfp4 = {
     .name = "nvfp4", .id = LM_NVFP4, .block = QK_NV, .bytes = sizeof(struct nvfp4),
     .in_files = true, .source = "GGUF tensor type 40",
-    .decode = decode_nvfp4,
+    .decode = decode_nvfp4, .encode = encode_nvfp4,
 };

@@ -42,6 +42,40 @@ static void decode_q2_0(const void *src, float *dst, size_t n)
     }
 }
 
+/* The scale is the mean magnitude. */
+static void encode_q1_0(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct q1_0 *b = dst;
+    for (size_t i = 0; i < n / QK1; i++, src += QK1) {
+        float sum = 0;
+        memset(b[i].q, 0, sizeof b[i].q);
+        for (int j = 0; j < QK1; j++) {
+            sum += lm_q_abs(src[j]);
+            b[i].q[j / 8] |= (uint8_t)((src[j] >= 0) << j % 8);
+        }
+        lm_q_put_half(b[i].d, sum / QK1);
+    }
+}
+
+/* The scale is the largest magnitude. */
+static void encode_q2_0(enum lm_isa isa, const float *src, void *dst, size_t n,
+                        const float *weights)
+{
+    (void)isa, (void)weights;
+    struct q2_0 *b = dst;
+    for (size_t i = 0; i < n / QK2; i++, src += QK2) {
+        float d = lm_q_abs(lm_q_max_abs(src, QK2)), inv = d > 0 ? 1 / d : 0;
+        memset(b[i].q, 0, sizeof b[i].q);
+        for (int j = 0; j < QK2; j++) {
+            int code = lm_q_clamp(lm_q_round(src[j] * inv) + 1, 0, 3);
+            b[i].q[j / 4] |= (uint8_t)(code << 2 * (j % 4));
+        }
+        lm_q_put_half(b[i].d, d);
+    }
+}
+
 static int64_t invalid_q1_0(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK1, sizeof(struct q1_0), 0);
@@ -55,11 +89,11 @@ static int64_t invalid_q2_0(const void *src, size_t n)
 const struct lm_type lm_type_q1_0 = {
     .name = "q1_0", .id = LM_Q1_0, .block = QK1, .bytes = sizeof(struct q1_0),
     .in_files = true, .source = "GGUF tensor type 41",
-    .decode = decode_q1_0, .invalid = invalid_q1_0,
+    .decode = decode_q1_0, .encode = encode_q1_0, .invalid = invalid_q1_0,
 };
 
 const struct lm_type lm_type_q2_0 = {
     .name = "q2_0", .id = LM_Q2_0, .block = QK2, .bytes = sizeof(struct q2_0),
     .in_files = true, .source = "GGUF tensor type 42",
-    .decode = decode_q2_0, .invalid = invalid_q2_0,
+    .decode = decode_q2_0, .encode = encode_q2_0, .invalid = invalid_q2_0,
 };
