@@ -2,7 +2,7 @@
 # decode.t - batches and the loop: numbers against a reference, every fault, every way of
 # ending; speaks TAP.
 root=$(cd "$(dirname "$0")/../.." && pwd)
-golden=$root/tests/golden/decode-llama
+golden=$root/tests/data/decode/decode-llama
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
 m=$root/tests/data/m.gguf           # 368 ids, trained for 512 tokens
 exact='--cache-k f32 --cache-v f32'
@@ -49,7 +49,11 @@ frames() {
             }
         }'
 }
-json() { od -v -A n -t u1 -j 12 -N 4 "$1" | { read -r a b c d; dd if="$1" bs=1 skip=16 count=$((a + 256 * b)) 2>/dev/null; }; }
+json() { # STREAM: its header's text
+    # shellcheck disable=SC2046
+    set -- "$1" $(od -v -A n -t u1 -j 12 -N 2 "$1")
+    dd if="$1" bs=1 skip=16 count=$(($2 + 256 * $3)) 2>/dev/null
+}
 
 # The largest difference between two tables of numbers in columns from FIRST on; columns
 # before it must be equal, except those in SKIP.
@@ -57,13 +61,16 @@ distance() { # A B FIRST SKIP
     paste "$1" "$2" | awk -v first="$3" -v skip="$4" '
         { c = NF / 2
           for (i = 1; i < first; i++) if (i != skip && $i != $(i + c)) { print "line " NR; exit }
-          for (i = first; i <= c; i++) { d = $i - $(i + c); if (d < 0) d = -d; if (d > most) most = d } }
+          for (i = first; i <= c; i++) {
+              d = $i - $(i + c); if (d < 0) d = -d; if (d > most) most = d
+          } }
         END { print most + 0 }'
 }
 within() { # A B FIRST SKIP TOLERANCE NAME
     ok "$(lines "$1")" "$(lines "$2")" "$6: as many lines"
     d=$(distance "$1" "$2" "$3" "$4")
-    ok "$(echo "$d $5" | awk '{ print $1 ~ /^[0-9.e-]+$/ && $1 + 0 <= $2 ? "close" : $0 }')" close "$6"
+    d=$(echo "$d $5" | awk '{ print $1 ~ /^[0-9.e-]+$/ && $1 + 0 <= $2 ? "close" : $0 }')
+    ok "$d" close "$6"
 }
 
 # ---- numbers against transformers' ----
@@ -98,7 +105,8 @@ for t in 2 3; do
     decode --all -t $t -m "$m" "$golden.tokens" >got
     cmp one got;                          ok $? 0 "the same bytes with $t threads"
 done
-cat "$golden.tokens" | { read -r a; sleep 0.2; echo "$a"; sleep 0.2; cat; } | decode --all -t 1 -m "$m" >got
+{ head -n 1 "$golden.tokens"; sleep 0.3; tail -n 2 "$golden.tokens"; } |
+    decode --all -t 1 -m "$m" >got
 cmp one got;                              ok $? 0 "the same bytes whatever the pipe's timing"
 zstd -q -c "$golden.tokens" 2>/dev/null >z && {
     decode --all -t 1 -m "$m" z >got;     cmp one got; ok $? 0 "zstd input"; }
@@ -118,27 +126,31 @@ decode --top 4 -m "$m" in | frames >tops
 ok "$(cut -d' ' -f1-3 tops)" "top 0:2 3
 top 2:0 4
 end 3 2" "--top: frames of the best"
-ok "$(decode --top 4 --text -m "$m" in | awk '{ s[$1] = s[$1] " " $5 } END { print s[0] "\n" s[2] }')" \
-   "$(sed -n 's/^top [0-9:]* [0-9]*//p' tops)" "--text has the same ids"
+decode --top 4 --text -m "$m" in | awk '{ s[$1] = s[$1] " " $5 } END { print s[0] "\n" s[2] }' >have
+ok "$(cat have)" "$(sed -n 's/^top [0-9:]* [0-9]*//p' tops)" "--text has the same ids"
 ok "$(frames <got | sed -n 's/.*best//p')" "$(awk '/^top/ { print " " $4 }' tops)" \
    "the dense row has the same best id"
-ok "$(decode --top 1000 -m "$m" in | frames | awk '{ print NF - 3; exit }')" 368 "--top stops at the vocabulary"
+ok "$(decode --top 1000 -m "$m" in | frames | awk '{ print NF - 3; exit }')" 368 \
+   "--top stops at the vocabulary"
 ok "$(decode --text -m "$m" in | wc -l | tr -d ' ')" 736 "--text without --top has every id"
 ok "$(decode --text --header -m "$m" in | sed -n 1p)" \
    "$(printf 'sequence\tposition\ttoken\trank\tid\tlogit\tlogprob')" "--header names the columns"
 ok "$(decode --nll --header -m "$m" in | sed -n 1p)" \
    "$(printf 'sequence\tposition\ttoken\tnll')" "--header names those of --nll"
-ok "$(decode --nll -m "$m" in | cut -f1-3)" "$(printf '0\t1\t2\n0\t2\t3')" "--nll: each token after the first"
+ok "$(decode --nll -m "$m" in | cut -f1-3)" "$(printf '0\t1\t2\n0\t2\t3')" \
+   "--nll: each token after the first"
 ok "$(decode -m "$m" </dev/null | frames)" "end 0 0" "no input: an end frame"
 ok "$(decode --text -m "$m" </dev/null)" "" "no input: no text"
 ok "$(printf '\n\n' | decode -m "$m" | frames)" "end 2 0" "empty sequences have no frames"
 decode -m "$m" in in 2>err;               ok $? 2 "one file only"
 
 json got >head
-ok "$(od -A n -t u1 -N 12 got | tr -s ' ')" " 76 77 76 71 1 0 0 0 112 1 0 0" "magic, version, vocabulary"
+ok "$(od -A n -t u1 -N 12 got | tr -s ' ')" " 76 77 76 71 1 0 0 0 112 1 0 0" \
+   "magic, version, vocabulary"
 ok "$((($(bytes head) + 16) % 64))" 0 "frames begin at a multiple of 64"
 for member in '"model":"Llama"' '"arch":"llama"' '"n_vocab":368' '"n_ctx":512' '"bos":360' \
-    '"eos":365' '"eog":[' '"add_bos":true' '"decoder_start":-1' '"sampling":{}' '"program":"decode"' '"version":"'; do
+    '"eos":365' '"eog":[' '"add_bos":true' '"decoder_start":-1' '"sampling":{}' \
+    '"program":"decode"' '"version":"'; do
     has "$(cat head)" "$member" "the header has $member"
 done
 decode -c 16 -m "$m" in >got;             json got >head
@@ -150,13 +162,16 @@ has "$(cat head)" '"n_ctx":512' "which is at most the training length"
 # Chunks of 8: tokens 1 to 7 of each after a start token, whatever the eighth before was.
 # shellcheck disable=SC2086
 decode --nll --chunk 8 $exact -m "$m" "$golden.tokens" >got 2>err; ok $? 0 "--chunk succeeds"
-awk '{ for (c = 0; c + 8 <= NF; c += 8) { s = 360; for (i = 2; i <= 8; i++) s = s " " $(c + i); print s } }' \
-    "$golden.tokens" >pieces
+awk '{ for (c = 0; c + 8 <= NF; c += 8) {
+           s = 360; for (i = 2; i <= 8; i++) s = s " " $(c + i)
+           print s
+       } }' "$golden.tokens" >pieces
 # shellcheck disable=SC2086
 decode --nll $exact -m "$m" pieces | cut -f3- >want
 cut -f3- got >have
 within have want 2 0 1e-5 "chunks are sequences of their own"
-ok "$(cut -f1,2 got | sed -n '1p;8p;15p' | tr '\t\n' '  ')" "0 1 0 9 1 1 " "positions are the line's"
+ok "$(cut -f1,2 got | sed -n '1p;8p;15p' | tr '\t\n' '  ')" "0 1 0 9 1 1 " \
+   "positions are the line's"
 ok "$(grep -c 'left out' err)" 2 "what is less than a chunk is left out with a note"
 echo '1 2 3' | decode --nll --chunk 8 -q -m "$m" >got 2>err; ok $? 1 "less than one chunk: status 1"
 has "$(cat err)" "no line has the 8 tokens of a chunk" "and the reason"
@@ -179,7 +194,8 @@ for word in abc 1.5 +3 0x1 '1\0002'; do
     bad "$word" 1 1 "is no token id" "word $word"
 done
 bad '! out of tea\n' 1 1 "its producer failed: out of tea" "a producer's error"
-ok "$(printf '1 2\n3 4 999\n' | decode --all -m "$m" 2>/dev/null | frames | sed 's/ best.*//; s/: .*//')" \
+printf '1 2\n3 4 999\n' | decode --all -m "$m" 2>/dev/null | frames >have
+ok "$(sed 's/ best.*//; s/: .*//' have)" \
 "dense 0:0 1
 dense 0:1 2
 dense 1:0 3
@@ -196,14 +212,18 @@ while [ $i -lt 10 ]; do
 done
 
 # ---- lengths ----
-count() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? " " : "", i % 300; print "" }'; }
+count() { # N: a line of so many ids
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? " " : "", i % 300; print "" }'
+}
 for k in 15 16; do
-    count $k | decode -c 16 -m "$m" >got; ok "$? $(frames <got | sed 's/ [0-9]* best.*//')" "0 dense 0:$((k - 1))
+    count $k | decode -c 16 -m "$m" >got
+    ok "$? $(frames <got | sed 's/ [0-9]* best.*//')" "0 dense 0:$((k - 1))
 end 1 1" "$k tokens in a context of 16"
 done
 count 17 | decode -c 16 -m "$m" >got 2>err; ok $? 2 "17 tokens: status 2"
 has "$(cat err)" "17 tokens, and the context has 16" "17 tokens: both numbers"
-ok "$(frames <got)" "error 0:16 code 4 line 0: line 1: 17 tokens, and the context has 16" "17 tokens: an error frame"
+ok "$(frames <got)" "error 0:16 code 4 line 0: line 1: 17 tokens, and the context has 16" \
+   "17 tokens: an error frame"
 count 600 | decode -c 16 -m "$m" >got 2>err; ok $? 1 "600 tokens, whatever -c: status 1"
 count 512 | decode -m "$m" >got 2>err;     ok $? 0 "512 tokens, the training length"
 count 513 | decode -m "$m" >got 2>err;     ok $? 1 "513 tokens: status 1"
@@ -236,8 +256,8 @@ ok "$(cat err)" "" "error frames are for the peer"
 decode --all --top 1 -m "$m" >refs <<'END'
 1 2 3 4 5 6
 END
-r3=$(frames <refs | awk '$2 == "0:2" { print $4 }') r5=$(frames <refs | awk '$2 == "0:4" { print $4 }')
-r1=$(frames <refs | awk '$2 == "0:0" { print $4 }') r2=$(frames <refs | awk '$2 == "0:1" { print $4 }')
+after() { frames <refs | awk -v at="0:$1" '$2 == at { print $4 }'; }    # best id after position
+r1=$(after 0) r2=$(after 1) r3=$(after 2) r5=$(after 4)
 ok "$(frames <got)" "top 0:2 3 $r3
 top 0:4 5 $r5
 top 7:2 3 $r3
@@ -258,7 +278,8 @@ end 18 16" "every request is answered, in order"
 decode -i -b 2 --top 1 -m "$m" requests | frames >small
 ok "$(cat small)" "$(frames <got)" "and the same with requests longer than a batch"
 
-{ count 10; count 6; echo 1; echo '1: 2'; echo '@15 3'; count 600; } | decode -i -c 16 -m "$m" >got; ok $? 0 "lengths in the loop"
+{ count 10; count 6; echo 1; echo '1: 2'; echo '@15 3'; count 600; } |
+    decode -i -c 16 -m "$m" >got;         ok $? 0 "lengths in the loop"
 ok "$(frames <got | sed 's/ best.*//')" "dense 0:9 9
 dense 0:15 5
 error 0:16 code 4 line 2: 17 tokens, and the context has 16
@@ -302,7 +323,8 @@ exec 3>pipe
 ok "$(grows answers 64)" yes "the header comes before the first request"
 h=$(bytes answers) f=$((32 + 4 * 368))
 echo '1 2' >&3;      ok "$(grows answers $((h + f)))" yes "an answer comes while the input is open"
-printf '3' >&3;      sleep 0.2; ok "$(bytes answers)" $((h + f)) "a request is whole with its newline"
+printf '3' >&3;      sleep 0.2
+ok "$(bytes answers)" $((h + f)) "a request is whole with its newline"
 printf '\n8' >&3;    ok "$(grows answers $((h + 2 * f)))" yes "then it is answered"
 printf '\n' >&3
 exec 3>&-
@@ -319,37 +341,46 @@ exec 3>&-
 wait $!
 
 # ---- outputs ----
-{ decode --all -m "$m" "$golden.tokens" 2>err; echo $? >status; } | head -c 20 >got
+i=0
+while [ $i -lt 40 ]; do cat "$golden.tokens"; i=$((i + 1)); done >long     # 4 MB: no pipe holds it
+{ decode --all -m "$m" long 2>err; echo $? >status; } | head -c 20 >got
 ok "$(cat status) $(bytes err)" "141 0" "a closed pipe ends it quietly"
-decode -m "$m" in >/dev/full 2>err;       ok "$? $(lines err)" "2 1" "a full disk: status 2, one line"
+decode -m "$m" in >/dev/full 2>err; ok "$? $(lines err)" "2 1" "a full disk: status 2, one line"
 decode -i -m "$m" requests >/dev/full 2>err; ok "$? $(lines err)" "2 1" "in the loop, too"
 has "$(cat err)" "decode: <stdout>: " "and it names the output"
 for form in '' --all --text; do
     # shellcheck disable=SC2086
     decode -q $form -m "$m" in >a 2>err;  decode -v $form -m "$m" in >b 2>/dev/null
-    cmp a b;                              ok "$? $(bytes err)" "0 0" "-q and -v change nothing on stdout (${form:-frames})"
+    cmp a b
+    ok "$? $(bytes err)" "0 0" "-q and -v change nothing on stdout (${form:-frames})"
 done
 if script -qec true /dev/null >/dev/null 2>&1; then
     script -qec "decode -m '$m' in; echo status \$?" /dev/null </dev/null >got 2>&1
     has "$(cat got)" "status 2" "logits to a terminal are refused"
     has "$(cat got)" "use --force" "and it says how to"
-    script -qec "decode --force -m '$m' in >/dev/null; decode --text --top 1 -m '$m' in; echo status \$?" /dev/null </dev/null >got 2>&1
+    script -qec "decode --text --top 1 -m '$m' in; echo status \$?" /dev/null </dev/null >got 2>&1
     has "$(cat got)" "status 0" "text to a terminal is not"
+    script -qec "decode --force -m '$m' in | wc -c; decode --force -m '$m' in; echo status \$?" \
+        /dev/null </dev/null >got 2>&1
+    has "$(tr -d '\0' <got)" "status 0" "nor are logits, with --force"
 fi
 
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --header" "-m $m --top 0" \
-    "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" "-m $m --load mlock" \
+    "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" \
+    "-m $m --load mlock" \
     "-m $m --embed" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" "-m $m --context-shift" \
-    "-m $m --lora x" "-m $m --device x" "-m $m --gpu-layers 1" "-m $m --encoder x" "-m $m --save-state x"; do
+    "-m $m --lora x" "-m $m --device x" "-m $m --gpu-layers 1" "-m $m --encoder x" \
+    "-m $m --save-state x"; do
     # shellcheck disable=SC2086
-    decode $use </dev/null >got 2>err;    ok "$? $(bytes got) $(lines err)" "2 0 2" "refused: decode ${use#-m "$m" }"
+    decode $use </dev/null >got 2>err
+    ok "$? $(bytes got) $(lines err)" "2 0 2" "refused: decode ${use#-m "$m" }"
 done
-decode -m "$m" missing >got 2>err;        ok "$? $(bytes got) $(lines err)" "2 0 1" "a missing input"
+decode -m "$m" missing >got 2>err; ok "$? $(bytes got) $(lines err)" "2 0 1" "a missing input"
 has "$(cat err)" "decode: missing: " "is named"
-decode -m "$m" "$dir" >got 2>err;         ok "$? $(bytes got) $(lines err)" "2 0 1" "a directory as input"
+decode -m "$m" "$dir" >got 2>err; ok "$? $(bytes got) $(lines err)" "2 0 1" "a directory as input"
 head -c 300000 "$m" >cut.gguf
-decode -m cut.gguf in >got 2>err;         ok "$? $(bytes got) $(lines err)" "1 0 1" "a model cut short"
+decode -m cut.gguf in >got 2>err; ok "$? $(bytes got) $(lines err)" "1 0 1" "a model cut short"
 
 echo "1..$n"
