@@ -15,7 +15,9 @@
 
 #include "base/size.h"
 
-#define SLAB_MAX (64u << 20)    /* bytes to ask the system for at once, at most */
+/* Bytes of pages to ask for at once, as far as pages go into them. */
+#define SLAB_MIN (8u << 20)
+#define SLAB_MAX (64u << 20)
 
 struct seq {
     struct seq *next;           /* of the same hash, or free                    */
@@ -35,7 +37,8 @@ struct kv {
     struct seq      *idle;      /* dropped sequences                            */
     uint8_t        **free;      /* pages that no sequence has                   */
     size_t           n_free, cap_free;
-    void           **slabs;
+    const struct lm_buft *buft;
+    struct lm_buffer    **slabs;
     size_t           n_slabs, cap_slabs, n_pages;
     struct seq     **batch;     /* [n_batch] sequence of each token             */
     size_t           n;
@@ -149,21 +152,25 @@ static void drop(struct kv *m, struct seq *s)
     m->n_seqs--;
 }
 
-/* More pages from the system: twice as many each time, up to a limit. */
+/* More pages: twice as many as before, within limits. */
 static int add_slab(struct kv *m, struct lm_err *err)
 {
-    size_t n = m->n_pages ? m->n_pages : 1;
+    size_t n = m->n_pages;
+    if (n < SLAB_MIN / m->page_size)
+        n = SLAB_MIN / m->page_size;
     if (n > SLAB_MAX / m->page_size)
-        n = m->page_size < SLAB_MAX ? SLAB_MAX / m->page_size : 1;
-    void *mem = NULL;
+        n = SLAB_MAX / m->page_size;
+    if (n == 0)
+        n = 1;
+    struct lm_buffer *slab = NULL;
     if (!lm_grow(&m->slabs, &m->cap_slabs, m->n_slabs + 1, sizeof *m->slabs) ||
         !lm_grow(&m->free, &m->cap_free, m->n_pages + n, sizeof *m->free) ||
-        posix_memalign(&mem, 64, n * m->page_size))
+        !(slab = m->buft->ops->alloc(m->buft, n * m->page_size, err)))
         return lm_fail(err, LM_ENOMEM, "out of memory for cached tokens");
-    m->slabs[m->n_slabs++] = mem;
+    m->slabs[m->n_slabs++] = slab;
     m->n_pages += n;
     for (size_t i = n; i-- > 0; )
-        m->free[m->n_free++] = (uint8_t *)mem + i * m->page_size;
+        m->free[m->n_free++] = (uint8_t *)slab->ops->base(slab) + i * m->page_size;
     return LM_OK;
 }
 
@@ -289,7 +296,7 @@ static void kv_free(struct lm_memory *base)
         free(s);
     }
     for (size_t i = 0; i < m->n_slabs; i++)
-        free(m->slabs[i]);
+        m->slabs[i]->ops->free(m->slabs[i]);
     free(m->slabs);
     free(m->free);
     free(m->batch);
@@ -314,6 +321,7 @@ struct lm_memory *lm_kv_new(const struct lm_kv_shape *s, uint32_t n_ctx, uint32_
         return NULL;
     }
     m->base.ops = &kv_ops;
+    m->buft = s->buft;
     m->page_size = page_size;
     m->n_ctx = n_ctx;
     m->n_batch = n_batch;

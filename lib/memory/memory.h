@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/backend.h"
 #include "base/err.h"
 #include "tensor/tensor.h"
 
@@ -51,8 +52,9 @@ struct lm_memory {
     const struct lm_memory_ops *ops;
 };
 
-/* What a memory of keys and values holds. */
+/* What a memory of keys and values holds, and where. */
 struct lm_kv_shape {
+    const struct lm_buft *buft;
     uint32_t              n_layer, n_head_kv, head_k, head_v;
     const struct lm_type *k_type, *v_type;      /* F32 or F16                             */
 };

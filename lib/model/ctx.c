@@ -176,7 +176,9 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
 {
     const struct lm_hparams *h = &c->m->h;
     const struct lm_type *f16 = lm_type_by_id(LM_F16);
+    const struct lm_device *d = c->m->device;
     struct lm_kv_shape s = {
+        .buft = d->ops->buft(d, LM_USE_COMPUTE),
         .n_layer = h->n_layer, .n_head_kv = h->n_head_kv, .head_k = h->head_k,
         .head_v = h->head_v, .k_type = o && o->cache_k ? o->cache_k : f16,
         .v_type = o && o->cache_v ? o->cache_v : f16,
