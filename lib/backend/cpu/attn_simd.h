@@ -62,10 +62,27 @@ static void load_tile(float *dst, const uint8_t *src, size_t row, uint32_t type,
     memset(dst + n * d_pad, 0, (whole - n) * d_pad * sizeof(float));
 }
 
+/* Rows of the next page, to be asked for while this one is worked on: for few queries,
+ * waiting for memory would be most of the time. */
+struct ahead {
+    const uint8_t *k, *v, *k_end, *v_end;
+    size_t         step;              /* bytes at a time                    */
+};
+
+INLINE void ask(struct ahead *a)
+{
+    for (size_t i = 0; i < a->step && a->k < a->k_end; i += 64, a->k += 64)
+        _mm_prefetch((const char *)a->k, _MM_HINT_T0);
+    for (size_t i = 0; i < a->step && a->v < a->v_end; i += 64, a->v += 64)
+        _mm_prefetch((const char *)a->v, _MM_HINT_T0);
+}
+
 /* s[p] = q . k[p] for p < n, rounded up to whole vectors. */
-INLINE void scores(float *s, const float *q, const float *k, size_t n, size_t d_pad)
+INLINE void scores(float *s, const float *q, const float *k, size_t n, size_t d_pad,
+                   struct ahead *ahead)
 {
     for (size_t p0 = 0; p0 < n; p0 += W, k += W * d_pad) {
+        ask(ahead);
         vf sum[W];
         UNROLL for (size_t p = 0; p < W; p++)
             sum[p] = vf_zero();
@@ -176,12 +193,12 @@ static void values(struct query *q, size_t n, const float *v, size_t dv_pad)
 
 /* The n (at most QUERIES) queries that see anything of the tile at p0. */
 static void one_page(struct query *q, size_t n, size_t p0, const float *k, size_t dk_pad,
-                     const float *v, size_t dv_pad)
+                     const float *v, size_t dv_pad, struct ahead *ahead)
 {
     for (size_t i = 0; i < n; i++) {
         q[i].from = q[i].first > p0 ? q[i].first - p0 : 0;
         q[i].to = q[i].end - p0 < TILE ? q[i].end - p0 : TILE;
-        scores(q[i].s, q[i].q, k, q[i].to, dk_pad);
+        scores(q[i].s, q[i].q, k, q[i].to, dk_pad, ahead);
         softmax(q + i, dv_pad);
     }
     values(q, n, v, dv_pad);
@@ -211,6 +228,20 @@ static void finish(const struct lm_attn *a, const struct query *q, size_t t, siz
         vf_store_n(dst + i, vf_div(vf_load(q->out + i), l), a->d_v - i);
 }
 
+static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, size_t nq)
+{
+    struct ahead r = {0};
+    if (p0 >= last)
+        return r;
+    size_t n = last - p0 < TILE ? last - p0 : TILE, groups = nq * (TILE / W);
+    r.k = a->pages[p0 / TILE] + a->k_off;
+    r.v = a->pages[p0 / TILE] + a->v_off;
+    r.k_end = r.k + n * a->k_row;
+    r.v_end = r.v + n * a->v_row;
+    r.step = n * (a->k_row > a->v_row ? a->k_row : a->v_row) / groups + 1;
+    return r;
+}
+
 /* Scratch: tiles of K and V, then q, out and s of each query, then their structs. */
 static void attn(const struct lm_attn *a, void *scratch)
 {
@@ -224,6 +255,7 @@ static void attn(const struct lm_attn *a, void *scratch)
     }
     for (size_t p0 = q[0].first / TILE * TILE; p0 < last; p0 += TILE) {
         const uint8_t *page = a->pages[p0 / TILE];
+        struct ahead ahead = next_page(a, p0 + TILE, last, nq);
         size_t n = last - p0 < TILE ? last - p0 : TILE, i = 0, end = nq;
         load_tile(k, page + a->k_off, a->k_row, a->k_type, n, a->d_k, dk_pad);
         load_tile(v, page + a->v_off, a->v_row, a->v_type, n, a->d_v, dv_pad);
@@ -232,7 +264,8 @@ static void attn(const struct lm_attn *a, void *scratch)
         while (end > i && q[end - 1].first >= p0 + TILE)  /* late windows begin after it */
             end--;
         for (; i < end; i += QUERIES)
-            one_page(q + i, end - i < QUERIES ? end - i : QUERIES, p0, k, dk_pad, v, dv_pad);
+            one_page(q + i, end - i < QUERIES ? end - i : QUERIES, p0, k, dk_pad, v, dv_pad,
+                     &ahead);
     }
     for (size_t i = 0; i < nq; i++)
         finish(a, q + i, i / a->n_head, i % a->n_head);

@@ -7,14 +7,15 @@
  *
  *   Y[n][rows] = X[n][cols] . W[rows][cols]^T
  *
- * W is a tensor of any type; X is quantized on the fly to the form that suits
- * the type (8-bit blocks for quantized weights, float for F32, F16 and BF16,
- * whose products are taken in float).  A kernel is a row: weights in its own
- * interleaved layout, made once at load.
+ * W is a tensor of any type.  The scalar kernel decodes W and multiplies in float; it
+ * defines the result.  Kernels for wider instructions take X in the form that suits the
+ * type: for quantized weights rounded to 8 bits in blocks of 32 (mulmat_q8.h), which is
+ * where results differ from the definition, for F32, F16 and BF16 in float.  A kernel is
+ * a row: weights in its own interleaved layout, made once at load, or as in the file.
  *
- * Results depend on the instruction set, within tolerance of the scalar rows,
- * but never on the number of threads or on how rows are cut; and the result for a token
- * does not depend on which other tokens are in the call.
+ * Results depend on the instruction set, but never on the number of threads or on how
+ * rows are cut; and the result for a token does not depend on which other tokens are in
+ * the call.
  */
 
 #include <stddef.h>
