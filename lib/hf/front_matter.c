@@ -127,8 +127,9 @@ static bool nested(const char *p, size_t n)
     return colon && (colon + 1 == p + n || colon[1] == ' ');
 }
 
-/* Lines that go on with a member: a list, a folded text, or something nested. */
-static int block(struct reader *r, bool *list, bool fold, struct lm_err *err)
+/* Lines that go on with a member: a list, something nested, or with style '>' or '|' a text,
+ * whose lines are joined with a blank or a newline. */
+static int block(struct reader *r, bool *list, char style, bool strip, struct lm_err *err)
 {
     struct lm_buf text = {0};
     struct line l;
@@ -141,16 +142,18 @@ static int block(struct reader *r, bool *list, bool fold, struct lm_err *err)
             r->p = mark;                            /* the next member */
             break;
         }
-        if (dash && !fold) {
+        if (dash && !style) {
             *list = true;
             if (!nested(p + 2, n - 2))
                 s = scalar(r, p + 2, n - 2, err);
-        } else if (n && fold) {
+        } else if (n && style) {
             if (text.len)
-                lm_buf_byte(&text, ' ');
+                lm_buf_byte(&text, style == '|' ? '\n' : ' ');
             lm_buf_add(&text, p, n);
         }
     }
+    if (text.len && !strip)
+        lm_buf_byte(&text, '\n');
     if (!s && text.len)
         s = keep(r, text.data, text.len, err);
     lm_buf_release(&text);
@@ -172,11 +175,11 @@ static int member(struct reader *r, const struct line *l, struct lm_err *err)
         list = true;
         s = flow_list(r, p, n, err);
     } else if (n && (*p == '|' || *p == '>')) {
-        s = block(r, &list, true, err);
+        s = block(r, &list, *p, n > 1 && p[1] == '-', err);
     } else if (n && *p != '#') {
         s = *p == '{' ? LM_OK : scalar(r, p, n, err);
     } else {
-        s = block(r, &list, false, err);
+        s = block(r, &list, 0, false, err);
     }
     if (s || !r->n_values)
         return s;

@@ -66,7 +66,7 @@ static bool is_type(const char *s)
     return !strcmp(s, "16") || !strcmp(s, "32");
 }
 
-/* 7B, 1.5B, 1_5B, 8x7B, A3B, 7b1 (for 7.1B), or a bare unit. */
+/* 7B, 1.5B, 1_5B, 8x7B, A3B, 7b1 (for 7.1B) */
 static bool is_number_size(const char *s)
 {
     const size_t lead = strspn(s, "0123456789");
@@ -76,7 +76,9 @@ static bool is_number_size(const char *s)
     else if (lead && tolower((unsigned char)s[lead]) == 'x' && isdigit((unsigned char)s[lead + 1]))
         p = s + lead + 1;
     size_t n = strspn(p, "0123456789");
-    if (n && (p[n] == '.' || p[n] == '_')) {
+    if (!n)
+        return false;
+    if (p[n] == '.' || p[n] == '_') {
         const size_t m = strspn(p + n + 1, "0123456789");
         if (!m)
             return false;

@@ -355,7 +355,8 @@ static int out_of_order(struct lm_hf_source *s, const char *first, const char *t
 {
     char what[256];
     snprintf(what, sizeof what, "%.100s comes before %.100s in the archive", first, then);
-    return need_spool(s, what, "pack configuration and tokenizer first, then the weights by name", err);
+    return need_spool(s, what, "pack configuration and tokenizer first, then the weights by name",
+                      err);
 }
 
 int lm_hf_missing(struct lm_hf_source *s, const char *name, struct lm_err *err)
