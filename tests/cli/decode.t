@@ -348,6 +348,11 @@ ok "$(cat status) $(bytes err)" "141 0" "a closed pipe ends it quietly"
 decode -m "$m" in >/dev/full 2>err; ok "$? $(lines err)" "2 1" "a full disk: status 2, one line"
 decode -i -m "$m" requests >/dev/full 2>err; ok "$? $(lines err)" "2 1" "in the loop, too"
 has "$(cat err)" "decode: <stdout>: " "and it names the output"
+decode -m "$m" in >&- 2>err;              ok "$? $(lines err)" "2 1" "a closed output"
+decode -m "$m" <&- >got 2>err;            ok "$? $(lines err)" "2 1" "a closed input"
+ok "$(count 100000 | decode -i -m "$m" | frames | sed 's/, and.*//')" \
+"error 0:0 code 3 line 0: 100000 tokens
+end 1 1" "a request of 100000 tokens is refused in proportion"
 for form in '' --all --text; do
     # shellcheck disable=SC2086
     decode -q $form -m "$m" in >a 2>err;  decode -v $form -m "$m" in >b 2>/dev/null
