@@ -87,7 +87,8 @@ static void print(bool now)
     if (out.failed)
         out_of_memory();
     if (out.len >= 1 << 16 || now) {
-        fwrite(out.data, 1, out.len, stdout);
+        if (out.len)
+            fwrite(out.data, 1, out.len, stdout);
         lm_buf_clear(&out);
     }
     if (now)

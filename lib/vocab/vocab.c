@@ -19,7 +19,7 @@ static const char *const turn_ends[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "[e~[",
+    ("<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"), "[e~[",
 };
 
 /* Pieces of fill-in-the-middle prompts: control tokens too, but they end nothing. */
@@ -29,9 +29,9 @@ static const char *const fill_in[] = {
     "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<|code_middle|>", "<|middle|>", "<MID>",
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<REPO>", "<reponame>", "<|file_sep|>",
-    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>",
-    "<\xEF\xBD\x9C" "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
-    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>",
+    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>"),
+    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81hole\xEF\xBD\x9C>"),
+    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>"),
 };
 
 static const char *const type_names[] = {
@@ -378,6 +378,8 @@ static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env
         (s = load_bool(g, KEY("add_eos_token"), &v->add_eos, err)) ||
         (s = load_ends(v, g, err)) || (s = load_strips(v, g, err)))
         return s;
+    lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
+            v->model->name, v->pre_name, v->n, v->n_merges);
     return lm_vocab_sort_added(v, err);
 }
 

@@ -1,0 +1,154 @@
+#!/bin/sh
+# tokenize.t - text to ids and back through files and pipes; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+m=$root/tests/data/m.gguf
+spm=$root/tests/data/vocab/tiny-spm.gguf
+qwen=$root/tests/data/vocab/qwen.gguf
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+
+# ---- forms of input; the ids of these are the Hugging Face library's for hf/ ----
+ok "$(tokenize -m "$m" Hello)" "360 39 68 277 78" "an operand"
+ok "$(tokenize -m "$m" Hel lo | tokenize -m "$m" -d)" "Hel lo" "operands are joined by a space"
+ok "$(printf Hello | tokenize -m "$m")" "360 39 68 277 78" "standard input"
+printf Hello >f
+ok "$(tokenize -m "$m" -f f -f - <f)" "360 39 68 277 78
+360 39 68 277 78" "-f, twice"
+ok "$(tokenize -m "$m" --no-add-special -- -)" 12 "'-' as an operand is text"
+ok "$(tokenize -m "$m" </dev/null)" 360 "an empty text"
+ok "$(tokenize -m "$m" --no-add-special </dev/null | wc -l)" 1 "an empty text is a sequence"
+ok "$(printf 'Hello\n\nHello' | tokenize -m "$m" --no-add-special -l)" "39 68 277 78
+
+39 68 277 78" "-l: a line is a sequence, the last one without newline too"
+ok "$(printf 'Hello\0a\nb\0' | tokenize -m "$m" --count -0 | tr '\n' ' ')" "5 4 " "-0"
+ok "$(printf '"Hello"\n"\\u0048\\u0000\\n"\n' | tokenize -m "$m" --no-add-special -j)" \
+   "39 68 277 78
+39 188 198" "-j: escapes are JSON's"
+ok "$(tokenize -m "$m" --no-add-special 'a\nb' | wc -w)" 4 "a backslash is a backslash"
+tokenize -m "$m" -j '"a' 2>err;                          ok $? 1 "-j: a broken string"
+has "$(cat err)" "line 1" "with its line"
+zstd -q f && rm f && tokenize -m "$m" -f f.zst >out;      ok "$(cat out)" "360 39 68 277 78" "a compressed file"
+
+# ---- bytes stay what they are ----
+printf 'a\\nb' >t1; printf 'a\r\nb\r\n' >t2; printf '\n\n x \n\n' >t3; printf ' x' >t4
+printf 'a\000b\n' >t5; printf 'a\346\255b\377\376\300\200' >t6; : >t7
+for v in "$m" "$spm"; do
+    for t in t1 t2 t3 t4 t5 t6 t7; do
+        tokenize -m "$v" -f $t | tokenize -m "$v" -d >out 2>err
+        cmp -s $t out; ok $? 0 "$t comes back from $(basename "$v")"
+    done
+done
+ok "$(printf 'e\314\201' | tokenize -m "$qwen" | tokenize -m "$qwen" -d | od -An -tx1)" " c3 a9" "NFC"
+tokenize -m "$m" -f t1 -f t2 | tokenize -m "$m" -d >out; cat t1 t2 | cmp -s - out
+ok $? 0 "texts follow each other with nothing between"
+tokenize -m "$m" -l -f "$root/tests/data/text.txt" | tokenize -m "$m" -d -l | cmp -s - "$root/tests/data/text.txt"
+ok $? 0 "-l both ways"
+printf 'a\nb\0c\0' | tokenize -m "$m" -0 | tokenize -m "$m" -d -0 | od -c >a; printf 'a\nb\0c\0' | od -c | cmp -s - a
+ok $? 0 "-0 both ways"
+ok "$(printf '"a\\n\\u0000\\""\n""\n' | tokenize -m "$m" -j | tokenize -m "$m" -d -j)" '"a\n\u0000\""
+""' "-j both ways"
+
+# ---- special tokens ----
+ok "$(tokenize -m "$m" 'x<|eot_id|>')" "360 87 365" "control tokens are parsed"
+ok "$(tokenize -m "$m" --no-parse-special 'x<|eot_id|>' | tr ' ' '\n' | grep -c 365)" 0 "or are not"
+ok "$(echo 360 87 365 87 | tokenize -m "$m" -d)" xx "control tokens are left out"
+ok "$(echo 360 87 365 | tokenize -m "$m" -d --special)" '<|begin_of_text|>x<|eot_id|>' "or shown"
+tokenize -m "$m" '<|begin_of_text|>x' >out 2>err
+ok "$(cat out)" "360 360 87" "the start token in the text is kept"
+ok "$(wc -l <err)" 1 "with one warning"
+tokenize -qm "$m" '<|begin_of_text|>x' 2>err >out2;      ok "$(cat err)" "" "that -q silences"
+cmp -s out out2;                                          ok $? 0 "-q changes no answer"
+ok "$(tokenize -m "$m" -v x 2>err >out; grep -c '368' err)" 1 "-v says what the vocabulary is"
+
+# ---- the other answers ----
+ok "$(tokenize -m "$m" --pieces "$(printf 'a\303\251\tb')" | tr '\t' ' ')" "360 0 0 <|begin_of_text|>
+64 0 1 a
+326 1 2 é
+197 3 1 \\t
+65 4 1 b" "--pieces"
+ok "$(printf 'a\nb\n' | tokenize -m "$m" --no-add-special --pieces -l | sed -n 2p)" "" "--pieces: a line between"
+ok "$(tokenize -m "$m" --vocab | wc -l)" 368 "--vocab"
+ok "$(tokenize -m "$m" --vocab | sed -n 221p | tr '\t' ' ')" "220 normal 0  " "--vocab shows the piece"
+ok "$(tokenize -m "$spm" --vocab | awk -F'\t' '$2 == "byte"' | wc -l)" 256 "--vocab shows types"
+
+# ---- as it comes ----
+mkfifo p q
+tokenize -m "$m" -d <p >q & exec 7>p 8<q
+printf '39 ' >&7; ok "$(dd bs=1 count=1 <&8 2>/dev/null)" H "-d writes a character at once"
+printf '68 277 ' >&7; ok "$(dd bs=1 count=3 <&8 2>/dev/null)" ell "and the next ones"
+exec 7>&-; wait $!; ok $? 1 "an end inside a line"; exec 8<&-
+tokenize -m "$m" -l <p >q & exec 7>p 8<q
+echo Hello >&7; read -r line <&8; ok "$line" "360 39 68 277 78" "-l answers a line at once"
+exec 7>&-; wait $!; ok $? 0 "and ends with its input"; exec 8<&-
+
+# ---- what is refused ----
+fails() { # STATUS TEXT ARGS...
+    status=$1 text=$2; shift 2
+    "$@" >out 2>err </dev/null
+    ok $? "$status" "$text"
+    ok "$(wc -c <out)" 0 "$text: nothing on stdout"
+}
+for id in 368 -1 2147483648 abc 1.5; do
+    echo "$id" | tokenize -m "$m" -d >out 2>err; ok $? 1 "id $id"
+    ok "$(wc -l <err)" 1 "id $id: one line"
+    has "$(cat err)" "$id" "which shows it"
+done
+echo 368 | tokenize -m "$m" -d 2>&1 | grep -q 'which has 368'; ok $? 0 "with the vocabulary's size"
+tokenize -m "$m" -d </dev/null >out;                      ok "$?$(cat out)" 0 "no ids, no text"
+printf '39 68' | tokenize -m "$m" -d >out 2>err;          ok "$?$(cat out)" 1H "a line cut short: its last id may be, too"
+printf '39\n! broke\n39\n' | tokenize -m "$m" -d >out 2>err; ok "$?$(cat out)" 1H "a producer that failed"
+has "$(cat err)" broke "and what it said"
+fails 2 "no model" tokenize x
+fails 2 "a missing file" tokenize -m "$m" -f /no/such
+fails 2 "a directory" tokenize -m "$m" -f /
+fails 2 "text from two sides" tokenize -m "$m" -f t1 x
+fails 2 "two forms" tokenize -m "$m" -l -j x
+fails 2 "--special without -d" tokenize -m "$m" --special x
+fails 2 "-d of text files" tokenize -m "$m" -d -f t1
+fails 2 "a chat, not yet" tokenize -m "$m" --chat t1
+fails 1 "a file that is no model" tokenize -m t3 x
+printf 'a' >a; tokenize -m "$m" -f a -f /no/such >out 2>err; ok $? 2 "a second file that is missing"
+ok "$(sed -n 2p out | cut -c 1-2)" "! " "breaks the stream off"
+tokenize -m "$m" -f out >/dev/null 2>err && tokenize -m "$m" -d out >/dev/null 2>err; ok $? 1 "which readers notice"
+tokenize -m "$m" x >/dev/full 2>err;                      ok $? 2 "a full disk"
+head -c 100000 /dev/zero | tr '\0' a | tokenize -m "$m" 2>err | head -c 1 >/dev/null; ok "$(cat err)" "" "a closed pipe is quiet"
+
+# ---- long runs of one character: flat stack, no quadratic time ----
+for v in "$m" "$spm" "$qwen"; do
+    for c in A '\n' ' ' '\346\210\221' '!' 7 "'"; do
+        awk -v c="$(printf "$c.")" 'BEGIN { sub(/.$/, "", c); for (i = 0; i < 1000; i++) s = s c
+                                           for (i = 0; i < 300; i++) printf "%s", s }' >run
+        (ulimit -s 256; timeout 60 tokenize -m "$v" -f run >ids) &&
+            timeout 60 tokenize -m "$v" -d ids | cmp -s - run
+        ok $? 0 "300000 x '$c' with $(basename "$v")"
+    done
+done
+
+# ---- the reference's ids for whole vocabularies, where they are at hand ----
+shared=${LMPIPE_SHARED:-$root/../shared}
+if [ -e "$shared/fixtures/tokenize/tiny/tiny-spm.jsonl" ]; then
+    python3 - "$shared" "$spm" <<'PY' >out 2>&1
+import json, subprocess, sys
+base = sys.argv[1] + "/fixtures/tokenize/"
+text = {c["i"]: c["text"] for c in map(json.loads, open(base + "corpus.jsonl"))}
+rows = [json.loads(line) for line in open(base + "tiny/tiny-spm.jsonl")]
+lines = "".join(json.dumps(text[r["i"]]) + "\n" for r in rows).encode()
+bad = 0
+for key, extra in (("ids", ["--no-add-special"]), ("ids_special", [])):
+    got = subprocess.run(["tokenize", "-m", sys.argv[2], "-j", *extra], input=lines, stdout=subprocess.PIPE).stdout
+    for r, line in zip(rows, got.decode().split("\n")):
+        bad += [int(x) for x in line.split()] != r["llamacpp"][key]
+print(len(rows), bad)
+PY
+    ok "$(cat out)" "295 0" "the corpus with tiny-spm"
+fi
+echo "1..$n"

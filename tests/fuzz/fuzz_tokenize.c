@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Vocabularies and text.  The first byte chooses what the rest is: a GGUF file whose vocabulary is
+ * loaded and used on a fixed text, or text for a vocabulary built here, whose pre-tokenizer
+ * the byte chooses.  What was encoded must decode to the same bytes there.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fuzz_memory.h"
+#include "vocab/pretok.h"
+#include "vocab/vocab.h"
+
+static void use(const struct lm_vocab *v, const char *text, size_t len, bool exact)
+{
+    struct lm_ids ids = { 0 }, spans = { .want_spans = true };
+    struct lm_buf out = { 0 };
+    struct lm_encoder *e = lm_encoder_new(v, NULL, NULL);
+    struct lm_detok *d = lm_detok_new(v, true, NULL);
+    if (!e || !d)
+        abort();
+    int s = lm_encoder_text(e, text, len, LM_ENCODE_DEFAULT, &ids, NULL);
+    int t = lm_encoder_text(e, text, len, LM_ENCODE_DEFAULT, &spans, NULL);
+    if (s != t || ids.n != spans.n)
+        abort();
+    lm_buf_add(&out, "", 0);
+    for (size_t i = 0; i < ids.n; i++) {
+        if (ids.id[i] != spans.id[i] || spans.span[i].at > len ||
+            spans.span[i].len > len - spans.span[i].at)
+            abort();
+        if (lm_detok_id(d, ids.id[i], &out, NULL) != LM_OK)
+            abort();
+    }
+    lm_detok_end(d, &out);
+    if (exact && (out.len != len || memcmp(out.data, text, len) != 0))
+        abort();
+    lm_detok_free(d);
+    lm_encoder_free(e);
+    lm_buf_release(&out);
+    lm_ids_release(&ids);
+    lm_ids_release(&spans);
+}
+
+static void load(const uint8_t *data, size_t size)
+{
+    static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
+    struct lm_in *in = input_of(data, size);
+    struct lm_gguf *g = lm_gguf_read(in, false, NULL);
+    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, NULL, NULL) : NULL;
+    if (v)
+        use(v, text, sizeof text, false);
+    lm_vocab_free(v);
+    lm_gguf_free(g);
+    lm_in_close(in);
+}
+
+/* All bytes in the byte-level alphabet, a few merges, one special piece. */
+static struct lm_vocab *build(const char *pre, size_t pre_len)
+{
+    static char text[256][4];
+    struct lm_str tokens[256 + 4], merges[3] = { { "a a", 3 }, { "aa a", 4 }, { "e n", 3 } };
+    int32_t types[256 + 4];
+    unsigned next = 256;
+    for (unsigned b = 0; b < 256; b++) {
+        bool shows = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+        unsigned r = shows ? b : next++;
+        if (r < 128)
+            snprintf(text[b], 4, "%c", (int)r);
+        else
+            snprintf(text[b], 4, "%c%c", (int)(0xC0 | r >> 6), (int)(0x80 | (r & 63)));
+        tokens[b] = (struct lm_str){ text[b], strlen(text[b]) };
+        types[b] = 1;
+    }
+    tokens[256] = (struct lm_str){ "aa", 2 };
+    tokens[257] = (struct lm_str){ "aaa", 3 };
+    tokens[258] = (struct lm_str){ "en", 2 };
+    tokens[259] = (struct lm_str){ "<s>", 3 };
+    types[256] = types[257] = types[258] = 1;
+    types[259] = 3;
+    struct lm_gguf_writer *w = lm_gguf_writer_new();
+    lm_gguf_set_str(w, "tokenizer.ggml.model", "gpt2", 4);
+    lm_gguf_set_str(w, "tokenizer.ggml.pre", pre, pre_len);
+    lm_gguf_set_arr(w, "tokenizer.ggml.tokens", LM_GGUF_STR, tokens, 260);
+    lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, types, 260);
+    lm_gguf_set_arr(w, "tokenizer.ggml.merges", LM_GGUF_STR, merges, 3);
+    lm_gguf_set_bool(w, "tokenizer.ggml.add_bos_token", false);
+    char path[] = "/tmp/fuzz_tokenize.XXXXXX";
+    close(mkstemp(path));
+    struct lm_out *out = lm_out_open(path, NULL);
+    if (!out || lm_gguf_write_head(w, out, NULL) != LM_OK || lm_out_commit(out, NULL) != LM_OK)
+        abort();
+    lm_gguf_writer_free(w);
+    struct lm_vocab *v = lm_vocab_open(path, NULL, NULL);
+    unlink(path);
+    return v;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum { MAX = 64 };
+    static struct lm_vocab *vocab[MAX];
+    static size_t n;
+    if (!n)
+        for (; lm_pretoks[n].names && n < MAX; n++) {
+            vocab[n] = build(lm_pretoks[n].names, strcspn(lm_pretoks[n].names, " "));
+            if (!vocab[n])
+                abort();
+        }
+    if (size < 1)
+        return 0;
+    if (data[0] == 'G')
+        load(data, size);
+    else {
+        size_t k = data[0] % n;
+        use(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));
+    }
+    return 0;
+}
