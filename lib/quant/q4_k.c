@@ -32,6 +32,7 @@ struct q5_k {
     uint8_t q[QK_K / 2];
 };
 _Static_assert(sizeof(struct q5_k) == 176, "q5_K is 176 bytes on disk");
+_Static_assert(offsetof(struct q5_k, h) == offsetof(struct q4_k, q), "the same beginning");
 
 static void get_pair(const uint8_t *p, int j, int *scale, int *min)
 {
@@ -130,7 +131,8 @@ static float plain_sixes(const float *scale, uint8_t *six)
     return max / 63;
 }
 
-/* The same with importance: sum_w[s] is the weight of sub-block s. */
+/* The same with importance: sum_w[s] is the weight of sub-block s.  Only q5_K limits what
+ * the search gives. */
 static float weighted_sixes(const float *scale, const float *sum_w, bool limit, uint8_t *six)
 {
     float unit = lm_fit_positive(8, 63, scale, sum_w, six);
@@ -190,55 +192,69 @@ static void fit_batch(const struct lm_affine *how, enum lm_isa isa, int count, c
     lm_fit(isa)->affine(how, 8 * count, x, t->w, t->scale, t->min, t->code);
 }
 
-static const struct lm_affine
-    plain_q4    = { .n = 32, .top = 15, .start = -1,    .step = 0.1f,  .steps = 20 },
-    plain_q5    = { .n = 32, .top = 31, .start = -0.5f, .step = 0.1f,  .steps = 15 },
-    weighted_q4 = { .n = 32, .top = 15, .start = -0.9f, .step = 0.05f, .steps = 36 },
-    weighted_q5 = { .n = 32, .top = 31, .start = -0.9f, .step = 0.05f, .steps = 36 };
+/* Encode a row: both types begin with d, dmin and the pairs; put_codes stores the rest. */
+static void encode(const struct lm_affine *how, enum lm_isa isa, const float *src,
+                   uint8_t *dst, size_t bytes, size_t n, const float *weights,
+                   void (*put_codes)(const uint8_t *code, void *block))
+{
+    struct batch t;
+    for (size_t left = n / QK_K; left;) {
+        int count = left < BATCH ? (int)left : BATCH;
+        fit_batch(how, isa, count, src, weights, &t);
+        for (int i = 0; i < count; i++, dst += bytes) {
+            struct q4_k *b = (struct q4_k *)dst;
+            uint8_t *code = t.code + i * QK_K;
+            encode_scales(&t, i, weights, how->top == 31, b->d, b->dmin, b->sm);
+            recode(src + i * QK_K, how->top, b->d, b->dmin, b->sm, code);
+            put_codes(code, dst);
+        }
+        src += count * QK_K;
+        weights = weights ? weights + count * QK_K : NULL;
+        left -= (size_t)count;
+    }
+}
+
+static void put_nibbles(const uint8_t *code, uint8_t *q)
+{
+    for (int j = 0; j < QK_K / 2; j++) {
+        const uint8_t *c = code + j / 32 * 64 + j % 32;
+        q[j] = (uint8_t)((c[0] & 15) | c[32] << 4);
+    }
+}
+
+static void put_q4_k(const uint8_t *code, void *block)
+{
+    struct q4_k *b = block;
+    put_nibbles(code, b->q);
+}
+
+static void put_q5_k(const uint8_t *code, void *block)
+{
+    struct q5_k *b = block;
+    put_nibbles(code, b->q);
+    memset(b->h, 0, sizeof b->h);
+    for (int j = 0; j < QK_K; j++)
+        b->h[j % 32] |= (uint8_t)(code[j] >> 4 << j / 32);
+}
 
 static void encode_q4_k(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    struct q4_k *b = dst;
-    struct batch t;
-    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
-        const uint8_t *code = t.code + i % BATCH * QK_K;
-        if (i % BATCH == 0) {
-            int count = n / QK_K - i < BATCH ? (int)(n / QK_K - i) : BATCH;
-            fit_batch(weights ? &weighted_q4 : &plain_q4, isa, count, src,
-                      weights ? weights + i * QK_K : NULL, &t);
-        }
-        encode_scales(&t, i % BATCH, weights, false, b[i].d, b[i].dmin, b[i].sm);
-        recode(src, 15, b[i].d, b[i].dmin, b[i].sm, t.code + i % BATCH * QK_K);
-        for (int j = 0; j < QK_K / 2; j++) {
-            const uint8_t *c = code + j / 32 * 64 + j % 32;
-            b[i].q[j] = (uint8_t)(c[0] | c[32] << 4);
-        }
-    }
+    static const struct lm_affine
+        plain    = { .n = 32, .top = 15, .start = -1,    .step = 0.1f,  .steps = 20 },
+        weighted = { .n = 32, .top = 15, .start = -0.9f, .step = 0.05f, .steps = 36 };
+    encode(weights ? &weighted : &plain, isa, src, dst, sizeof(struct q4_k), n, weights,
+           put_q4_k);
 }
 
 static void encode_q5_k(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    struct q5_k *b = dst;
-    struct batch t;
-    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
-        const uint8_t *code = t.code + i % BATCH * QK_K;
-        if (i % BATCH == 0) {
-            int count = n / QK_K - i < BATCH ? (int)(n / QK_K - i) : BATCH;
-            fit_batch(weights ? &weighted_q5 : &plain_q5, isa, count, src,
-                      weights ? weights + i * QK_K : NULL, &t);
-        }
-        encode_scales(&t, i % BATCH, weights, true, b[i].d, b[i].dmin, b[i].sm);
-        recode(src, 31, b[i].d, b[i].dmin, b[i].sm, t.code + i % BATCH * QK_K);
-        for (int j = 0; j < QK_K / 2; j++) {
-            const uint8_t *c = code + j / 32 * 64 + j % 32;
-            b[i].q[j] = (uint8_t)((c[0] & 15) | c[32] << 4);
-        }
-        memset(b[i].h, 0, sizeof b[i].h);
-        for (int j = 0; j < QK_K; j++)
-            b[i].h[j % 32] |= (uint8_t)(code[j] >> 4 << j / 32);
-    }
+    static const struct lm_affine
+        plain    = { .n = 32, .top = 31, .start = -0.5f, .step = 0.1f,  .steps = 15 },
+        weighted = { .n = 32, .top = 31, .start = -0.9f, .step = 0.05f, .steps = 36 };
+    encode(weights ? &weighted : &plain, isa, src, dst, sizeof(struct q5_k), n, weights,
+           put_q5_k);
 }
 
 static int64_t invalid_q4_k(const void *src, size_t n)
