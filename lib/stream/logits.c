@@ -110,11 +110,6 @@ void lm_logits_reader_free(struct lm_logits_reader *r)
     free(r);
 }
 
-bool lm_logits_buffered(const struct lm_logits_reader *r)
-{
-    return r->pos < r->len;
-}
-
 /* Make n bytes lie at pos: 1 yes, 0 the input ends before, below 0 a code.  The buffer
  * grows by what arrived. */
 static int need(struct lm_logits_reader *r, size_t n, struct lm_err *err)

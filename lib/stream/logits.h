@@ -91,9 +91,6 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
 int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const void **payload,
                          struct lm_err *err);
 
-/* Is input buffered that has not been returned yet?  (Whether to wait with poll.) */
-bool lm_logits_buffered(const struct lm_logits_reader *r);
-
 /*
  * What is computed of a row of n logits.
  *
