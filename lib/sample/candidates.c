@@ -425,11 +425,18 @@ void lm_cands_keep_above(struct lm_cands *c, double l)
 
 uint64_t lm_cands_weigh(struct lm_cands *c)
 {
-    uint64_t total = 0;
+    double d[64];
+    uint64_t w[64], total = 0;
     lm_cands_list(c);
-    double max = lm_cands_max(c);
-    for (size_t i = 0; i < c->n; i++)
-        total += c->list[i].w = lm_weight(c->list[i].l - max);
+    const double max = lm_cands_max(c);
+    for (size_t i = 0; i < c->n; i += 64) {
+        const size_t m = c->n - i < 64 ? c->n - i : 64;
+        for (size_t k = 0; k < m; k++)
+            d[k] = c->list[i + k].l - max;
+        lm_weights(d, m, w);
+        for (size_t k = 0; k < m; k++)
+            total += c->list[i + k].w = w[k];
+    }
     return total;
 }
 

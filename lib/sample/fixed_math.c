@@ -4,17 +4,19 @@
  * polynomial of degree 13 (the first term left out is below 5e-18).
  * ln: x = 2^e m with m in [sqrt 1/2, sqrt 2); s = (m - 1) / (m + 1);
  * ln m = 2 s (1 + s^2/3 + s^4/5 + ...), |s| < 0.1716.
- * ln 2 is split in two so that k * LN2_HIGH is exact.
+ * ln 2 is split in two so that k * LM_LN2_HIGH is exact.
  */
 #include "sample/fixed_math.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LOG2_E   1.4426950408889634
-#define LN2_HIGH 6.93147180369123816490e-01   /* ends in 21 zero bits */
-#define LN2_LOW  1.90821492927058770002e-10
-#define ROUNDER  0x1.8p52                     /* adding it rounds to a whole number */
+#include "base/cpu.h"
+
+const double lm_exp_terms[LM_EXP_TERMS] = {
+    1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+    1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
+};
 
 static double power_of_2(int k)
 {
@@ -26,19 +28,15 @@ static double power_of_2(int k)
 
 double lm_exp(double x)
 {
-    static const double c[] = {
-        1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-        1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
-    };
     if (x > 709.782712893384)
         return INFINITY;
     if (x < -708.39641853226408)
         return 0;
-    double k = (x * LOG2_E + ROUNDER) - ROUNDER;
-    double r = (x - k * LN2_HIGH) - k * LN2_LOW;
-    double p = c[0];
-    for (size_t i = 1; i < sizeof c / sizeof *c; i++)
-        p = p * r + c[i];
+    double k = (x * LM_LOG2_E + LM_ROUNDER) - LM_ROUNDER;
+    double r = (x - k * LM_LN2_HIGH) - k * LM_LN2_LOW;
+    double p = lm_exp_terms[0];
+    for (size_t i = 1; i < LM_EXP_TERMS; i++)
+        p = p * r + lm_exp_terms[i];
     int e = (int)k;                           /* 2^1024 itself is no double */
     return p * power_of_2(e / 2) * power_of_2(e - e / 2);
 }
@@ -68,10 +66,23 @@ double lm_ln(double x)
     for (int i = 23; i > 1; i -= 2)
         p = p * z + 1.0 / i;
     p = p * z;
-    return e * LN2_HIGH + (2 * s + (2 * s * p + e * LN2_LOW));
+    return e * LM_LN2_HIGH + (2 * s + (2 * s * p + e * LM_LN2_LOW));
 }
 
 uint64_t lm_weight(double d)
 {
     return d < LM_WEIGHT_GONE ? 0 : (uint64_t)(lm_exp(d) * LM_WEIGHT_ONE);
+}
+
+void lm_weights(const double *d, size_t n, uint64_t *w)
+{
+    size_t done = 0;
+#if defined(__x86_64__)
+    if (lm_isa() >= LM_ISA_AVX2) {
+        done = n - n % 8;
+        lm_weights_avx2(d, done, w);
+    }
+#endif
+    for (size_t i = done; i < n; i++)
+        w[i] = lm_weight(d[i]);
 }

@@ -10,6 +10,7 @@
  * in a fixed order, without fused multiply-add (the build forbids contraction).
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* e^x, correct to about 1e-16 of the value; results below 2^-1022 are 0, above the
@@ -25,5 +26,20 @@ double lm_ln(double x);
 
 /* floor(2^40 e^d) for d <= 0: the weight of a logit d below the best one. */
 uint64_t lm_weight(double d);
+
+/* w[i] = lm_weight(d[i]), n of them: by the best instructions there are, with the same bits. */
+void lm_weights(const double *d, size_t n, uint64_t *w);
+
+/* The same for n a multiple of 8, with AVX2. */
+void lm_weights_avx2(const double *d, size_t n, uint64_t *w);
+
+/* Taylor coefficients of e^r from r^13 to r^0. */
+#define LM_EXP_TERMS 14
+extern const double lm_exp_terms[LM_EXP_TERMS];
+
+#define LM_LOG2_E   1.4426950408889634
+#define LM_LN2_HIGH 6.93147180369123816490e-01     /* ends in 21 zero bits */
+#define LM_LN2_LOW  1.90821492927058770002e-10
+#define LM_ROUNDER  0x1.8p52                       /* adding it rounds to a whole number */
 
 #endif

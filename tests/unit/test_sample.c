@@ -416,6 +416,28 @@ static void test_fixed_math(void **state)
     assert_true(fabs((double)lm_weight(-1) - ldexp(exp(-1), 40)) <= 1);
 }
 
+/* Every instruction set gives the same weights, for any number of them. */
+static void test_weights(void **state)
+{
+    enum { N = 4001 };
+    double d[N];
+    uint64_t w[N];
+    (void)state;
+    for (int i = 0; i < N; i++)
+        d[i] = i < 4 ? -INFINITY * (i > 0) : -i * 0.0071 - 1e-9 * (i % 7);
+    d[0] = 0;
+    for (size_t n = 1; n <= 20; n++) {
+        memset(w, 0xff, sizeof w);
+        lm_weights(d, n, w);
+        for (size_t i = 0; i < n; i++)
+            assert_true(w[i] == lm_weight(d[i]));
+        assert_true(w[n] == UINT64_MAX);
+    }
+    lm_weights(d, N, w);
+    for (size_t i = 0; i < N; i++)
+        assert_true(w[i] == lm_weight(d[i]));
+}
+
 /* ---- rows --------------------------------------------------------------------------- */
 
 static uint32_t noise_state;
@@ -786,6 +808,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),       cmocka_unit_test(test_more_cases),
         cmocka_unit_test(test_philox),      cmocka_unit_test(test_fixed_math),
+        cmocka_unit_test(test_weights),
         cmocka_unit_test(test_row_scan),    cmocka_unit_test(test_ends),
         cmocka_unit_test(test_draws),       cmocka_unit_test(test_top_frame),
         cmocka_unit_test(test_bias),        cmocka_unit_test(test_penalties),
