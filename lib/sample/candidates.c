@@ -12,6 +12,7 @@
 #include "sample/row_scan.h"
 
 #define SMALL  48          /* lists up to this length are sorted, not selected from */
+#define CHUNK  64          /* weights computed at a time                           */
 #define ROUNDS 64          /* selection that goes on longer is giving up halving     */
 
 int lm_cands_init(struct lm_cands *c, uint32_t n_vocab, struct lm_err *err)
@@ -62,6 +63,7 @@ static void keep_infinite(struct lm_cands *c)
         if (c->list[i].l == INFINITY)
             c->list[m++] = (struct lm_cand){ .id = c->list[i].id };
     c->n = m;
+    c->max = 0;
     if (c->order == LM_BY_RANK)
         c->order = LM_UNORDERED;
 }
@@ -94,6 +96,7 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
     c->row = NULL;
     c->n = c->n_changed = 0;
     c->order = LM_UNORDERED;
+    c->max = -INFINITY;
     if (n > c->n_vocab)
         return lm_fail(err, LM_EDATA, "%zu candidates of a vocabulary of %u", n,
                        (unsigned)c->n_vocab);
@@ -104,6 +107,7 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
         if (isnan(top[i].logit))
             return fail_nan(top[i].id, err);
         infinite |= top[i].logit == INFINITY;
+        c->max = top[i].logit > c->max ? top[i].logit : c->max;
         if (top[i].logit > -INFINITY)
             c->list[c->n++] = (struct lm_cand){ .l = top[i].logit, .id = top[i].id };
     }
@@ -114,20 +118,14 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
 
 double lm_cands_max(const struct lm_cands *c)
 {
-    double max = -INFINITY;
-    if (c->row) {
-        float m = -INFINITY;
-        for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
-            m = c->best[b] > m ? c->best[b] : m;
-        max = m;
-        for (size_t i = 0; i < c->n_changed; i++)
-            max = c->changed[i].l > max ? c->changed[i].l : max;
-    } else if (c->order == LM_BY_RANK && c->n) {
-        max = c->list[0].l;
-    } else {
-        for (size_t i = 0; i < c->n; i++)
-            max = c->list[i].l > max ? c->list[i].l : max;
-    }
+    if (!c->row)
+        return c->n ? c->max : -INFINITY;
+    float m = -INFINITY;
+    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
+        m = c->best[b] > m ? c->best[b] : m;
+    double max = m;
+    for (size_t i = 0; i < c->n_changed; i++)
+        max = c->changed[i].l > max ? c->changed[i].l : max;
     return max;
 }
 
@@ -169,6 +167,7 @@ static float float_above(double l)
 static void gather(struct lm_cands *c, double l)
 {
     const float *row = c->row, least = float_above(l);
+    const double max = lm_cands_max(c);
     size_t n = 0, blocks = lm_row_blocks(c->n_vocab);
     for (size_t b = 0; b < blocks; b++) {
         if (c->best[b] < least)
@@ -182,6 +181,7 @@ static void gather(struct lm_cands *c, double l)
     }
     c->row = NULL;
     c->n = n;
+    c->max = max;
     c->order = LM_BY_ID;
     merge_changed(c, l);
     c->n_changed = 0;
@@ -208,8 +208,10 @@ static void settle(struct lm_cands *c)
 {
     size_t m = 0;
     bool infinite = false;
+    c->max = -INFINITY;
     for (size_t i = 0; i < c->n; i++) {
         infinite |= c->list[i].l == INFINITY;
+        c->max = c->list[i].l > c->max ? c->list[i].l : c->max;
         if (c->list[i].l > -INFINITY)
             c->list[m++] = c->list[i];
     }
@@ -294,17 +296,17 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn
 void lm_cands_divide(struct lm_cands *c, double t)
 {
     lm_cands_list(c);
-    double most = 0, max = lm_cands_max(c);
-    for (size_t i = 0; i < c->n; i++)
-        most = fabs(c->list[i].l) > most ? fabs(c->list[i].l) : most;
+    if (c->n == 0)
+        return;
 
-    /* Only differences count.  Where a quotient would overflow, subtract first: the best
-     * stays at 0 and what is infinitely far below it has no chance anyhow. */
-    double from = isfinite(most / t) ? 0 : max;
+    /* Only differences count.  Where the best quotient would overflow, subtract first; what
+     * is infinitely far below the best one has no chance anyhow. */
+    const double from = isfinite(c->max / t) ? 0 : c->max;
     for (size_t i = 0; i < c->n; i++) {
         double q = (c->list[i].l - from) / t;
         c->list[i].l = q < -DBL_MAX ? -DBL_MAX : q;
     }
+    c->max = (c->max - from) / t;
     if (c->order == LM_BY_RANK && !(t < 1e30))     /* some may have become equal */
         c->order = LM_UNORDERED;
 }
@@ -365,7 +367,27 @@ static struct lm_cand last_of_prefix(struct lm_cand *a, size_t n, uint64_t need)
     }
 }
 
-/* Cut a list to the rank prefix with that sum of weights, keeping its order. */
+/* Buckets for logits from the largest one down; the last bucket takes all the rest. */
+#define BUCKETS  1024
+#define PER_UNIT (BUCKETS / -LM_WEIGHT_GONE)
+
+static inline size_t bucket(double below_max)
+{
+    double b = below_max * PER_UNIT;
+    return b < BUCKETS - 1 ? (size_t)b : BUCKETS - 1;
+}
+
+/* The bucket in which the sum reaches need, which loses what the buckets before it have. */
+static size_t crossing(const uint64_t *sums, uint64_t *need)
+{
+    size_t b = 0;
+    while (b + 1 < BUCKETS && sums[b] < *need)
+        *need -= sums[b++];
+    return b;
+}
+
+/* Cut a list to the rank prefix with that sum of weights, keeping its order.  Buckets first
+ * tell most of the list from where the border is. */
 static void cut(struct lm_cands *c, uint64_t need)
 {
     if (c->n == 0)
@@ -377,9 +399,17 @@ static void cut(struct lm_cands *c, uint64_t need)
         c->n = i + 1;
         return;
     }
-    memcpy(c->work, c->list, c->n * sizeof *c->list);
-    struct lm_cand last = last_of_prefix(c->work, c->n, need);
-    size_t m = 0;
+    uint64_t sums[BUCKETS] = { 0 };
+    size_t n = 0, m = 0;
+    for (size_t i = 0; i < c->n; i++)
+        sums[bucket(c->max - c->list[i].l)] += c->list[i].w;
+    const size_t b = crossing(sums, &need);
+    for (size_t i = 0; i < c->n; i++)
+        if (bucket(c->max - c->list[i].l) == b)
+            c->work[n++] = c->list[i];
+    if (n == 0)                                   /* all together weigh less */
+        return;
+    struct lm_cand last = last_of_prefix(c->work, n, need);
     for (size_t i = 0; i < c->n; i++)
         if (!before(&last, &c->list[i]))
             c->list[m++] = c->list[i];
@@ -425,14 +455,13 @@ void lm_cands_keep_above(struct lm_cands *c, double l)
 
 uint64_t lm_cands_weigh(struct lm_cands *c)
 {
-    double d[64];
-    uint64_t w[64], total = 0;
+    double d[CHUNK];
+    uint64_t w[CHUNK], total = 0;
     lm_cands_list(c);
-    const double max = lm_cands_max(c);
-    for (size_t i = 0; i < c->n; i += 64) {
-        const size_t m = c->n - i < 64 ? c->n - i : 64;
+    for (size_t i = 0; i < c->n; i += CHUNK) {
+        const size_t m = c->n - i < CHUNK ? c->n - i : CHUNK;
         for (size_t k = 0; k < m; k++)
-            d[k] = c->list[i + k].l - max;
+            d[k] = c->list[i + k].l - c->max;
         lm_weights(d, m, w);
         for (size_t k = 0; k < m; k++)
             total += c->list[i + k].w = w[k];
@@ -440,18 +469,56 @@ uint64_t lm_cands_weigh(struct lm_cands *c)
     return total;
 }
 
+/* Weights of a row, by buckets, without making a list of it; returns their sum. */
+static uint64_t weigh_row(const struct lm_cands *c, double max, uint64_t *sums)
+{
+    double d[CHUNK];
+    uint64_t w[CHUNK], total = 0;
+    memset(sums, 0, BUCKETS * sizeof *sums);
+    for (size_t i = 0; i < c->n_vocab; i += CHUNK) {
+        const size_t m = c->n_vocab - i < CHUNK ? c->n_vocab - i : CHUNK;
+        for (size_t k = 0; k < m; k++)
+            d[k] = c->row[i + k] - max;
+        lm_weights(d, m, w);
+        for (size_t k = 0; k < m; k++) {
+            sums[bucket(-d[k])] += w[k];
+            total += w[k];
+        }
+    }
+    for (size_t i = 0; i < c->n_changed; i++) {
+        const uint64_t x = lm_weight(c->changed[i].l - max);
+        sums[bucket(max - c->changed[i].l)] += x;
+        total += x;
+    }
+    return total;
+}
+
+/* The smallest whole sum that is a share p of total; at least 1. */
+static uint64_t share(double p, uint64_t total)
+{
+    uint64_t need = (uint64_t)ceil(p * (double)total);
+    return need ? need : 1;
+}
+
 void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep)
 {
-    if (c->row && min_keep <= 1)                  /* the others have no weight */
-        gather(c, lm_cands_max(c) + LM_WEIGHT_GONE);
-    uint64_t need = (uint64_t)ceil(p * (double)lm_cands_weigh(c));
+    uint64_t need, sum = 0;
+    size_t n = 0;
+    if (c->row && min_keep <= 1) {
+        /* The border lies in one bucket; what is below it need not become a list. */
+        uint64_t sums[BUCKETS], rest;
+        const double max = lm_cands_max(c);
+        need = rest = share(p, weigh_row(c, max, sums));
+        gather(c, max - ((double)crossing(sums, &rest) + 1.001) / PER_UNIT);
+        lm_cands_weigh(c);
+    } else {
+        need = share(p, lm_cands_weigh(c));
+    }
     if (min_keep <= 1) {
-        cut(c, need ? need : 1);
+        cut(c, need);
         return;
     }
     lm_cands_sort(c, LM_BY_RANK);
-    uint64_t sum = 0;
-    size_t n = 0;
     while (n < c->n && (n < min_keep || sum < need))
         sum += c->list[n++].w;
     c->n = n;

@@ -34,6 +34,7 @@ struct lm_cands {
     struct lm_cand     *list;    /* [n], the set, unless `row`                     */
     size_t              n;
     enum lm_cand_order  order;   /* of the list                                    */
+    double              max;     /* largest logit of the list                      */
     /* private */
     const float        *row;     /* [n_vocab] borrowed; NULL: the list is the set  */
     float              *copy;    /* [n_vocab] a row with the changed ids at -inf   */
