@@ -46,6 +46,17 @@ static uint64_t at_least_1(uint64_t n)
     return n ? n : 1;
 }
 
+/* Pieces never span slices: each slice is cut anew. */
+static uint64_t pieces_in_slice(const struct shape *s)
+{
+    return (s->slice + s->piece - 1) / s->piece;
+}
+
+static uint64_t pieces_in_all(const struct shape *s)
+{
+    return s->rows / s->slice * pieces_in_slice(s);
+}
+
 /* Copies are cut between any two blocks, whatever the rows are. */
 static struct shape shape_of(const struct lm_quantize_row *row)
 {
@@ -62,13 +73,9 @@ static struct shape shape_of(const struct lm_quantize_row *row)
     if (s.piece > s.slice)
         s.piece = s.slice;
     s.batch = at_least_1(BATCH / at_least_1(s.piece * s.in_row));
+    if (s.batch > pieces_in_all(&s))
+        s.batch = pieces_in_all(&s);
     return s;
-}
-
-/* Pieces never span slices: each slice is cut anew. */
-static uint64_t pieces_in_slice(const struct shape *s)
-{
-    return (s->slice + s->piece - 1) / s->piece;
 }
 
 /* Piece k of the whole tensor: its first row and how many it has. */
@@ -214,7 +221,7 @@ static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct l
     else if (e)
         lm_importance_means(e, r->weights);
 
-    uint64_t n = r->s.rows / r->s.slice * pieces_in_slice(&r->s);
+    uint64_t n = pieces_in_all(&r->s);
     for (uint64_t k = 0; k < n && s == LM_OK; k += r->s.batch) {
         s = run_batch(r, pool, k, n - k < r->s.batch ? n - k : r->s.batch, out, err);
         if (s == LM_OK && lm_stopped(env))

@@ -102,7 +102,7 @@ ok "$(awk '$1 ~ /scores|bos/ { print $2 }' out | tr '\n' ' ')" "u8[4] str " "as 
 
 # ---- hostile files: refused at once, in little memory, saying why ----
 limit=:                                  # a sanitizer's build cannot live in 64 MiB
-(ulimit -v 65536 && gguf-inspect --version) >/dev/null 2>&1 && limit='ulimit -v 65536'
+sh -c 'ulimit -v 65536; exec gguf-inspect --version' >/dev/null 2>&1 && limit='ulimit -v 65536'
 refused() { # NAME PART STATUS...: hostile.gguf, as file and from a pipe
     for from in file pipe; do
         if [ $from = file ]; then

@@ -180,7 +180,7 @@ ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq
    "but --dry-run shows them"
 
 # ---- memory does not grow with the model ----
-if (ulimit -v 131072 && quantize --version) >/dev/null 2>&1; then
+if sh -c 'ulimit -v 131072; exec quantize --version' >/dev/null 2>&1; then
     one a.weight 1 4096 16384; at=$(wc -c <one.gguf)
     dd if=/dev/zero of=one.gguf bs=1 count=1 seek=$((at + 134217727)) 2>/dev/null
     (ulimit -v 131072; quantize -q -t 2 one.gguf - Q8_0 | wc -c) >size
