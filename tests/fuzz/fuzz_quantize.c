@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "job/quant_job.h"
-#include "memory.h"
+#include "fuzz_memory.h"
 
 static void once(const uint8_t *data, size_t size, const char *type)
 {
