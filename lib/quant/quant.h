@@ -81,7 +81,8 @@ bool lm_type_row_bytes(const struct lm_type *t, uint64_t cols, uint64_t *bytes);
  *   weights  [cols] importance, shared by all rows, or NULL
  *
  * Returns LM_OK, LM_EUSE when cols is not whole blocks or importance is missing that the
- * type needs, LM_ENOSUP when the type cannot be produced.  Safe from several threads on disjoint dst.
+ * type needs, LM_ENOSUP when the type cannot be produced.  Safe from several threads on
+ * disjoint dst.
  */
 int lm_type_encode(const struct lm_type *t, const float *src, void *dst,
                    size_t rows, size_t cols, const float *weights, struct lm_err *err);
