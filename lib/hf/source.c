@@ -17,8 +17,7 @@
 static const char *const small_files[] = {
     "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
     "chat_template.json", "config.json", "generation_config.json", "merges.txt",
-    "model.safetensors.index.json", "special_tokens_map.json", "tokenizer.json",
-    "tokenizer.model", "tokenizer_config.json", "vocab.json",
+    "model.safetensors.index.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 };
 
 static bool ends_with(const char *s, const char *end)

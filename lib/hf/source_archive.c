@@ -220,35 +220,45 @@ static int spool_all(struct lm_hf_source *s, const char *dir, struct lm_err *err
 
 /* --- streams ------------------------------------------------------------------------ */
 
-/* Read n more bytes of the current member into its head. */
-static int grow_head(struct lm_hf_source *s, struct lm_hf_file *f, size_t n, struct lm_err *err)
+/* Read up to n more bytes of the current member into its head. */
+static int read_head(struct lm_hf_source *s, struct lm_hf_file *f, size_t n, size_t *got,
+                     struct lm_err *err)
 {
-    size_t got;
     char *p = realloc(f->head, f->head_len + n + 1);
     if (!p)
         return lm_fail_nomem(err);
     f->head = p;
-    const int r = lm_archive_read(s->archive, p + f->head_len, n, &got, err);
+    const int r = lm_archive_read(s->archive, p + f->head_len, n, got, err);
     if (r)
         return r;
-    f->head_len += got;
-    s->at += got;
+    f->head_len += *got;
+    s->at += *got;
     p[f->head_len] = 0;
-    if (got < n)
+    return LM_OK;
+}
+
+/* Read exactly n more bytes. */
+static int grow_head(struct lm_hf_source *s, struct lm_hf_file *f, size_t n, struct lm_err *err)
+{
+    size_t got;
+    const int r = read_head(s, f, n, &got, err);
+    if (!r && got < n)
         return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",
                        (unsigned long long)f->head_len, (unsigned long long)(n - got));
-    return LM_OK;
+    return r;
 }
 
 /* A small file's bytes, when the archive does not say how many there are. */
 static int load_unsized(struct lm_hf_source *s, struct lm_hf_file *f, struct lm_err *err)
 {
-    int r;
-    do {
-        r = grow_head(s, f, COPY, err);
-    } while (!r && f->head_len < LM_HF_SMALL_MAX);
+    size_t got = COPY;
+    int r = LM_OK;
+    while (!r && got == COPY && f->head_len < LM_HF_SMALL_MAX)
+        r = read_head(s, f, COPY, &got, err);
+    if (!r && got == COPY)
+        return lm_fail(err, LM_EDATA, "too large to be what its name says");
     f->size = f->head_len;
-    return r == LM_EDATA && f->head ? LM_OK : r;     /* it ended: that was all of it */
+    return r;
 }
 
 /* Keep what is needed of the member that has just begun: all of a small file, the header of
@@ -359,12 +369,18 @@ static int out_of_order(struct lm_hf_source *s, const char *first, const char *t
                       err);
 }
 
+static const char *first_weights(const struct lm_hf_source *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (lm_hf_is_weights(s->files[i].name))
+            return s->files[i].name;
+    return NULL;
+}
+
 int lm_hf_missing(struct lm_hf_source *s, const char *name, struct lm_err *err)
 {
-    for (size_t i = 0; !s->complete && i < s->n; i++)
-        if (lm_hf_is_weights(s->files[i].name))
-            return out_of_order(s, s->files[i].name, name, err);
-    return lm_fail(err, LM_EDATA, "no %s", name);
+    const char *first = s->complete ? NULL : first_weights(s);
+    return first ? out_of_order(s, first, name, err) : lm_fail(err, LM_EDATA, "no %s", name);
 }
 
 int lm_hf_not_next(struct lm_hf_source *s, const char *name, const char *want, struct lm_err *err)
@@ -383,7 +399,7 @@ int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)
         if (strncmp(m.name, s->root, len))
             continue;
         if (lm_hf_is_small(m.name + len))
-            return out_of_order(s, "the first weight file", m.name + len, err);
+            return out_of_order(s, first_weights(s), m.name + len, err);
         if (!lm_hf_is_weights(m.name + len))
             continue;
         struct lm_hf_file *f = add_member(s, &m, err);

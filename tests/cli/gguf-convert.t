@@ -65,9 +65,15 @@ if zip -qr deflated.zip llama && zip -q0r stored.zip llama; then
 fi
 ok "$(gguf-convert - <a.tar | sum)" "$m" "a file on standard input may have any order"
 ok "$(cat ordered.tar | gguf-convert - | sum)" "$m" "a pipe in order"
+tar -cf late.tar llama/[a-s]*.json llama/tokenizer.json llama/*.safetensors llama/tokenizer_config.json
+cat late.tar | gguf-convert - late.gguf 2>err;    ok "$? $(ls | grep -c late.gguf)" "2 0" "a file that comes too late"
+has "$(cat err)" "model.safetensors comes before tokenizer_config.json" "is named"
+if zip -q - llama/*.json llama/*.safetensors >streamed.zip; then
+    ok "$(cat streamed.zip | gguf-convert - | sum)" "$m" "a zip through a pipe"
+fi
 cat early.tar | gguf-convert - early.gguf 2>err;  ok $? 2 "a pipe out of order is refused"
 has "$(cat err)" "model.safetensors comes before config.json" "and the file named"
-bytes=$(cat llama/* | wc -c)
+bytes=$(cat llama/[cgm]* llama/tokenizer* | wc -c)
 has "$(cat err)" "--spool DIR with room for $bytes bytes" "and the room"
 ok "$(ls -A | grep -c early.gguf)" 0 "and nothing left"
 mkdir spool
