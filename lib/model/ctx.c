@@ -377,7 +377,8 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
 }
 
 void lm_ctx_observe(struct lm_ctx *c,
-                    void (*fn)(void *arg, const char *weight, const float *x, size_t n, size_t cols),
+                    void (*fn)(void *arg, const char *weight, const float *x, size_t n,
+                               size_t cols),
                     void *arg)
 {
     c->observe = fn;
