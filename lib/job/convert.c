@@ -16,6 +16,22 @@
 
 enum { BLOCK_BYTES = 4 << 20 };     /* of source rows at a time, one row at least */
 
+static void note(void *user, enum lm_level level, const char *text)
+{
+    const struct lm_convert *c = user;
+    lm_note(c->outer, level, "%s: %s", lm_hf_path(c->src), text);
+}
+
+static void progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    lm_progress(((const struct lm_convert *)user)->outer, what, done, total);
+}
+
+static bool stop(void *user)
+{
+    return lm_stopped(((const struct lm_convert *)user)->outer);
+}
+
 struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_convert_options *o,
                                   const struct lm_env *env, struct lm_err *err)
 {
@@ -27,7 +43,9 @@ struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_conv
         return NULL;
     }
     c->src = src;
-    c->env = env;
+    c->outer = env;
+    c->named = (struct lm_env){ c, note, progress, stop, lm_env_threads(env) };
+    c->env = &c->named;
     c->w = lm_gguf_writer_new();
     int r = c->w ? lm_convert_read_config(c, err) : lm_fail_nomem(err);
     if (!r)

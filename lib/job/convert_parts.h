@@ -41,7 +41,9 @@ struct lm_convert_config {
 
 struct lm_convert {
     struct lm_hf_source      *src;
-    const struct lm_env      *env;
+    const struct lm_env      *outer;    /* the caller's                               */
+    struct lm_env             named;    /* the same, but notes name the source        */
+    const struct lm_env      *env;      /* &named                                     */
     struct lm_convert_config  cfg;
     struct lm_convert_shard  *shards;   /* sorted by name                             */
     size_t                    n_shards;
