@@ -79,9 +79,11 @@ int lm_hf_drain(struct lm_hf_source *s, struct lm_err *err);
  * later through the pipe, LM_ENOSUP with the order and the room --spool needs. */
 int lm_hf_missing(struct lm_hf_source *s, const char *name, struct lm_err *err);
 
-/* The same for weights: `name` came where `want` was due. */
+/* The same for weights: file `name` came where `want` was due; `what` says why the order in a
+ * file does not suit, and ends in a colon or "or". */
 int lm_hf_not_next(struct lm_hf_source *s, const char *name, const char *want,
                    struct lm_err *err);
+int lm_hf_need_spool(struct lm_hf_source *s, const char *what, struct lm_err *err);
 
 /* The paths that were opened or read so far, for a makefile rule; i from 0, NULL after
  * the last. */

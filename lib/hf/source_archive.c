@@ -348,25 +348,23 @@ static uint64_t room_needed(struct lm_hf_source *s)
 
 /* The way out of an order that does not suit: read the pipe to its end, and say what keeping
  * all of it takes. */
-static int need_spool(struct lm_hf_source *s, const char *what, const char *hint,
-                      struct lm_err *err)
+int lm_hf_need_spool(struct lm_hf_source *s, const char *what, struct lm_err *err)
 {
     char room[64] = "all of it";
     const uint64_t n = room_needed(s);
     if (n != LM_SIZE_UNKNOWN)
         snprintf(room, sizeof room, "%llu bytes", (unsigned long long)n);
-    return lm_fail(err, LM_ENOSUP, "%s: %s, or give --spool DIR with room for %s", what, hint,
-                   room);
+    return lm_fail(err, LM_ENOSUP, "%s give --spool DIR with room for %s", what, room);
 }
 
 /* `first` came before `then` does. */
 static int out_of_order(struct lm_hf_source *s, const char *first, const char *then,
                         struct lm_err *err)
 {
-    char what[256];
-    snprintf(what, sizeof what, "%.100s comes before %.100s in the archive", first, then);
-    return need_spool(s, what, "pack configuration and tokenizer first, then the weights by name",
-                      err);
+    char what[300];
+    snprintf(what, sizeof what, "%.90s comes before %.90s in the archive: pack configuration and "
+             "tokenizer first, then the weights by name, or", first, then);
+    return lm_hf_need_spool(s, what, err);
 }
 
 static const char *first_weights(const struct lm_hf_source *s)
@@ -431,8 +429,7 @@ static int go_to(struct lm_hf_source *s, size_t i, struct lm_err *err)
     struct lm_member m;
     int r = LM_OK;
     if (s->kind == LM_HF_ONCE)
-        return need_spool(s, "its data has gone by in the pipe",
-                          "pack the weights in the order they are written in", err);
+        return lm_hf_need_spool(s, "its data has gone by in the pipe:", err);
     if (s->ordinal >= s->files[i].ordinal) {
         r = lm_archive_rewind(s->archive, err);
         s->ordinal = 0;

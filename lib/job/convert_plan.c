@@ -2,6 +2,7 @@
 /* Which tensors the file will have: the checkpoint's, matched with the architecture's rows. */
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -380,6 +381,23 @@ static int make_rope_freqs(struct lm_convert *c, struct lm_convert_item *it, str
     return LM_OK;
 }
 
+/* A pipe gives a file's data in its own order, which must be that of the names. */
+static int check_order(struct lm_convert *c, struct lm_err *err)
+{
+    const struct lm_convert_item *last = NULL;
+    for (size_t i = 0; !lm_hf_complete(c->src) && i < c->n_items; i++) {
+        const struct lm_convert_item *it = &c->items[i];
+        if (last && it->st && it->shard == last->shard && it->st->begin < last->st->begin) {
+            char what[400];
+            snprintf(what, sizeof what, "%.90s: %.120s lies before %.120s, which is written first:",
+                     it->t.file, it->t.source, last->t.source);
+            return lm_hf_need_spool(c->src, what, err);
+        }
+        last = it->st ? it : NULL;
+    }
+    return LM_OK;
+}
+
 int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
 {
     int r = add_all(c, err);
@@ -399,6 +417,8 @@ int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
         r = set_shapes(c, err);
     if (!r)
         r = set_types(c, type, err);
+    if (!r)
+        r = check_order(c, err);
     for (size_t i = 0; !r && i < c->n_items; i++)
         if (c->items[i].row->transform == LM_MAKE_ROPE_FREQS)
             r = make_rope_freqs(c, &c->items[i], err);
@@ -433,5 +453,5 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
         if (r)
             return r;
     }
-    return LM_OK;
+    return check_order(c, err);
 }

@@ -238,6 +238,17 @@ has "$(cat err)" "2 of 2 weight files cannot be used" "and how many"
 mk shards 40 40; echo '{"weight_map":{"x":"model.safetensors"}}' >shards/model.safetensors.index.json
 refused shards 1 "the index does not name it" "a tensor that the index does not know"
 
+# ---- data in another order than the names ----
+mk mixed 40 40
+{ layer 40 BF16 | grep model.norm; layer 40 BF16 | grep -v model.norm; } | st mixed/model.safetensors
+gguf-convert --model-name=One mixed | cmp - single.gguf; ok $? 0 "a file whose data is in another order"
+tar -cf mixed.tar mixed/*.json mixed/*.safetensors
+cat mixed.tar | gguf-convert - mixed.gguf 2>err;  ok "$? $(ls | grep -c mixed.gguf)" "2 0" "not through a pipe"
+has "$(cat err)" "model.safetensors: model.norm.weight lies before model.layers" "and why"
+ok "$(cat mixed.tar | gguf-convert --spool=. --model-name=One - | sum)" "$(sum <single.gguf)" "but spooled"
+gzip -k mixed.tar
+ok "$(gguf-convert --model-name=One mixed.tar.gz | sum)" "$(sum <single.gguf)" "or from a compressed file"
+
 # ---- headers ----
 header() { # JSON [LENGTH]
     { le "${2:-${#1}}" 8; printf %s "$1"; head -c 4 /dev/zero; } >one/model.safetensors
@@ -359,7 +370,7 @@ gguf-convert --vocab-only one v.gguf 2>err;       ok $? 0 "--vocab-only"
 ok "$(gguf-inspect --tensors v.gguf | grep -c weight) $(get v.gguf tokenizer.ggml.tokens | wc -l)" "0 40" "has no tensors"
 rm one/model.safetensors; gguf-convert --vocab-only one v2.gguf 2>err; cmp v.gguf v2.gguf; ok $? 0 "needs no weights"
 mk one 40 40
-ok "$(gguf-convert --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight" { print $2, $3, $4, $5, $6, $7 }' | sort | tr '\n' '|')" \
+ok "$(gguf-convert -q --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight" { print $2, $3, $4, $5, $6, $7 }' | sort | tr '\n' '|')" \
    "f16 8,4 64 model.safetensors model.layers.0.self_attn.k_proj.weight BF16|q8_0 32,8 272 model.safetensors model.layers.0.mlp.down_proj.weight BF16|" "--dry-run"
 has "$(gguf-convert --list)" "MistralForCausalLM	llama" "--list"
 gguf-convert --print-deps one 'a b' >rule;        ok $? 0 "--print-deps"
