@@ -65,7 +65,7 @@ static const struct option fixed_options[] = {
 /* Everything the command line says. */
 struct args {
     struct lm_sampling sampling;
-    bool               greedy, temp, seeded, counted;
+    bool               temp, seeded, counted;
     uint64_t           n;
     bool               chances;
     size_t             n_chances;
@@ -160,7 +160,7 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
         break;
     case 'q':           a->quiet = true; break;
     case 'v':           a->verbose = true; break;
-    case GREEDY:        a->greedy = true; break;
+    case GREEDY:        a->sampling.greedy = true; break;
     case SAMPLERS:      set_order(a, text); break;
     case LOGIT_BIAS:    add_bias(a, text); break;
     case IGNORE_EOS:    a->sampling.ignore_eos = true; break;
@@ -199,13 +199,8 @@ static bool read_options(struct args *a, int argc, char *argv[], int *status)
 /* What one option means for another, and for the way the program is used. */
 static void settle(struct args *a, bool loop)
 {
-    struct lm_err err;
-    if (a->greedy && a->temp)
+    if (a->sampling.greedy && a->temp)
         cli_bad_usage("--greedy and --temp exclude each other");
-    for (size_t i = 0; a->greedy && lm_param_at(i); i++)
-        if (!strcmp(lm_param_at(i)->option, "temp") &&
-            lm_sampling_set(&a->sampling, lm_param_at(i), 0, &err) < 0)
-            cli_bad_usage("%s", err.text);
     if (!loop && a->counted)
         cli_bad_usage("-n needs a command after --");
     if (!loop && a->n_stop)

@@ -259,6 +259,8 @@ static void take_out(struct lm_cands *c, uint32_t id)
 int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn,
                   const void *arg, struct lm_err *err)
 {
+    if (n == 0)
+        return LM_OK;
     if (!c->row) {
         edit_list(c, ids, n, fn, arg);
         return LM_OK;

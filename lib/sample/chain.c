@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/chain.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct link {
 
 struct lm_chain {
     uint64_t          seed;
-    struct link       links[MAX_LINKS];
+    struct link       links[MAX_LINKS + 1];
     size_t            n_links;
     uint32_t         *bias_ids;       /* [n_bias] ascending                        */
     double           *bias;
@@ -144,6 +143,11 @@ static int model_order(const struct lm_jval *seq, const struct lm_env *env, char
         "the model's sampling.sequence has more than %d samplers", MAX_LINKS) : LM_OK;
 }
 
+static const struct lm_sampler *temperature(void)
+{
+    return lm_sampler_find("t", 1);
+}
+
 /* The value of a parameter: the user's, the model's, or the default. */
 static int value_of(const struct lm_param *p, const struct lm_sampling *s,
                     const struct lm_jval *model, double *v, struct lm_err *err)
@@ -179,6 +183,8 @@ static int add_link(struct lm_chain *c, const struct lm_sampler *sampler,
         if (r < 0)
             return r;
     }
+    if (s->greedy && sampler == temperature())
+        k->v[0] = 0;
     if (sampler->off(k->v))
         return LM_OK;
     if (sampler->new_state && !(k->state = sampler->new_state(k->v)))
@@ -225,6 +231,8 @@ static int add_links(struct lm_chain *c, const struct lm_sampling *s, const stru
         for (size_t i = 0; r == LM_OK && lm_sampler_at(i); i++)
             r = add_link(c, lm_sampler_at(i), s, model, err);
     }
+    if (r == LM_OK && s->greedy && lm_chain_is_random(c))
+        r = add_link(c, temperature(), s, model, err);
     free(models);
     return r;
 }
@@ -365,9 +373,8 @@ struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
 /* The link that leaves one candidate: a temperature of 0 or less. */
 static size_t greedy_link(const struct lm_chain *c)
 {
-    const struct lm_sampler *temperature = lm_sampler_find("t", 1);
     size_t i = 0;
-    while (i < c->n_links && !(c->links[i].sampler == temperature && c->links[i].v[0] <= 0))
+    while (i < c->n_links && !(c->links[i].sampler == temperature() && c->links[i].v[0] <= 0))
         i++;
     return i;
 }

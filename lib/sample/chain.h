@@ -30,6 +30,7 @@ struct lm_bias {
 struct lm_sampling {
     const char     *samplers;    /* names separated by ';' or ','; NULL: the default order */
     bool            ignore_eos;  /* never an end-of-generation id                  */
+    bool            greedy;      /* temperature 0, also if the list has no temperature */
     uint64_t        seed;
     struct lm_bias *bias;        /* [n_bias]                                       */
     size_t          n_bias, bias_cap;

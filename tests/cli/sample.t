@@ -64,6 +64,7 @@ run 0 '0	0	0	1	0.6652409557751244|0	0	1	2	0.244728471*' '' 'a table of chances' 
     sample --samplers '' --probs 2
 run 0 '0	0	0	1	1|0	1	0	0	1|2	0	0	2	1|' '' 'what a chain leaves' \
     sample --greedy --probs 0
+run 0 '1 0 ||2 ||' '' '--greedy holds whatever the list' sample --greedy --samplers 'top_k'
 cat in in >two; mv two in
 run 0 '1 0 ||2 ||1 0 ||2 ||' '' 'streams concatenate' sample --greedy
 printf '0 0 1 1 3 2\n' | stream 1 '{"temp":0}' >in
