@@ -535,6 +535,53 @@ static void test_ends(void **state)
     assert_int_equal(turn_up("temp=1 top-p=1 min-p=1 top-k=0"), 2);
     assert_int_equal(turn_up("temp=inf top-p=1 min-p=0 top-k=0"), 7);
     assert_int_equal(turn_up("temp=1e-300 top-p=1 min-p=0 top-k=0"), 2);
+    assert_int_equal(turn_up("temp=1e-309 top-p=1 min-p=0 top-k=0"), 2);    /* 3 / t overflows */
+}
+
+static struct lm_cands cands_of(const float *row, uint32_t n)
+{
+    struct lm_cands c;
+    struct lm_err err;
+    assert_int_equal(lm_cands_init(&c, n, &err), LM_OK);
+    assert_int_equal(lm_cands_row(&c, row, &err), LM_OK);
+    return c;
+}
+
+/* Borders are on the side that the definitions say. */
+static void test_borders(void **state)
+{
+    static const float four[4] = { 2, 2, 2, 2 }, two[2] = { 0, 0 }, far[2] = { -100, 0 };
+    static const float near[2] = { 0.7f, 0.8f };                /* 0.7f is below 0.7 */
+    static const struct { double p; size_t left; } mass[] = {
+        { 0, 1 }, { 0.25, 1 }, { 0.5, 2 }, { 0.5 + 1e-9, 3 }, { 0.999, 4 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(mass); i++)
+        for (int list = 0; list < 2; list++) {
+            struct lm_cands c = cands_of(four, 4);
+            if (list)
+                lm_cands_sort(&c, LM_BY_RANK);
+            lm_cands_keep_mass(&c, mass[i].p, 0);
+            assert_int_equal(c.n, mass[i].left);
+            assert_int_equal(c.list[c.n - 1].id, c.n - 1);
+            lm_cands_release(&c);
+        }
+    struct lm_cands c = cands_of(two, 2);
+    assert_int_equal(lm_cands_pick(&c, 0.5), 1);                /* sum > u total */
+    assert_int_equal(lm_cands_pick(&c, nextafter(0.5, 0)), 0);
+    assert_int_equal(lm_cands_pick(&c, nextafter(1, 0)), 1);
+    lm_cands_release(&c);
+    c = cands_of(far, 2);
+    assert_int_equal(lm_cands_pick(&c, 0), 1);                  /* weight 0 is never drawn */
+    lm_cands_release(&c);
+    c = cands_of(near, 2);
+    lm_cands_keep_above(&c, 0.7);
+    assert_int_equal(c.n, 1);
+    lm_cands_release(&c);
+    c = cands_of(near, 2);
+    lm_cands_keep_above(&c, 0.7f);
+    assert_int_equal(c.n, 2);
+    lm_cands_release(&c);
 }
 
 /* The draw follows the probabilities, and depends on seed, sequence and position alone. */
@@ -581,10 +628,14 @@ static void test_top_frame(void **state)
     static const char *const words[] = {
         "", "top-k=0", "top-k=0 min-p=0", "top-k=0 min-p=0 top-p=1", "temp=0",
         "top-k=0 top-p=0.3 min-keep=200", "top-k=700 temp=3",
+        "top-k=0 min-p=0 top-p=1 repeat-penalty=1.2 presence-penalty=-0.5",
+        "top-k=30 frequency-penalty=-2",
     };
     for (size_t w = 0; w < COUNT(words); w++)
         for (uint64_t seed = 0; seed < 20; seed++) {
             struct lm_chain *c = chain_of(N, seed, NULL, words[w]);
+            for (uint32_t k = 0; k < 20; k++)
+                lm_chain_accept(c, (k * k * 37 + (uint32_t)seed) % N, &err);
             uint32_t dense = draw_from(c, row, N, 1);
             struct lm_frame f = { .kind = LM_FRAME_TOP, .n = N };
             assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_OK);
@@ -810,6 +861,7 @@ int main(void)
         cmocka_unit_test(test_philox),      cmocka_unit_test(test_fixed_math),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_row_scan),    cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_borders),
         cmocka_unit_test(test_draws),       cmocka_unit_test(test_top_frame),
         cmocka_unit_test(test_bias),        cmocka_unit_test(test_penalties),
         cmocka_unit_test(test_window),      cmocka_unit_test(test_defaults),
