@@ -96,9 +96,6 @@ static void check_entries(struct walk *w)
 {
     for (uint64_t i = 0; i < w->g->n_kv; i++) {
         const struct lm_gguf_kv *kv = &w->g->kv[i];
-        if (!kv->key.len)
-            found(w, FORM, kv->offset, "metadata entry %llu has an empty key",
-                  (unsigned long long)i + 1);
         if (!is_utf8(&kv->key))
             found(w, FORM, kv->offset, "key %.*s: the key is not UTF-8", LM_NAME_ARG(kv->key));
         if (kv->kind == LM_GGUF_BOOL && kv->u > 1)
@@ -185,9 +182,6 @@ static void check_tensors(struct walk *w)
 {
     for (uint64_t i = 0; i < w->g->n_tensors; i++) {
         const struct lm_gguf_tensor *t = &w->g->tensors[i];
-        if (!t->name.len)
-            found(w, FORM, t->info_offset, "tensor %llu has an empty name",
-                  (unsigned long long)i + 1);
         if (!is_utf8(&t->name))
             found(w, FORM, t->info_offset, "tensor %.*s: the name is not UTF-8",
                   LM_NAME_ARG(t->name));

@@ -16,6 +16,7 @@
 
 #define CHUNK (64 * 1024)       /* read, and allocated, before more is believed */
 #define POOL  (64 * 1024)       /* short strings share blocks of this size      */
+#define MOST  (UINT64_C(1) << 30) /* bytes before the data: many times any model's */
 
 struct reader {
     struct lm_in   *in;
@@ -34,16 +35,18 @@ static uint64_t left(const struct reader *r)
     return r->g->file_size > pos ? r->g->file_size - pos : 0;
 }
 
-/* Can n things of at least `each` bytes still come?  what is plural. */
+/* Can n things of at least `each` bytes still come?  what is plural.  The size of a
+ * sparse file says little, so there is a limit beside it. */
 static int claim(const struct reader *r, const char *what, uint64_t n, uint64_t each)
 {
     uint64_t have = left(r);
-    if (have == LM_SIZE_UNKNOWN ? n <= UINT64_MAX / each : n <= have / each)
-        return LM_OK;
-    if (have == LM_SIZE_UNKNOWN)
-        return lm_fail(r->err, LM_EDATA, "claims %llu %s", (unsigned long long)n, what);
-    return lm_fail(r->err, LM_EDATA, "claims %llu %s, but %llu bytes remain",
-                   (unsigned long long)n, what, (unsigned long long)have);
+    if (have != LM_SIZE_UNKNOWN && n > have / each)
+        return lm_fail(r->err, LM_EDATA, "claims %llu %s, but %llu bytes remain",
+                       (unsigned long long)n, what, (unsigned long long)have);
+    if (n > MOST / each)
+        return lm_fail(r->err, LM_EDATA, "claims %llu %s, more than make sense",
+                       (unsigned long long)n, what);
+    return LM_OK;
 }
 
 /* Exactly n bytes, or a failure that says how many of `what` were due. */
@@ -171,6 +174,11 @@ static int get_str(struct reader *r, struct lm_str *out)
 static int get_name(struct reader *r, struct lm_str *out)
 {
     int s = get_str(r, out);
+    if (s == LM_OK && !out->len)             /* what zeros without end look like */
+        s = lm_fail(r->err, LM_EDATA, "an empty name");
+    if (s == LM_OK && lm_in_pos(r->in) > MOST)
+        s = lm_fail(r->err, LM_EDATA, "a header of more than %llu bytes makes no "
+                    "sense", (unsigned long long)MOST);
     if (s == LM_OK && out->len > LM_GGUF_MAX_NAME)
         s = lm_fail(r->err, LM_EDATA, "%llu bytes long: at most %d are allowed",
                     (unsigned long long)out->len, LM_GGUF_MAX_NAME);
