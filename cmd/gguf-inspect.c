@@ -404,30 +404,22 @@ static int show(const char *path, uint32_t *n_shards)
     return status;
 }
 
-/* The other shards of a model whose first one was shown: PREFIX-00001-of-0000N.gguf
- * says how they are called.  Those named on the command line come by themselves. */
+/* The other shards of a model whose first one was shown, where its name says how they
+ * are called.  Those named on the command line come by themselves. */
 static int follow(const char *path, uint32_t n_shards, char *const *operands)
 {
-    char tail[32];
     int status = CLI_OK;
-    size_t len = strlen(path);
-    size_t n = (size_t)snprintf(tail, sizeof tail, "-%05d-of-%05" PRIu32 ".gguf", 1, n_shards);
-    if (n_shards > 99999 || len < n || strcmp(path + len - n, tail))
-        return CLI_OK;
-    char *shard = strdup(path);
-    if (!shard)
-        cli_die(CLI_TROUBLE, "out of memory");
-    for (uint32_t k = 2; k <= n_shards; k++) {
+    char *shard;
+    for (uint32_t k = 1; (shard = lm_gguf_shard_path(path, k, n_shards)); k++) {
         uint32_t ignored = 0;
         bool named = false;
-        snprintf(shard + len - n, n + 1, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", k, n_shards);
         for (char *const *o = operands; *o; o++)
             named |= !strcmp(*o, shard);
         int s = named ? CLI_OK : show(shard, &ignored);
         if (s > status)
             status = s;
+        free(shard);
     }
-    free(shard);
     return status;
 }
 

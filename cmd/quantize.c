@@ -296,6 +296,8 @@ int main(int argc, char *argv[])
     struct lm_quantize *q = lm_quantize_plan(in, &o, &env, &err);
     if (!q)
         cli_die_err(lm_in_name(in), &err);
+    for (size_t k = 1; k < q->n_shards && !o.dry_run; k++)
+        cli_refuse_same(lm_in_name(q->shards[k].in), out_path);
     if (o.dry_run)
         print_plan(q);
     else

@@ -144,6 +144,15 @@ uint64_t lm_gguf_check(const struct lm_gguf *g,
 int lm_gguf_strict(const struct lm_gguf *g, struct lm_err *err);
 
 /*
+ * lm_gguf_shard_path - where shard k (from 0) of a model in n shards lies.
+ *
+ *   first  path of shard 0: PREFIX-00001-of-0000n.gguf
+ *
+ * malloc'ed; NULL when first is not of that form or memory is short.
+ */
+char *lm_gguf_shard_path(const char *first, uint32_t k, uint32_t n);
+
+/*
  * struct lm_gguf_writer - metadata and tensor infos to be written.
  *
  * Fill it with the functions below (failures of memory are kept and reported by

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding entries and tensors by name, and reading values as what they should be. */
+/* Finding entries, tensors and shards by name, and reading values as what they should be. */
 #include "gguf/gguf_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,4 +201,17 @@ int lm_gguf_arr(const struct lm_gguf *g, const char *key, enum lm_gguf_kind elem
     }
     *out = kv->arr;
     return LM_OK;
+}
+
+char *lm_gguf_shard_path(const char *first, uint32_t k, uint32_t n)
+{
+    char tail[40];
+    size_t len = strlen(first);
+    size_t t = (size_t)snprintf(tail, sizeof tail, "-00001-of-%05" PRIu32 ".gguf", n);
+    if (n > 99999 || k >= n || len < t || strcmp(first + len - t, tail))
+        return NULL;
+    char *path = strdup(first);
+    if (path)
+        snprintf(path + len - t, t + 1, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", k + 1, n);
+    return path;
 }

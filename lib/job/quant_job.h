@@ -52,26 +52,33 @@ struct lm_quantize_options {
     const char *const *include, *const *exclude;
 };
 
+/* A file of the input: one, or as many as the model has shards. */
+struct lm_quantize_shard {
+    struct lm_in   *in;                      /* the first is the caller's            */
+    struct lm_gguf *g;
+};
+
 /* A tensor of the output. */
 struct lm_quantize_row {
     const struct lm_gguf_tensor *in;
+    size_t                       shard;
     const struct lm_type        *target;     /* in->type: copied                     */
     uint64_t                     bytes;
     const struct lm_importance_entry *weights;   /* used for it, or NULL             */
 };
 
 struct lm_quantize {
-    struct lm_gguf         *g;               /* the input                            */
-    struct lm_gguf_writer  *w;               /* the output                           */
-    struct lm_quantize_row *rows;            /* in the output's order                */
-    size_t                  n_rows;
-    struct lm_in           *in;              /* the caller's                         */
+    struct lm_quantize_shard *shards;        /* metadata is that of the first        */
+    size_t                    n_shards;
+    struct lm_gguf_writer    *w;             /* the output                           */
+    struct lm_quantize_row   *rows;          /* in the output's order                */
+    size_t                    n_rows;
 };
 
 /*
  * lm_quantize_plan - read the header of `in` and decide everything.
  *
- * `in` and what the options point to are borrowed until lm_quantize_free.  Warnings
+ * If it is the first shard of a model, the others are opened too.  `in` and what the options point to are borrowed until lm_quantize_free.  Warnings
  * go to env's note.  LM_EDATA for a faulty input; LM_EUSE and LM_ENOSUP for what
  * other options or another version could do.  NULL with *err filled.
  */

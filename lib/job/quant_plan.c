@@ -14,8 +14,14 @@ struct planner {
     const struct lm_quantize_options *o;
     const struct lm_env              *env;
     struct lm_err                    *err;
-    struct lm_mix_tensor             *mix;       /* in the input's list order        */
+    struct lm_mix_tensor             *mix;       /* [q->n_rows], shard by shard      */
 };
+
+/* The metadata. */
+static const struct lm_gguf *meta(const struct planner *p)
+{
+    return p->q->shards[0].g;
+}
 
 /* ---- numbers of the model ------------------------------------------------ */
 
@@ -25,7 +31,7 @@ static const struct lm_gguf_kv *entry(const struct planner *p, const char *key)
     for (size_t i = p->o->n_overrides; i-- > 0;)
         if (!strcmp(p->o->overrides[i].key.p, key))
             return &p->o->overrides[i];
-    return lm_gguf_kv(p->q->g, key);
+    return lm_gguf_kv(meta(p), key);
 }
 
 /* The unsigned value of ARCH.NAME, of an array that of layer 0; dflt without one. */
@@ -66,7 +72,6 @@ static const struct lm_type *by_user(void *arg, const char *name)
 static int choose_types(struct planner *p)
 {
     const struct lm_quantize_options *o = p->o;
-    const struct lm_gguf *g = p->q->g;
     const struct lm_gguf_kv *kv = entry(p, "general.architecture");
     const char *arch = kv && kv->kind == LM_GGUF_STR ? kv->str.p : "";
     uint32_t heads = number(p, arch, "attention.head_count", 0);
@@ -79,12 +84,12 @@ static int choose_types(struct planner *p)
         .output_type = o->output_type, .embedding_type = o->embedding_type,
         .by_user = o->n_wishes ? by_user : NULL, .by_user_arg = (void *)o,
     };
-    for (uint64_t i = 0; i < g->n_tensors; i++) {
-        const struct lm_gguf_tensor *t = &g->tensors[i];
+    for (size_t i = 0; i < p->q->n_rows; i++) {
+        const struct lm_gguf_tensor *t = p->q->rows[i].in;
         p->mix[i] = (struct lm_mix_tensor){ .name = t->name.p, .source = t->type };
         memcpy(p->mix[i].ne, t->ne, sizeof p->mix[i].ne);
     }
-    return lm_mix_choose(&m, p->mix, g->n_tensors, p->err);
+    return lm_mix_choose(&m, p->mix, p->q->n_rows, p->err);
 }
 
 /* ---- what has to be refused ---------------------------------------------- */
@@ -102,7 +107,7 @@ static int refuse(const struct planner *p, enum lm_code code, const char *what)
 static int check_sources(const struct planner *p)
 {
     char what[256];
-    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+    for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
         if (t->target == t->source)
             continue;
@@ -126,7 +131,7 @@ static int check_sources(const struct planner *p)
 static int check_targets(const struct planner *p)
 {
     char what[256];
-    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+    for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
         if (t->target == t->source || t->target->encode)
             continue;
@@ -139,7 +144,7 @@ static int check_targets(const struct planner *p)
 
 static void note_fallbacks(const struct planner *p)
 {
-    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+    for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
         if (t->target != t->wanted)
             lm_note(p->env, by_user((void *)p->o, t->name) ? LM_WARN : LM_INFO,
@@ -190,7 +195,7 @@ static int check_importance(const struct planner *p)
 {
     uint64_t n_wrong = 0, n_missing = 0, n_plain = 0;
     char first[256] = "", plain[128] = "", what[256], all[320];
-    for (uint64_t i = 0; i < p->q->g->n_tensors; i++) {
+    for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
         bool wrong, needs = t->needs_weights || t->target->needs_weights;
         if (t->target == t->source || t->target->block == 1)
@@ -234,9 +239,9 @@ static uint32_t file_type(const struct planner *p, const size_t *order)
     uint32_t v;
     if (p->o->file_type->id != LM_FT_COPY)
         return (uint32_t)p->o->file_type->id;
-    if (lm_gguf_u32(p->q->g, "general.file_type", &v, NULL) == LM_OK)
+    if (lm_gguf_u32(meta(p), "general.file_type", &v, NULL) == LM_OK)
         return v;
-    return lm_mix_guess(p->mix, p->q->g->n_tensors, order);
+    return lm_mix_guess(p->mix, p->q->n_rows, order);
 }
 
 static void set_cut_str(struct lm_gguf_writer *w, const char *key, const char *s)
@@ -269,8 +274,8 @@ static void set_importance(const struct planner *p, struct lm_gguf_writer *w)
 static void set_metadata(const struct planner *p, const size_t *order)
 {
     struct lm_gguf_writer *w = p->q->w;
-    for (uint64_t i = 0; i < p->q->g->n_kv; i++)
-        lm_gguf_set_kv(w, &p->q->g->kv[i]);
+    for (uint64_t i = 0; i < meta(p)->n_kv; i++)
+        lm_gguf_set_kv(w, &meta(p)->kv[i]);
     set_last_u32(w, "general.quantization_version", 2);
     set_last_u32(w, "general.file_type", file_type(p, order));
     lm_gguf_unset(w, "split.no");
@@ -287,27 +292,36 @@ static void set_metadata(const struct planner *p, const size_t *order)
 static int by_offset(const void *x, const void *y)
 {
     const struct lm_quantize_row *a = x, *b = y;
+    if (a->shard != b->shard)
+        return a->shard < b->shard ? -1 : 1;
     return a->in->offset != b->in->offset ? (a->in->offset < b->in->offset ? -1 : 1)
                                           : (a->in > b->in) - (a->in < b->in);
 }
 
-/* The output's tensors, in the order of the input's data unless sorted. */
+/* The output's tensors: rows, which so far stand as the shards list them, get their
+ * targets and their order, that of the input's data unless sorted. */
 static int set_tensors(const struct planner *p, const size_t *order)
 {
     struct lm_quantize *q = p->q;
+    struct lm_quantize_row *sorted = lm_malloc_array(q->n_rows, sizeof *sorted);
+    if (!sorted)
+        return lm_fail_nomem(p->err);
     for (size_t i = 0; i < q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[order[i]];
-        struct lm_quantize_row *row = &q->rows[i];
-        struct lm_gguf_tensor made = q->g->tensors[order[i]];
+        struct lm_quantize_row *row = &sorted[i];
         bool wrong;
-        row->in = &q->g->tensors[order[i]];
-        row->target = made.type = t->target;
-        if (!lm_type_row_bytes(made.type, made.ne[0], &row->bytes) ||
-            !lm_mul_u64(row->bytes, made.ne[1] * made.ne[2] * made.ne[3], &row->bytes))
-            return lm_fail(p->err, LM_EUSE, "tensor %.*s does not fit 64 bits as %s", 100,
-                           t->name, made.type->name);
+        *row = q->rows[order[i]];
+        row->target = t->target;
         row->weights = t->target == t->source ? NULL : weights_of(p, t, &wrong);
+        if (!lm_type_row_bytes(t->target, t->ne[0], &row->bytes) ||
+            !lm_mul_u64(row->bytes, t->ne[1] * t->ne[2] * t->ne[3], &row->bytes)) {
+            free(sorted);
+            return lm_fail(p->err, LM_EUSE, "tensor %.*s does not fit 64 bits as %s", 100,
+                           t->name, t->target->name);
+        }
     }
+    free(q->rows);
+    q->rows = sorted;
     if (!p->o->sort && q->n_rows)
         qsort(q->rows, q->n_rows, sizeof *q->rows, by_offset);
     for (size_t i = 0; i < q->n_rows; i++)
@@ -316,42 +330,123 @@ static int set_tensors(const struct planner *p, const size_t *order)
     return LM_OK;
 }
 
-static int check_input(const struct planner *p)
+/* ---- input --------------------------------------------------------------- */
+
+static int read_shard(const struct planner *p, size_t k)
 {
-    const struct lm_gguf *g = p->q->g;
-    uint32_t n_shards = 0;
-    if (g->big_endian)
+    struct lm_quantize_shard *s = &p->q->shards[k];
+    s->g = lm_gguf_read(s->in, true, p->err);
+    if (!s->g)
+        return p->err ? (int)p->err->code : LM_EDATA;
+    if (s->g->big_endian)
         return lm_fail(p->err, LM_ENOSUP, "big-endian: this version quantizes little-endian "
                        "files only");
-    if (lm_gguf_u32(g, "split.count", &n_shards, NULL) == LM_OK && n_shards > 1)
-        return lm_fail(p->err, LM_ENOSUP, "one of %" PRIu32 " shards: this version needs the "
-                       "model in one file", n_shards);
-    if (p->o->sort && !lm_in_seekable(p->q->in))
-        return lm_fail(p->err, LM_EUSE, "cannot sort the tensors of a pipe or a compressed file");
+    return LM_OK;
+}
+
+/* Shard k says that it is that. */
+static int check_shard(const struct planner *p, size_t k)
+{
+    uint32_t no = 0, n = 0;
+    const struct lm_gguf *g = p->q->shards[k].g;
+    if (lm_gguf_u32(g, "split.no", &no, NULL) == LM_OK &&
+        lm_gguf_u32(g, "split.count", &n, NULL) == LM_OK && no == k && n == p->q->n_shards)
+        return LM_OK;
+    return lm_fail(p->err, LM_EDATA, "says it is shard %" PRIu32 " of %" PRIu32 ", and not %zu "
+                   "of %zu", no + 1, n, k + 1, p->q->n_shards);
+}
+
+static int open_shards(const struct planner *p, uint32_t n)
+{
+    struct lm_quantize *q = p->q;
+    const char *first = lm_in_name(q->shards[0].in);
+    struct lm_quantize_shard *all = calloc(n, sizeof *all);
+    if (!all)
+        return lm_fail_nomem(p->err);
+    all[0] = q->shards[0];
+    free(q->shards);
+    q->shards = all;
+    q->n_shards = n;
+    int s = check_shard(p, 0);
+    for (size_t k = 1; k < n && s == LM_OK; k++) {
+        char *path = lm_gguf_shard_path(first, (uint32_t)k, n);
+        if (!path)
+            return lm_fail(p->err, LM_EUSE, "the first of %" PRIu32 " shards, whose others cannot "
+                           "be found: it is not called NAME-00001-of-%05" PRIu32 ".gguf", n, n);
+        all[k].in = lm_in_open(path, 0, p->err);
+        s = !all[k].in ? (p->err ? (int)p->err->code : LM_EIO) : read_shard(p, k);
+        if (s == LM_OK)
+            s = check_shard(p, k);
+        if (s != LM_OK)
+            lm_err_at(p->err, s, "shard %s", path);
+        free(path);
+    }
+    return s;
+}
+
+/* All headers, and a row for each tensor. */
+static int read_input(const struct planner *p)
+{
+    struct lm_quantize *q = p->q;
+    uint32_t n_shards = 1;
+    int64_t v;
+    int s = read_shard(p, 0);
+    if (s == LM_OK && lm_gguf_u32(meta(p), "split.count", &n_shards, NULL) == LM_OK &&
+        n_shards > 1)
+        s = n_shards > UINT16_MAX ? lm_fail(p->err, LM_EDATA, "claims %" PRIu32 " shards", n_shards)
+                                  : open_shards(p, n_shards);
+    for (size_t k = 0; k < q->n_shards && s == LM_OK; k++) {
+        const struct lm_gguf *g = q->shards[k].g;
+        if (p->o->sort && !lm_in_seekable(q->shards[k].in))
+            s = lm_fail(p->err, LM_EUSE, "cannot sort the tensors of a pipe or a compressed file");
+        struct lm_quantize_row *rows = realloc(q->rows, (q->n_rows + g->n_tensors + 1) *
+                                               sizeof *rows);
+        if (!rows)
+            return lm_fail_nomem(p->err);
+        q->rows = rows;
+        for (uint64_t i = 0; i < g->n_tensors; i++)
+            q->rows[q->n_rows++] = (struct lm_quantize_row){ .in = &g->tensors[i], .shard = k };
+    }
+    if (s == LM_OK && lm_gguf_i64(meta(p), "split.tensors.count", &v, NULL) == LM_OK &&
+        q->n_shards > 1 && (uint64_t)v != q->n_rows)
+        s = lm_fail(p->err, LM_EDATA, "the shards should hold %lld tensors, but have %zu",
+                    (long long)v, q->n_rows);
+    return s;
+}
+
+/* Each shard was checked for doubled names by its reader, all together here. */
+static int check_names(const struct planner *p, const size_t *order)
+{
+    for (size_t i = 1; i < p->q->n_rows; i++)
+        if (!strcmp(p->mix[order[i]].name, p->mix[order[i - 1]].name))
+            return lm_fail(p->err, LM_EDATA, "tensor %.*s is there twice", 100,
+                           p->mix[order[i]].name);
     return LM_OK;
 }
 
 static int plan(struct planner *p)
 {
     struct lm_quantize *q = p->q;
-    int s = check_input(p);
-    q->n_rows = q->g->n_tensors;
-    q->rows = lm_malloc_array(q->n_rows, sizeof *q->rows);
+    int s = read_input(p);
+    if (s != LM_OK)
+        return s;
     q->w = lm_gguf_writer_new();
     p->mix = lm_malloc_array(q->n_rows, sizeof *p->mix);
     size_t *order = lm_malloc_array(q->n_rows, sizeof *order);
-    if (!q->rows || !q->w || !p->mix || !order)
+    if (!q->w || !p->mix || !order)
         s = lm_fail_nomem(p->err);
     if (s == LM_OK)
         s = choose_types(p);
+    if (s == LM_OK)
+        s = lm_mix_order(p->mix, q->n_rows, order, p->err);
+    if (s == LM_OK)
+        s = check_names(p, order);
     if (s == LM_OK)
         s = check_sources(p);
     if (s == LM_OK)
         s = check_importance(p);
     if (s == LM_OK)
         s = check_targets(p);
-    if (s == LM_OK)
-        s = lm_mix_order(p->mix, q->n_rows, order, p->err);
     if (s == LM_OK) {
         note_fallbacks(p);
         set_metadata(p, order);
@@ -371,9 +466,13 @@ struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_
         return NULL;
     }
     struct planner p = { .q = q, .o = o, .env = env, .err = err };
-    q->in = in;
-    q->g = lm_gguf_read(in, true, err);
-    if (!q->g || plan(&p) != LM_OK) {
+    q->n_shards = 1;
+    q->shards = calloc(1, sizeof *q->shards);
+    if (q->shards)
+        q->shards[0].in = in;
+    if (!q->shards || plan(&p) != LM_OK) {
+        if (!q->shards)
+            lm_fail_nomem(err);
         lm_quantize_free(q);
         return NULL;
     }
@@ -384,7 +483,12 @@ void lm_quantize_free(struct lm_quantize *q)
 {
     if (!q)
         return;
-    lm_gguf_free(q->g);
+    for (size_t k = 0; q->shards && k < q->n_shards; k++) {
+        lm_gguf_free(q->shards[k].g);
+        if (k)
+            lm_in_close(q->shards[k].in);
+    }
+    free(q->shards);
     lm_gguf_writer_free(q->w);
     free(q->rows);
     free(q);

@@ -139,7 +139,7 @@ static int failed(const struct run *r, uint64_t piece, const struct failure *f,
 
 static int read_data(const struct run *r, uint64_t at, size_t n, struct lm_err *err)
 {
-    struct lm_in *in = r->q->in;
+    struct lm_in *in = r->q->shards[r->row->shard].in;
     if (lm_in_seekable(in))
         return lm_in_pread(in, at, r->src, n, err);
     int s = lm_in_skip(in, at - lm_in_pos(in), err);
@@ -149,7 +149,7 @@ static int read_data(const struct run *r, uint64_t at, size_t n, struct lm_err *
 /* Two files are at work: a failure says which one it is about. */
 static int of_input(const struct run *r, int s, struct lm_err *err)
 {
-    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_in_name(r->q->in));
+    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_in_name(r->q->shards[r->row->shard].in));
 }
 
 static int of_output(const struct lm_out *out, int s, struct lm_err *err)
@@ -167,7 +167,7 @@ static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64
     uint64_t in_last = piece_rows(&r->s, piece + n_pieces - 1, &last);
     r->n_rows = last + in_last - r->first_row;
 
-    uint64_t at = r->q->g->data_offset + t->offset + r->first_row * r->s.in_row;
+    uint64_t at = r->q->shards[r->row->shard].g->data_offset + t->offset + r->first_row * r->s.in_row;
     int s = read_data(r, at, (size_t)(r->n_rows * r->s.in_row), err);
     if (s != LM_OK)
         return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, t->name.p), err);
@@ -262,7 +262,9 @@ static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
         s = run_tensor(r, cap, pool, out, env, err);
         done += r->row->in->bytes;
     }
-    return s == LM_OK ? of_input(r, drain(q->in, err), err) : s;
+    if (s == LM_OK && (s = drain(q->shards[0].in, err)) != LM_OK)
+        lm_err_at(err, s, "%s", lm_in_name(q->shards[0].in));
+    return s;
 }
 
 int lm_quantize_run(const struct lm_quantize *q, struct lm_out *out, const struct lm_env *env,

@@ -124,6 +124,18 @@ shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf; before=$(sum s-000
 quantize s-0000* Q8_0 2>err; ok $? 2 "a second shard in the output's place is refused"
 ok "$(sum s-00002-of-00002.gguf)" "$before" "and untouched"
 
+# ---- a model in shards ----
+quantize s-00001-of-00002.gguf one.gguf Q8_0 2>err; ok $? 0 "shards become one file"
+ok "$(types one.gguf | tr '\n' ' ')" "t0 f32 t1 f32 " "with all tensors"
+ok "$(gguf-inspect --kv one.gguf | grep -c split)" 0 "and no word of shards"
+refused 1 "shard 2 of 2, and not 1" "a later shard" s-00002-of-00002.gguf out.gguf Q8_0
+cp s-00001-of-00002.gguf other.gguf
+refused 2 "cannot be found" "a first shard by another name" other.gguf out.gguf Q8_0
+mv s-00002-of-00002.gguf away
+refused 2 "shard s-00002-of-00002.gguf" "a missing shard" s-00001-of-00002.gguf out.gguf Q8_0
+shard 0 s-00002-of-00002.gguf
+refused 1 "shard 1 of 2, and not 2" "a shard that is another" s-00001-of-00002.gguf out.gguf Q8_0
+
 # ---- full disks ----
 quantize input.gguf /dev/full Q8_0 2>err; ok $? 2 "a full disk is status 2"
 has "$(cat err)" "/dev/full: " "and told with the file's name"
