@@ -34,7 +34,7 @@ void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
  * For steps of microseconds: threads spin, and yield their CPU when that takes
  * long.  What a thread wrote before it is seen by all after it.  With lm_pool_run
  * over as many indices as the pool has threads, each thread gets one index as long
- * as every call passes the same barriers.
+ * as every call passes the same barriers, one at least.
  */
 struct lm_barrier {
     int      n;          /* threads                                     */

@@ -139,7 +139,8 @@ static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct 
     return r;
 }
 
-/* Memory for the largest graphs: all tokens of a piece, with all, some or none wanted. */
+/* Memory for the largest graphs, all tokens of a piece with all, some or none wanted; then
+ * the graph of one token, which is what generating asks for. */
 static int reserve(struct lm_ctx *c, struct lm_err *err)
 {
     size_t outs[] = { 0, 1, c->n_ubatch }, most = 0;
@@ -152,8 +153,9 @@ static int reserve(struct lm_ctx *c, struct lm_err *err)
             return code;
     }
     int code = make_room(c, most, err);
-    return code || graph_for(c, c->n_ubatch, c->n_ubatch, err) ? code
-           : err && err->code ? (int)err->code : LM_ENOMEM;
+    if (code || (graph_for(c, c->n_ubatch, c->n_ubatch, err) && graph_for(c, 1, 1, err)))
+        return code;
+    return err && err->code ? (int)err->code : LM_ENOMEM;
 }
 
 static bool rows_for(struct lm_ctx *c, size_t n)

@@ -197,6 +197,24 @@ static void test_in_place(void **state)
     }
 }
 
+/* A graph so small that one thread does all of it is still evaluated once. */
+static void test_small(void **state)
+{
+    static float x[4], y[4] = { 1, 2, 3, 4 };
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *a = with_data(&g, LM_F32, 1, (size_t[]){ 4 }, x);
+        struct lm_tensor *t = lm_add(&g, a, with_data(&g, LM_F32, 1, (size_t[]){ 4 }, y));
+        memset(x, 0, sizeof x);
+        t->data = x;                     /* a sum that grows with each evaluation */
+        evaluate(&g, t, 3);              /* two of them */
+        for (size_t k = 0; k < 4; k++)
+            assert_true(x[k] == 2 * y[k]);
+        lm_graph_release(&g);
+    }
+}
+
 /* Instruction sets agree with the scalar table; tails of every length. */
 static void test_vectors(void **state)
 {
@@ -542,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_small),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_get_rows),

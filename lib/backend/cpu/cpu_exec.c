@@ -201,6 +201,8 @@ static void walk(void *arg, size_t index, int thread)
         if (meet && i + 1 < e->n_steps && e->steps[i + 1].n_jobs > 1)
             lm_barrier_wait(&e->cpu->barrier);
     }
+    /* Nobody leaves before all are here, or a thread could come for a second walk. */
+    lm_barrier_wait(&e->cpu->barrier);
 }
 
 static void run_alone(struct lm_exec *e)
