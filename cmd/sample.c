@@ -221,6 +221,7 @@ static int run(const struct args *a, const char *path, char *const command[])
 {
     struct lm_env env = cli_env((struct cli_env_options){ .quiet = a->quiet,
                                                           .verbose = a->verbose });
+    bool tell_seed = !a->seeded;
     struct lm_err err;
     struct lm_in *in = lm_in_open(path, 0, &err);
     if (!in)
@@ -229,7 +230,8 @@ static int run(const struct args *a, const char *path, char *const command[])
         .draw = {
             .sampling  = &a->sampling,
             .out       = cli_out_open("-", false, false),
-            .tell_seed = !a->seeded,
+            .env       = &env,
+            .tell_seed = &tell_seed,
             .chances   = a->chances,
             .n_chances = a->n_chances,
         },
@@ -242,11 +244,11 @@ static int run(const struct args *a, const char *path, char *const command[])
     int s;
     if (command) {
         signal(SIGPIPE, SIG_IGN);
-        s = lm_generate(&g, in, &env, &end, &err);
+        s = lm_generate(&g, in, &end, &err);
         if (end.reader_gone)
             die_of_sigpipe();
     } else {
-        s = lm_draw_stream(&g.draw, in, &env, &err);
+        s = lm_draw_stream(&g.draw, in, &err);
         end.status = cli_status(s);
     }
     if (s < 0)

@@ -9,15 +9,6 @@
 #include "stream/logits.h"
 #include "stream/loop.h"
 
-struct lm_chain *lm_draw_chain(const struct lm_draw *d, const struct lm_logits_head *h,
-                               const struct lm_env *env, struct lm_err *err)
-{
-    struct lm_chain *c = lm_chain_new(d->sampling, h, env, err);
-    if (c && d->tell_seed && lm_chain_is_random(c))
-        lm_note(env, LM_WARN, "seed %" PRIu64, d->sampling->seed);
-    return c;
-}
-
 static int put(const struct lm_draw *d, const void *p, size_t n, struct lm_err *err)
 {
     int s = lm_out_write(d->out, p, n, err);
@@ -79,6 +70,10 @@ int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
         return lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos);
     if (d->chances)
         s = put_chances(d, chain, seq, f->pos, err);
+    if (id && d->tell_seed && *d->tell_seed && lm_chain_is_random(chain)) {
+        lm_note(d->env, LM_WARN, "seed %" PRIu64, d->sampling->seed);
+        *d->tell_seed = false;
+    }
     if (id)
         *id = lm_chain_draw(chain, seq, f->pos + 1);
     if (id && !d->chances)
@@ -155,33 +150,29 @@ static int draw_one(const struct lm_draw *d, struct lm_in *in, struct lm_logits_
     }
 }
 
-static int draw_all(struct lm_draw d, struct lm_in *in, struct lm_logits_reader *r,
-                    const struct lm_env *env, struct lm_err *err)
+static int draw_all(const struct lm_draw *d, struct lm_in *in, struct lm_logits_reader *r,
+                    struct lm_err *err)
 {
     struct lm_logits_head h;
     int s, n = 0;
     for (; (s = lm_logits_read_head(r, &h, err)) > 0; n++) {
-        struct lm_chain *chain = lm_draw_chain(&d, &h, env, err);
-        s = chain ? draw_one(&d, in, r, chain, err) : name_it(in, err->code, err);
+        struct lm_chain *chain = lm_chain_new(d->sampling, &h, d->env, err);
+        s = chain ? draw_one(d, in, r, chain, err) : name_it(in, err->code, err);
         lm_chain_free(chain);
         lm_logits_head_release(&h);
         if (s < 0)
             return s;
-        d.tell_seed = false;
     }
     if (s == 0 && n == 0)
         s = lm_fail(err, LM_EDATA, "holds no logits stream");
     return name_it(in, s, err);
 }
 
-int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, const struct lm_env *env,
-                   struct lm_err *err)
+int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, struct lm_err *err)
 {
     struct lm_err own;
-    struct lm_draw shown = *d;
     struct lm_logits_reader *r = lm_logits_reader_new(in, &own);
-    shown.tell_seed = d->tell_seed && !d->chances;       /* chances draw nothing */
-    int s = r ? draw_all(shown, in, r, env, &own) : own.code;
+    int s = r ? draw_all(d, in, r, &own) : own.code;
     lm_logits_reader_free(r);
     if (s < 0) {
         lm_draw_give_up(d, own.text, NULL);

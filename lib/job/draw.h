@@ -20,7 +20,9 @@
 struct lm_draw {
     const struct lm_sampling *sampling;
     struct lm_out            *out;
-    bool                      tell_seed;    /* note the seed if random numbers are needed */
+    const struct lm_env      *env;          /* for notes; may be NULL                     */
+    bool                     *tell_seed;    /* note the seed before it is used first, and set
+                                               this to false; NULL: no need               */
     bool                      chances;      /* write chances instead of ids               */
     size_t                    n_chances;    /* so many of the best; 0: all                */
 };
@@ -36,14 +38,9 @@ struct lm_draw {
  * stream is malformed or cut, its producer failed for a reason in its input, or a row
  * leaves nothing to choose; another code otherwise.
  */
-int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, const struct lm_env *env,
-                   struct lm_err *err);
+int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, struct lm_err *err);
 
 /* ---- what generate shares ---- */
-
-/* A chain for the stream whose header is h; notes the seed.  NULL with *err filled. */
-struct lm_chain *lm_draw_chain(const struct lm_draw *d, const struct lm_logits_head *h,
-                               const struct lm_env *env, struct lm_err *err);
 
 /* Run the chain on a frame of sequence seq and write what d says; *id is the token drawn for
  * position f->pos + 1 (not drawn for chances only: id NULL).  Errors name seq and position. */

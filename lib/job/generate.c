@@ -25,7 +25,6 @@ enum blame {
 
 struct run {
     const struct lm_generate *g;
-    const struct lm_env      *env;
     struct lm_err            *err;
     struct lm_child           child;
     struct lm_in             *answers;
@@ -129,7 +128,7 @@ static int full(struct run *r, uint64_t n_generated)
         lm_err_at(r->err, LM_EDATA, "%s: prompt %" PRIu32, name(r), r->line);
         return blame(r, BLAME_WORK, r->err->code);
     }
-    lm_note(r->env, LM_WARN, "prompt %" PRIu32 ": the context of %" PRIu32 " tokens is full, "
+    lm_note(r->g->draw.env, LM_WARN, "prompt %" PRIu32 ": the context of %" PRIu32 " tokens is full, "
             "%" PRIu64 " generated", r->line, r->head.n_ctx, n_generated);
     r->fell_short |= r->g->n != LM_UNTIL_END;
     return LM_OK;
@@ -197,7 +196,7 @@ static int read_head(struct run *r)
     if (r->head.decoder_start >= 0)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_ENOSUP, "%s: %s is an encoder-decoder "
                      "model, which this version cannot drive", name(r), r->head.model));
-    r->chain = lm_draw_chain(&r->g->draw, &r->head, r->env, r->err);
+    r->chain = lm_chain_new(r->g->draw.sampling, &r->head, r->g->draw.env, r->err);
     return r->chain ? LM_OK : blame(r, BLAME_WORK, r->err->code);
 }
 
@@ -286,11 +285,11 @@ static int finish(struct run *r, int s, struct lm_generate_end *end)
     return s;
 }
 
-int lm_generate(const struct lm_generate *g, struct lm_in *prompts, const struct lm_env *env,
-                struct lm_generate_end *end, struct lm_err *err)
+int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_generate_end *end,
+                struct lm_err *err)
 {
     struct lm_err own = { 0 };
-    struct run r = { .g = g, .env = env, .err = &own };
+    struct run r = { .g = g, .err = &own };
     *end = (struct lm_generate_end){ .status = 2 };
     int s = lm_child_start(&r.child, g->command, &own);
     if (s < 0) {

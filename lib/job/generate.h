@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/env.h"
 #include "base/err.h"
 #include "io/input.h"
 #include "job/draw.h"
@@ -42,7 +41,7 @@ struct lm_generate_end {
  * LM_OK, with end->status 2 if -n ids could not be had because the context was full (that is
  * noted).  On failure a code with *err filled, and the output ends in "! text".
  */
-int lm_generate(const struct lm_generate *g, struct lm_in *prompts, const struct lm_env *env,
-                struct lm_generate_end *end, struct lm_err *err);
+int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_generate_end *end,
+                struct lm_err *err);
 
 #endif

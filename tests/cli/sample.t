@@ -74,8 +74,8 @@ printf '0 0 1 1 3 2\n' | stream 1 '{"top_p":2}' >in
 run 1 "! in: the model's sampling.top_p: 2 is out of range: not a number from 0 to 1|" '*' \
     "a model's default out of range" sample in
 stream 0 </dev/null >in
-run 0 '' '' 'a stream without sequences' sample -q
-zstd -q in -o in.zst 2>/dev/null && mv in.zst in && run 0 '' '' 'a compressed stream' sample -q
+run 0 '' '' 'a stream without sequences' sample
+zstd -q in -o in.zst 2>/dev/null && mv in.zst in && run 0 '' '' 'a compressed stream' sample
 
 # Penalties see the tokens of the frames, and lower negative logits too.
 printf '%s\n' '0 0 0 -1 -1.5 -9' '0 1 2 -1 -1.5 -9' '1 0 1 -1 -1.5 -9' | stream 2 >in
