@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "base/buf.h"
 #include "cli/cli.h"
 #include "io/input.h"
 #include "job/convert.h"
+#include "quant/mix.h"
 
 static const char usage[] =
     "usage: gguf-convert [-hqVv] [-T type] [-t threads] [option ...] source [out]\n";
@@ -32,7 +34,8 @@ static const char help[] =
     "      --progress            show progress even if this is no terminal\n"
     "  -q, --quiet               no warnings\n"
     "      --spool=DIR           keep in DIR what comes in another order than needed\n"
-    "  -T, --type=TYPE           f32, f16, bf16, q8_0 or auto [auto]\n"
+    "  -T, --type=TYPE           f32, f16, bf16, q8_0, auto, or any other type of\n"
+    "                            quantize that needs no importance data [auto]\n"
     "  -t, --threads=N           threads [the CPUs there are]\n"
     "  -v, --verbose             say more\n"
     "      --vocab-only          metadata and vocabulary, no tensors\n"
@@ -83,6 +86,19 @@ static int list_classes(void)
     return cli_finish(CLI_OK);
 }
 
+/* -T: a type as it is, or a usage error with all there are. */
+static const char *read_type(const char *s)
+{
+    struct lm_buf all = {0};
+    if (lm_convert_knows_type(s))
+        return s;
+    lm_buf_str(&all, "auto");
+    for (const struct lm_file_type *f = lm_file_types; f->name; f++)
+        if (lm_convert_knows_type(f->name))
+            lm_buf_printf(&all, " %s", f->name);
+    cli_bad_usage("--type: %s is none of %s", s, all.data ? all.data : "the types");
+}
+
 static void read_options(int argc, char *argv[])
 {
     int c;
@@ -91,8 +107,7 @@ static void read_options(int argc, char *argv[])
         case 'h': exit(cli_help(usage, help));
         case 'o': opt.out = optarg; break;
         case 'q': opt.env.quiet = true; break;
-        case 'T': opt.convert.type = lm_convert_types[cli_choice("type", optarg,
-                                                                 lm_convert_types)]; break;
+        case 'T': opt.convert.type = read_type(optarg); break;
         case 't': opt.env.n_threads = cli_threads(optarg); break;
         case 'V': exit(cli_version());
         case 'v': opt.env.verbose = true; break;

@@ -24,7 +24,7 @@
 #include "quant/quant.h"
 
 struct lm_convert_options {
-    const char *type;               /* one of lm_convert_types; NULL: "auto"             */
+    const char *type;               /* see lm_convert_knows_type; NULL: "auto"           */
     bool        vocab_only;         /* no tensors                                        */
     const char *model_name;         /* general.name, or NULL                             */
     const char *metadata;           /* JSON object of general.* keys to set, or NULL     */
@@ -34,9 +34,13 @@ struct lm_convert_options {
     const char *pre;                /* tokenizer.ggml.pre, or NULL: recognise it         */
 };
 
-/* "auto", "f32", ...: the names `type` may have, NULL-terminated.  "auto" is the type of the
- * first 16-bit tensor with two axes, else f16. */
-extern const char *const lm_convert_types[];
+/*
+ * Is that a type a file may be converted to?  "auto" is the type of the first 16-bit tensor with
+ * two axes, else f16; "f32", "f16", "bf16" and "q8_0" are as the reference converter
+ * makes them; every other name of quantize (quant/mix.h), any case, is what quantize makes of the
+ * automatic file, from unrounded weights.
+ */
+bool lm_convert_knows_type(const char *name);
 
 struct lm_convert;
 

@@ -152,6 +152,12 @@ int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, st
     lm_gguf_set_u32(c->w, "general.quantization_version", 2);
     if (!r)
         r = vocab_keys(c, o, err);
+    if (c->mixed) {                         /* where quantize puts them */
+        lm_gguf_unset(c->w, "general.quantization_version");
+        lm_gguf_unset(c->w, "general.file_type");
+        lm_gguf_set_u32(c->w, "general.quantization_version", 2);
+        lm_gguf_set_u32(c->w, "general.file_type", c->file_type);
+    }
     for (size_t i = 0; !r && i < c->n_items; i++) {
         const struct lm_convert_tensor *t = &c->items[i].t;
         lm_gguf_add_tensor(c->w, t->name, strlen(t->name), t->n_dims, t->ne, t->type);

@@ -53,6 +53,7 @@ struct lm_convert {
     size_t                    n_items, cap;
     const struct lm_type     *type;     /* of the file                                */
     uint32_t                  file_type;
+    bool                      mixed;    /* types are those of quantize                */
     struct lm_gguf_writer    *w;
     struct lm_arena           arena;
 };

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/size.h"
 #include "io/input.h"
 #include "job/convert_parts.h"
+#include "quant/mix.h"
 
-/* Types a file may be converted to; file_type is general.file_type. */
+/* Types that converting alone makes; file_type is general.file_type.  Others are mixes. */
 static const struct {
     const char *name;
     int         type_id;
@@ -18,8 +20,6 @@ static const struct {
 } outputs[] = {
     { "f32", LM_F32, 0 }, { "f16", LM_F16, 1 }, { "bf16", LM_BF16, 32 }, { "q8_0", LM_Q8_0, 7 },
 };
-
-const char *const lm_convert_types[] = { "auto", "f32", "f16", "bf16", "q8_0", NULL };
 
 /* Weights that stay F32 whatever the file's type, besides vectors and what is no ".weight". */
 static const char *const always_f32[] = {
@@ -294,8 +294,9 @@ static int set_shapes(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-/* auto: the first tensor with two axes and 16 bits decides. */
-static const char *auto_type(const struct lm_convert *c, struct lm_err *err)
+/* The first tensor with two axes and 16 bits decides what `auto` means; `none` if there is no
+ * such tensor, NULL with *err filled if that one has not come yet. */
+static const char *auto_type(const struct lm_convert *c, const char *none, struct lm_err *err)
 {
     for (size_t i = 0; i < c->n_items; i++) {
         const struct lm_convert_item *it = &c->items[i];
@@ -307,41 +308,117 @@ static const char *auto_type(const struct lm_convert *c, struct lm_err *err)
         if (it->st && it->t.n_dims >= 2 && it->st->dtype->bytes == 2)
             return it->st->dtype->type_id == LM_BF16 ? "bf16" : "f16";
     }
-    return "f16";
+    return none;
 }
 
-static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
+/* Bytes of every tensor, now that their types are known. */
+static int set_sizes(struct lm_convert *c, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_items; i++) {
+        struct lm_convert_tensor *t = &c->items[i].t;
+        bool ok = lm_type_row_bytes(t->type, t->ne[0], &t->bytes);
+        for (uint32_t d = 1; ok && d < t->n_dims; d++)
+            ok = lm_mul_u64(t->bytes, t->ne[d], &t->bytes);
+        if (!ok)
+            return lm_fail(err, LM_EDATA, "%s: more than 64 bits of bytes", t->name);
+    }
+    return LM_OK;
+}
+
+/* The types of a plain file of type c->type. */
+static void set_plain_types(struct lm_convert *c)
 {
     const struct lm_convert_tensor *first = NULL;
     size_t kept = 0;
-    if (!type || !strcmp(type, "auto"))
-        type = auto_type(c, err);
-    if (!type)
-        return LM_ENOSUP;
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (!strcmp(outputs[i].name, type)) {
-            c->type = lm_type_by_id((uint32_t)outputs[i].type_id);
-            c->file_type = outputs[i].file_type;
-        }
-    if (!c->type)
-        return lm_fail(err, LM_EUSE, "type %.40s is not one of auto, f32, f16, bf16, q8_0", type);
     for (size_t i = 0; i < c->n_items; i++) {
         struct lm_convert_tensor *t = &c->items[i].t;
-        uint64_t bytes;
         t->type = tensor_type(t, c->type);
-        bool ok = lm_type_row_bytes(t->type, t->ne[0], &bytes);
-        for (uint32_t d = 1; ok && d < t->n_dims; d++)
-            ok = lm_mul_u64(bytes, t->ne[d], &bytes);
-        if (!ok)
-            return lm_fail(err, LM_EDATA, "%s: more than 64 bits of bytes", t->name);
-        t->bytes = bytes;
         if (t->type != c->type && t->type->id == LM_F16 && !kept++)
             first = t;
     }
     if (kept)
         lm_note(c->env, LM_WARN, "%s%s: rows of %llu do not suit %s: f16 instead", first->name,
                 kept > 1 ? " and others" : "", (unsigned long long)first->ne[0], c->type->name);
+}
+
+/* What a mix makes of a tensor must be something that can be made here. */
+static int take_target(const struct lm_convert *c, struct lm_convert_tensor *t,
+                       const struct lm_mix_tensor *m, struct lm_err *err)
+{
+    const bool importance = (m->needs_weights || m->target->needs_weights) &&
+                            m->target->block > 1 && m->target != m->source;
+    if (importance)
+        return lm_fail(err, LM_ENOSUP, "tensor %s would be %s, which needs importance data: "
+                       "convert first, then use quantize", t->name, m->target->name);
+    if (m->target != m->source && !m->target->encode)
+        return lm_fail(err, LM_ENOSUP, "tensor %s would be %s, a type that this version cannot "
+                       "produce", t->name, m->target->name);
+    if (m->target != m->wanted)
+        lm_note(c->env, LM_INFO, "%s: rows of %llu do not suit %s: %s instead", t->name,
+                (unsigned long long)t->ne[0], m->wanted->name, m->target->name);
+    t->type = m->target;
     return LM_OK;
+}
+
+/* The types that quantize gives the tensors of the plain file; weights in float32 are not
+ * rounded to 16 bits on the way. */
+static int set_mix_types(struct lm_convert *c, const struct lm_file_type *ft, struct lm_err *err)
+{
+    const struct lm_hparams *h = &c->cfg.h;
+    const struct lm_mix mix = {
+        .file_type = ft, .arch = c->cfg.arch->name, .n_layers = h->n_layer,
+        .n_experts = h->n_expert, .n_heads = h->n_head, .n_heads_kv = h->n_head_kv,
+    };
+    struct lm_mix_tensor *m = lm_malloc_array(c->n_items + 1, sizeof *m);
+    int r = LM_OK;
+    if (!m)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct lm_convert_tensor *t = &c->items[i].t;
+        m[i] = (struct lm_mix_tensor){ .name = t->name, .source = tensor_type(t, c->type) };
+        for (uint32_t d = 0; d < 4; d++)
+            m[i].ne[d] = t->ne[d];
+    }
+    r = lm_mix_choose(&mix, m, c->n_items, err);
+    for (size_t i = 0; !r && i < c->n_items; i++)
+        r = take_target(c, &c->items[i].t, &m[i], err);
+    free(m);
+    c->file_type = (uint32_t)ft->id;
+    c->mixed = true;
+    return r;
+}
+
+bool lm_convert_knows_type(const char *name)
+{
+    const struct lm_file_type *ft = lm_file_type_by_name(name);
+    return !strcasecmp(name, "auto") || (ft && ft->id != LM_FT_COPY);
+}
+
+static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
+{
+    const bool automatic = !type || !strcasecmp(type, "auto");
+    const struct lm_file_type *ft = automatic ? NULL : lm_file_type_by_name(type);
+    const char *plain = ft ? ft->name : NULL;
+    if (!automatic && !lm_convert_knows_type(type))
+        return lm_fail(err, LM_EUSE, "unknown type %.40s", type);
+    bool mixed = !automatic;
+    for (size_t i = 0; plain && i < sizeof outputs / sizeof *outputs; i++)
+        mixed = mixed && strcasecmp(plain, outputs[i].name);
+    if (automatic || mixed)
+        plain = auto_type(c, mixed ? "f32" : "f16", err);
+    if (!plain)
+        return LM_ENOSUP;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (!strcasecmp(outputs[i].name, plain)) {
+            c->type = lm_type_by_id((uint32_t)outputs[i].type_id);
+            c->file_type = outputs[i].file_type;
+        }
+    int r = LM_OK;
+    if (mixed)
+        r = set_mix_types(c, ft, err);
+    else
+        set_plain_types(c);
+    return r ? r : set_sizes(c, err);
 }
 
 /*

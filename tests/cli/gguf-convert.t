@@ -388,8 +388,12 @@ gguf-convert llama >/dev/full 2>err;              ok "$? $(wc -l <err)" "2 1" "o
 ( ulimit -f 100; trap '' XFSZ; gguf-convert llama limit.gguf ) 2>err
 ok "$? $(ls -A | grep -c limit)" "2 0" "a limit on file sizes"
 gguf-convert llama out.gguf extra 2>err;          ok $? 2 "an operand too many"
-gguf-convert -T q4_K llama out3.gguf 2>err;       ok "$? $(ls | grep -c out3)" "2 0" "a type that it does not write"
-has "$(cat err)" "q8_0" "and those that it does"
+for t in Q4_0 q5_1 Q4_K_M Q6_K 2; do
+    gguf-convert -q llama - | quantize -q - two.gguf $t && gguf-convert -T $t llama same.gguf
+    cmp two.gguf same.gguf;                       ok $? 0 "-T $t is what quantize makes"
+done
+gguf-convert -T q9 llama out3.gguf 2>err;         ok "$? $(ls | grep -c out3)" "2 0" "a type that is none"
+has "$(cat err)" "auto F32 F16" "and those that are"
 
 # ---- memory: half a gigabyte of weights within 128 MiB of address space ----
 if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
@@ -401,6 +405,7 @@ if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
          END { printf "}"; printf "%d", at >"size" }' lines >head
     { le "$(wc -c <head)" 8; cat head; } >large/model.safetensors
     truncate -s $(($(wc -c <head) + 8 + $(cat size))) large/model.safetensors
+    refused large 2 "needs importance data" "a type that needs importance" -T IQ2_XXS
     (ulimit -v 131072; gguf-convert -t 1 -T f32 large /dev/null) 2>err
     ok "$? $(cat err)" "0 " "$(($(cat size) >> 20)) MiB of weights within 128 MiB"
 fi
