@@ -74,8 +74,8 @@ static uint32_t lower(const struct lm_vocab *v, uint32_t lo, uint32_t hi, size_t
 }
 
 /* The longest piece that stands at p: its length, or 0. */
-static size_t match_at(const struct lm_vocab *v, const char *p, size_t len, bool parse,
-                       uint32_t *id)
+static size_t match_at(const struct lm_vocab *v, const char *p, const unsigned char *guard,
+                       size_t len, bool parse, uint32_t *id)
 {
     unsigned char b = (unsigned char)*p;
     uint32_t lo = v->added_at[b], hi = v->added_at[b + 1];
@@ -83,6 +83,7 @@ static size_t match_at(const struct lm_vocab *v, const char *p, size_t len, bool
     for (size_t depth = 1; lo < hi; depth++) {
         size_t n;
         lm_pool_get(&v->text, v->added[lo], &n);
+        parse = parse && !(guard && guard[depth - 1]);
         if (n == depth && (parse || v->type[v->added[lo]] == LM_TOKEN_USER)) {
             best = n;
             *id = v->added[lo];
@@ -112,8 +113,8 @@ static size_t strip_left(const char *p, size_t at)
     return at;
 }
 
-bool lm_vocab_match(const struct lm_vocab *v, const char *p, size_t len, bool parse,
-                    uint32_t *id, size_t *at, size_t *end)
+bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
+                    size_t len, bool parse, uint32_t *id, size_t *at, size_t *end)
 {
     if (v->added_at[256] == 0)
         return false;
@@ -121,7 +122,7 @@ bool lm_vocab_match(const struct lm_vocab *v, const char *p, size_t len, bool pa
         unsigned char b = (unsigned char)p[i];
         if (v->added_at[b] == v->added_at[b + 1])
             continue;
-        size_t n = match_at(v, p + i, len - i, parse, id);
+        size_t n = match_at(v, p + i, guard ? guard + i : NULL, len - i, parse, id);
         if (!n)
             continue;
         *at = v->attr[*id] & LM_ATTR_LSTRIP ? strip_left(p, i) : i;

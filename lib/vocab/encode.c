@@ -174,7 +174,8 @@ static int add_text(struct lm_encoder *e, const char *text, size_t len, bool par
     for (size_t done = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_vocab_match(e->v, text + done, len - done, parse, &id, &at, &end);
+        bool found = lm_vocab_match(e->v, text + done, e->guard ? e->guard + done : NULL,
+                                    len - done, parse, &id, &at, &end);
         size_t n = found ? at : len - done;
         if (n) {
             e->base = done;
@@ -231,6 +232,15 @@ int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned
     int s = encode(e, text, len, flags, err);
     if (s != LM_OK)
         ids->n = n;
+    return s;
+}
+
+int lm_encoder_guarded(struct lm_encoder *e, const char *text, const unsigned char *guard,
+                       size_t len, unsigned flags, struct lm_ids *ids, struct lm_err *err)
+{
+    e->guard = guard;
+    int s = lm_encoder_text(e, text, len, flags, ids, err);
+    e->guard = NULL;
     return s;
 }
 

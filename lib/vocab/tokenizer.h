@@ -105,6 +105,7 @@ struct lm_encoder {
     struct lm_ids         *ids;
     size_t                 base;                 /* where the fragment begins in it  */
     size_t                 pos;                  /* bytes of the normalized fragment done */
+    const unsigned char   *guard;                /* see lm_encoder_guarded; NULL: none   */
     struct lm_remap        map;
 };
 
@@ -149,11 +150,12 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 /*
  * lm_vocab_match - the leftmost, then longest, special piece in p[0..len).
  *
- * parse: also those of type control and unknown.  *id and where it stands, *at and *end,
- * with the spaces that go with it; false if there is none.
+ * parse: also those of type control and unknown, where no byte has guard[i] set (guard may
+ * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it; false
+ * if there is none.
  */
-bool lm_vocab_match(const struct lm_vocab *v, const char *p, size_t len, bool parse,
-                    uint32_t *id, size_t *at, size_t *end);
+bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
+                    size_t len, bool parse, uint32_t *id, size_t *at, size_t *end);
 
 /* For the models' encode functions: append an id made of the next `bytes` bytes of the
  * normalized fragment; id -1 appends nothing but counts the bytes.  False: no memory. */

@@ -140,6 +140,11 @@ void lm_encoder_free(struct lm_encoder *e);
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
                     struct lm_ids *ids, struct lm_err *err);
 
+/* The same for text that is partly somebody else's: a byte with guard[i] set (len of them;
+ * NULL: none) is never part of a control token, whatever the flags. */
+int lm_encoder_guarded(struct lm_encoder *e, const char *text, const unsigned char *guard,
+                       size_t len, unsigned flags, struct lm_ids *ids, struct lm_err *err);
+
 /* One text, with an encoder that lives only for it. */
 int lm_vocab_encode(const struct lm_vocab *v, const char *text, size_t len, unsigned flags,
                     struct lm_ids *ids, struct lm_err *err);
