@@ -171,7 +171,7 @@ static void print_deps(const struct lm_hf_source *src)
     const char *dep;
     print_name(opt.out);
     putchar(':');
-    for (size_t i = 0; (dep = lm_hf_dep(src, i)); i++) {
+    for (size_t i = 0; (dep = lm_hf_dep(src, i)) && strcmp(dep, "<stdin>"); i++) {
         fputs(" \\\n  ", stdout);
         print_name(dep);
     }

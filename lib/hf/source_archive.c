@@ -396,17 +396,19 @@ int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)
     while ((r = step(s, &m, err)) == 1) {
         if (strncmp(m.name, s->root, len))
             continue;
-        if (lm_hf_is_small(m.name + len))
-            return out_of_order(s, first_weights(s), m.name + len, err);
-        if (!lm_hf_is_weights(m.name + len))
+        const bool weights = lm_hf_is_weights(m.name + len);
+        if (!weights && !lm_hf_is_small(m.name + len))
             continue;
+        if (!weights && first_weights(s))
+            return out_of_order(s, first_weights(s), m.name + len, err);
         struct lm_hf_file *f = add_member(s, &m, err);
         if (!f)
             return LM_ENOMEM;
         memmove(f->name, f->name + len, strlen(f->name + len) + 1);
         s->current = (int)s->n - 1;
         r = keep_head(s, f, err);
-        return r ? r : 1;
+        if (r || weights)
+            return r ? r : 1;
     }
     if (r == 0)
         s->complete = true;
@@ -489,5 +491,10 @@ int lm_hf_open_archive(struct lm_hf_source *s, const char *path, const char *spo
     int r = lm_archive_by_range(s->archive) ? open_ranges(s, err)
             : spool_dir                     ? spool_all(s, spool_dir, err)
                                             : open_stream(s, err);
-    return r ? r : settle_root(s, path, err);
+    if (!r)
+        r = settle_root(s, path, err);
+    /* The weights that a pipe stopped at may belong to another folder. */
+    if (!r && s->kind == LM_HF_ONCE && s->current < 0 && !s->complete)
+        r = lm_hf_next_weights(s, err);
+    return r < 0 ? r : LM_OK;
 }

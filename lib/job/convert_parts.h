@@ -39,6 +39,11 @@ struct lm_convert_config {
     bool                  tied;
 };
 
+/* What the index says: the file that a tensor is in. */
+struct lm_convert_where {
+    const char *tensor, *file;
+};
+
 struct lm_convert {
     struct lm_hf_source      *src;
     const struct lm_env      *outer;    /* the caller's                               */
@@ -47,7 +52,8 @@ struct lm_convert {
     struct lm_convert_config  cfg;
     struct lm_convert_shard  *shards;   /* sorted by name                             */
     size_t                    n_shards;
-    const struct lm_jval     *index;    /* weight_map of the index, or NULL           */
+    struct lm_convert_where  *index;    /* of the index, by tensor; NULL: no index    */
+    size_t                    n_index;
     const struct lm_jval     *generation;       /* generation_config.json, or NULL    */
     struct lm_convert_item   *items;    /* in the order to write                      */
     size_t                    n_items, cap;
@@ -75,6 +81,8 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err);
 int lm_convert_shards(struct lm_convert *c, struct lm_err *err);
 /* Read one file's header; errors name it. */
 int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err);
+/* The file that the index gives a tensor, or NULL. */
+const char *lm_convert_index(const struct lm_convert *c, const char *tensor);
 /* From headers and the index to items; sets cfg.h.n_vocab. */
 int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err);
 /* Settle the file's type when there are no tensors. */

@@ -122,37 +122,24 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
 static int check_index(const struct lm_convert *c, const char *name, size_t shard,
                        struct lm_err *err)
 {
-    const char *file = c->index ? lm_jval_str(lm_jval_get(c->index, name)) : NULL;
+    const char *file = c->index ? lm_convert_index(c, name) : NULL;
     if (c->index && (!file || strcmp(file, c->shards[shard].name)))
         return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", c->shards[shard].name, name,
                        file ? "says it is in " : "does not name it", file ? file : "");
     return LM_OK;
 }
 
-static int name_order(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The tensors of a file that has not come yet, from the index. */
 static int expect_shard(struct lm_convert *c, size_t shard, struct lm_err *err)
 {
-    size_t n = 0;
     int r = LM_OK;
     if (!c->index)
         return lm_fail(err, LM_ENOSUP, "%s: has not come through the pipe, and no %s tells what "
                        "it holds: give --spool DIR", c->shards[shard].name,
                        "model.safetensors.index.json before it");
-    const char **names = malloc((c->index->len + 1) * sizeof *names);
-    if (!names)
-        return lm_fail_nomem(err);
-    for (const struct lm_jval *t = c->index->first; t; t = t->next)
-        if (!strcmp(lm_jval_str(t), c->shards[shard].name))
-            names[n++] = t->key;
-    qsort(names, n, sizeof *names, name_order);
-    for (size_t i = 0; !r && i < n; i++)
-        r = add_source(c, shard, names[i], NULL, err);
-    free(names);
+    for (size_t i = 0; !r && i < c->n_index; i++)
+        if (!strcmp(c->index[i].file, c->shards[shard].name))
+            r = add_source(c, shard, c->index[i].tensor, NULL, err);
     return r;
 }
 
@@ -527,6 +514,11 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
         it->st = &st->tensors[k++];
         it->t.dtype = it->st->dtype->name;
         const int r = check_shape(it, err);
+        if (r)
+            return r;
+    }
+    for (; k < st->n_tensors; k++) {
+        const int r = check_index(c, st->tensors[k].name, shard, err);
         if (r)
             return r;
     }

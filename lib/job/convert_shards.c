@@ -19,9 +19,6 @@ static bool is_model_file(const char *name)
 
 static int add_shard(struct lm_convert *c, size_t *cap, const char *name, struct lm_err *err)
 {
-    for (size_t i = 0; i < c->n_shards; i++)
-        if (!strcmp(c->shards[i].name, name))
-            return LM_OK;
     if (!lm_grow(&c->shards, cap, c->n_shards + 1, sizeof *c->shards))
         return lm_fail_nomem(err);
     const char *copy = lm_arena_copy(&c->arena, name, strlen(name));
@@ -31,31 +28,51 @@ static int add_shard(struct lm_convert *c, size_t *cap, const char *name, struct
     return LM_OK;
 }
 
-/* The files that the index names. */
+static int tensor_order(const void *a, const void *b)
+{
+    return strcmp(((const struct lm_convert_where *)a)->tensor,
+                  ((const struct lm_convert_where *)b)->tensor);
+}
+
+/* The weight_map of the index: which tensor is in which file. */
 static int from_index(struct lm_convert *c, const struct lm_jval *map, size_t *cap,
                       struct lm_err *err)
 {
     const char *last = "";
+    c->index = lm_arena_array(&c->arena, map->len + 1, sizeof *c->index);
+    if (!c->index)
+        return lm_fail_nomem(err);
     for (const struct lm_jval *t = map->first; t; t = t->next) {
         const char *file = lm_jval_str(t);
         if (!file || strchr(file, '/') || !*file)
             return lm_fail(err, LM_EDATA, "%s: %s: no file name", index_name, t->key);
-        if (!strcmp(file, last))
-            continue;
-        const int r = add_shard(c, cap, file, err);
+        c->index[c->n_index++] = (struct lm_convert_where){ t->key, file };
+        const int r = strcmp(file, last) ? add_shard(c, cap, file, err) : LM_OK;
         if (r)
             return r;
         last = file;
     }
-    return LM_OK;
+    qsort(c->index, c->n_index, sizeof *c->index, tensor_order);
+    return c->n_index ? LM_OK : lm_fail(err, LM_EDATA, "%s: names no file", index_name);
+}
+
+const char *lm_convert_index(const struct lm_convert *c, const char *tensor)
+{
+    const struct lm_convert_where key = { tensor, NULL };
+    const struct lm_convert_where *w =
+        bsearch(&key, c->index, c->n_index, sizeof *c->index, tensor_order);
+    return w ? w->file : NULL;
 }
 
 /* The files that the name of one of them, model-00001-of-00004, promises. */
 static int from_count(struct lm_convert *c, const char *name, size_t *cap, struct lm_err *err)
 {
+    enum { MOST = 10000 };
     unsigned first, count;
+    int end = 0;
     char expect[64];
-    if (sscanf(name, "model-%5u-of-%5u.safetensors", &first, &count) != 2 || count > 99999)
+    if (sscanf(name, "model-%5u-of-%5u.safetensors%n", &first, &count, &end) != 2 ||
+        !end || name[end] || count > MOST)
         return LM_OK;
     for (unsigned k = 1; k <= count; k++) {
         snprintf(expect, sizeof expect, "model-%05u-of-%05u.safetensors", k, count);
@@ -74,7 +91,7 @@ static int from_files(struct lm_convert *c, size_t *cap, struct lm_err *err)
         if (!is_model_file(name))
             continue;
         int r = add_shard(c, cap, name, err);
-        if (!r)
+        if (!r && c->n_shards == 1)
             r = from_count(c, name, cap, err);
         if (r)
             return r;
@@ -92,6 +109,17 @@ static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct lm_convert_shard *)a)->name,
                   ((const struct lm_convert_shard *)b)->name);
+}
+
+/* By name, none twice. */
+static void sort_shards(struct lm_convert *c)
+{
+    size_t n = 0;
+    qsort(c->shards, c->n_shards, sizeof *c->shards, by_name);
+    for (size_t i = 0; i < c->n_shards; i++)
+        if (!n || strcmp(c->shards[n - 1].name, c->shards[i].name))
+            c->shards[n++] = c->shards[i];
+    c->n_shards = n;
 }
 
 /* Put a file that is no safetensors file into words. */
@@ -188,12 +216,11 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
         if (!map || map->kind != LM_JSON_OBJECT)
             return lm_fail(err, LM_EDATA, "%s: no weight_map", index_name);
         r = from_index(c, map, &cap, err);
-        c->index = map;
     } else {
         r = from_files(c, &cap, err);
     }
     if (r)
         return r;
-    qsort(c->shards, c->n_shards, sizeof *c->shards, by_name);
+    sort_shards(c);
     return read_headers(c, err);
 }

@@ -86,6 +86,10 @@ cp flat.tar llama.tar; ok "$(gguf-convert llama.tar | sum)" "$m" "which then giv
 mkdir -p deep/er && cp -R llama deep/er && mkdir deep/er/llama/onnx && echo '{}' >deep/er/llama/onnx/config.json
 tar -cf deep.tar deep
 ok "$(gguf-convert deep.tar | sum)" "$m" "a folder further down"
+mkdir -p llama/sub && echo x >llama/sub/model.safetensors
+tar -cf sub.tar llama/config.json llama/sub llama/[d-s]*.json llama/tok*.json llama/*.safetensors
+ok "$(cat sub.tar | gguf-convert - | sum)" "$m" "weights of another folder on the way"
+rm -r llama/sub
 for k in 100 5000 100000 400000 500000; do
     head -c $k ordered.tar | gguf-convert - cut.gguf 2>err
     ok "$? $(wc -l <err) $(ls | grep -c cut.gguf)" "1 1 0" "a pipe cut after $k bytes"
@@ -235,6 +239,8 @@ refused shards 1 "model-00002-of-00002.safetensors: is a Git LFS pointer" "a poi
 : >shards/model-00001-of-00002.safetensors
 gguf-convert shards bad.gguf 2>err;               ok "$? $(wc -l <err)" "1 2" "two bad shards, a line each"
 has "$(cat err)" "2 of 2 weight files cannot be used" "and how many"
+mk shards 40 40; echo '{"weight_map":{}}' >shards/model.safetensors.index.json
+refused shards 1 "model.safetensors.index.json: names no file" "an empty index"
 mk shards 40 40; echo '{"weight_map":{"x":"model.safetensors"}}' >shards/model.safetensors.index.json
 refused shards 1 "the index does not name it" "a tensor that the index does not know"
 
