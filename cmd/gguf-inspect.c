@@ -23,6 +23,7 @@ static const char help[] =
     "      --get=KEY     print the value of KEY; of an array, an element a line\n"
     "  -j, --json        one JSON object for each file\n"
     "      --kv          metadata only\n"
+    "      --long        allow zstd input with windows above 128 MiB\n"
     "      --no-follow   do not go on with the other shards of a split model\n"
     "      --no-newline  with --get: no newline after a single value\n"
     "  -0, --null        with --get: raw values, each ended by a NUL\n"
@@ -30,7 +31,10 @@ static const char help[] =
     "  -h, --help        show this help\n"
     "  -V, --version     show the version\n";
 
-enum { OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_KV, OPT_NO_FOLLOW, OPT_NO_NEWLINE, OPT_TENSORS };
+enum {
+    OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
+    OPT_TENSORS
+};
 
 static const struct option options[] = {
     { "check",      no_argument,       NULL, OPT_CHECK },
@@ -39,6 +43,7 @@ static const struct option options[] = {
     { "help",       no_argument,       NULL, 'h' },
     { "json",       no_argument,       NULL, 'j' },
     { "kv",         no_argument,       NULL, OPT_KV },
+    { "long",       no_argument,       NULL, OPT_LONG },
     { "no-follow",  no_argument,       NULL, OPT_NO_FOLLOW },
     { "no-newline", no_argument,       NULL, OPT_NO_NEWLINE },
     { "null",       no_argument,       NULL, '0' },
@@ -51,7 +56,7 @@ static const struct option options[] = {
 #define MAX_WIDTH   56      /* columns beyond which a column is not widened   */
 
 static struct {
-    bool        check, full, json, kv, tensors, no_follow, no_newline, null;
+    bool        check, full, json, kv, tensors, no_follow, no_newline, null, long_window;
     const char *get;
 } opt;
 
@@ -368,7 +373,7 @@ static int show(const char *path, uint32_t *n_shards)
     struct lm_err err;
     uint32_t no = 0, n = 0;
     int status = CLI_OK;
-    struct lm_in *in = lm_in_open(path, 0, &err);
+    struct lm_in *in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
     const char *name = lm_in_name(in);
@@ -436,6 +441,7 @@ static void read_options(int argc, char *argv[])
         case OPT_FULL:       opt.full = true; break;
         case OPT_GET:        opt.get = optarg; break;
         case OPT_KV:         opt.kv = true; break;
+        case OPT_LONG:       opt.long_window = true; break;
         case OPT_NO_FOLLOW:  opt.no_follow = true; break;
         case OPT_NO_NEWLINE: opt.no_newline = true; break;
         case OPT_TENSORS:    opt.tensors = true; break;

@@ -27,11 +27,13 @@ static const char help[] =
     "      --imatrix=FILE           importance of weights, as imatrix writes it\n"
     "      --include-weights=NAME   importance only of tensors with NAME in theirs\n"
     "      --leave-output-tensor    keep output.weight as it is\n"
+    "      --long                   allow zstd input with windows above 128 MiB\n"
     "  -o, --output=OUT             instead of the operand OUT\n"
     "      --output-tensor-type=T   T for output.weight\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
     "                               set metadata\n"
     "      --progress               show progress even if not on a terminal\n"
+    "      --provenance             add a key that names this program and its options\n"
     "      --pure                   the default type of TYPE for all, no mix\n"
     "  -q, --quiet                  no warnings, no progress\n"
     "      --sort                   tensors in llama.cpp's order (IN not a pipe)\n"
@@ -46,8 +48,8 @@ static const char help[] =
 
 enum {
     OPT_REQUANT = 256, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX, OPT_INCLUDE, OPT_LEAVE,
-    OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PROGRESS, OPT_PURE, OPT_SORT, OPT_TENSOR_TYPE,
-    OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
+    OPT_LONG, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PROGRESS, OPT_PROVENANCE, OPT_PURE, OPT_SORT,
+    OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
 };
 
 static const struct option options[] = {
@@ -59,10 +61,12 @@ static const struct option options[] = {
     { "imatrix",              required_argument, NULL, OPT_IMATRIX },
     { "include-weights",      required_argument, NULL, OPT_INCLUDE },
     { "leave-output-tensor",  no_argument,       NULL, OPT_LEAVE },
+    { "long",                 no_argument,       NULL, OPT_LONG },
     { "output",               required_argument, NULL, 'o' },
     { "output-tensor-type",   required_argument, NULL, OPT_OUTPUT_TYPE },
     { "override-kv",          required_argument, NULL, OPT_OVERRIDE },
     { "progress",             no_argument,       NULL, OPT_PROGRESS },
+    { "provenance",           no_argument,       NULL, OPT_PROVENANCE },
     { "pure",                 no_argument,       NULL, OPT_PURE },
     { "quiet",                no_argument,       NULL, 'q' },
     { "sort",                 no_argument,       NULL, OPT_SORT },
@@ -84,7 +88,7 @@ static struct lm_gguf_kv *overrides;
 static const char **include, **exclude;
 static size_t wishes_cap, overrides_cap, include_cap, exclude_cap, n_include, n_exclude;
 static const char *in_path, *out_path, *imatrix_path, *type_file;
-static bool force;
+static bool force, long_window, provenance;
 
 static void must_grow(void *array, size_t *cap, size_t need, size_t size)
 {
@@ -147,6 +151,20 @@ static void add_override(const char *arg)
         cli_bad_usage("--override-kv: %s", err.text);
 }
 
+/* getopt moves operands behind options, which leaves the meaning. */
+static void add_provenance(char *const argv[])
+{
+    char *text = cli_provenance(argv);
+    must_grow(&overrides, &overrides_cap, o.n_overrides + 1, sizeof *overrides);
+    overrides[o.n_overrides++] = (struct lm_gguf_kv){
+        .key = { CLI_PROVENANCE_KEY, sizeof CLI_PROVENANCE_KEY - 1 }, .kind = LM_GGUF_STR,
+        .str = { lm_arena_copy(&arena, text, strlen(text)), strlen(text) },
+    };
+    free(text);
+    if (!overrides[o.n_overrides - 1].str.p)
+        cli_die(CLI_TROUBLE, "out of memory");
+}
+
 static int show_help(void)
 {
     printf("%s%sTypes:", usage, help);
@@ -181,9 +199,11 @@ static void read_options(int argc, char *argv[])
         case OPT_IMATRIX:        imatrix_path = optarg; break;
         case OPT_INCLUDE:        add_name(&include, &n_include, &include_cap, optarg); break;
         case OPT_LEAVE:          o.leave_output = true; break;
+        case OPT_LONG:           long_window = true; break;
         case OPT_OUTPUT_TYPE:    o.output_type = tensor_type("output-tensor-type", optarg); break;
         case OPT_OVERRIDE:       add_override(optarg); break;
         case OPT_PROGRESS:       env_options.progress = true; break;
+        case OPT_PROVENANCE:     provenance = true; break;
         case OPT_PURE:           o.pure = true; break;
         case OPT_SORT:           o.sort = true; break;
         case OPT_TENSOR_TYPE:    add_wish("tensor-type", optarg); break;
@@ -197,6 +217,8 @@ static void read_options(int argc, char *argv[])
         cli_bad_usage("--include-weights and --exclude-weights exclude each other");
     if ((include || exclude) && !imatrix_path)
         cli_bad_usage("--include-weights and --exclude-weights need --imatrix");
+    if (provenance)
+        add_provenance(argv);
     o.wishes = wishes;
     o.overrides = overrides;
     o.include = include;
@@ -228,7 +250,7 @@ static void read_operands(int argc, char *argv[])
 static void load_importance(void)
 {
     struct lm_err err;
-    struct lm_in *in = lm_in_open(imatrix_path, 0, &err);
+    struct lm_in *in = lm_in_open(imatrix_path, long_window ? LM_IN_LONG : 0, &err);
     o.importance = in ? lm_importance_read(in, &err) : NULL;
     if (!o.importance)
         cli_die_err(imatrix_path, &err);
@@ -288,7 +310,7 @@ int main(int argc, char *argv[])
         if (type_file)
             cli_refuse_same(type_file, out_path);
     }
-    struct lm_in *in = lm_in_open(in_path, 0, &err);
+    struct lm_in *in = lm_in_open(in_path, long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         cli_die_err(strcmp(in_path, "-") ? in_path : "<stdin>", &err);
     if (imatrix_path)

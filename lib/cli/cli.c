@@ -202,6 +202,17 @@ int cli_version(void)
     return cli_finish(CLI_OK);
 }
 
+char *cli_provenance(char *const argv[])
+{
+    struct lm_buf b = { 0 };
+    lm_buf_printf(&b, "%s (lmpipe) %s:", prog, LM_VERSION);
+    for (char *const *a = argv + 1; *a; a++)
+        lm_buf_printf(&b, " %s", *a);
+    if (b.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    return b.data;
+}
+
 struct lm_out *cli_out_open(const char *path, bool binary, bool force)
 {
     struct lm_err err;

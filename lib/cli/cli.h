@@ -55,6 +55,11 @@ int cli_help(const char *usage, const char *help);
 /* --version: "prog (lmpipe) X.Y" and what the build contains. */
 int cli_version(void);
 
+/* What --provenance writes: "prog (lmpipe) X.Y: arguments", the caller's to free; exits
+ * when memory is short.  Programs that write GGUF put it under this key. */
+#define CLI_PROVENANCE_KEY "lmpipe.provenance"
+char *cli_provenance(char *const argv[]);
+
 /*
  * cli_out_open - lm_out_open for programs: refuses binary output to a terminal
  * unless force, and registers the unfinished file so that SIGINT, SIGTERM,

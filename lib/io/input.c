@@ -11,6 +11,7 @@
 
 #ifdef LM_HAVE_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 #endif
 
 #define CHUNK       (1 << 16)
@@ -219,6 +220,8 @@ static int read_zstd(struct lm_in *in, void *dst, size_t n, size_t *got, struct 
             break;
         size_t before = raw.size;
         size_t r = ZSTD_decompressStream(in->z, &out, &raw);
+        if (ZSTD_getErrorCode(r) == ZSTD_error_frameParameter_windowTooLarge)
+            return lm_fail(err, LM_ENOSUP, "zstd with a window above 128 MiB (--long allows it)");
         if (ZSTD_isError(r))
             return lm_fail(err, LM_EDATA, "zstd: %s", ZSTD_getErrorName(r));
         in->from += raw.pos;

@@ -27,6 +27,11 @@ cmp a b >/dev/null;                      ok $? 0 "a pipe too"
 if zstd -qc "$m" >m.zst 2>/dev/null; then
     gguf-inspect m.zst | sed 's|m.zst|F|' >a
     cmp a b >/dev/null;                  ok $? 0 "a compressed file too"
+    zstd -q --long=28 -c <"$m" >m.zst
+    gguf-inspect m.zst >/dev/null 2>err; ok $? 2 "a window of 256 MiB is too large"
+    has "$(cat err)" "--long" "unless one says so"
+    gguf-inspect --long m.zst | sed 's|m.zst|F|' >a
+    cmp a b >/dev/null;                  ok $? 0 "with --long it is read"
 fi
 ok "$(gguf-inspect --kv "$m" | awk '$1 == "llama.block_count" { print $2, $3 }')" "u32 2" "--kv"
 ok "$(gguf-inspect --tensors "$m" | awk '$1 == "output_norm.weight" { print $2, $3, $4, $5 }')" \

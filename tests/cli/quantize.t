@@ -95,7 +95,10 @@ done
 for arg in 'a(=q8_0' 'a(?=b)=q8_0' '\1=q8_0' '[a=q8_0' =q8_0 a=q9_9 a=i32 a; do
     quantize --tensor-type "$arg" input.gguf out.gguf Q8_0 2>/dev/null; ok $? 2 "--tensor-type $arg is refused"
 done
+quantize --provenance input.gguf w.gguf Q8_0
+has "$(gguf-inspect --get lmpipe.provenance w.gguf)" "quantize (lmpipe) " "--provenance"
 quantize -v input.gguf w.gguf Q8_0 2>err
+ok "$(gguf-inspect --kv w.gguf | grep -c provenance)" 0 "none without it"
 has "$(cat err)" "blk.0.attn_q.weight: f16 to q8_0" "-v says what becomes of each"
 
 # ---- wrong usage ----
