@@ -128,8 +128,8 @@ static int full(struct run *r, uint64_t n_generated)
         lm_err_at(r->err, LM_EDATA, "%s: prompt %" PRIu32, name(r), r->line);
         return blame(r, BLAME_WORK, r->err->code);
     }
-    lm_note(r->g->draw.env, LM_WARN, "prompt %" PRIu32 ": the context of %" PRIu32 " tokens is full, "
-            "%" PRIu64 " generated", r->line, r->head.n_ctx, n_generated);
+    lm_note(r->g->draw.env, LM_WARN, "prompt %" PRIu32 ": the context of %" PRIu32
+            " tokens is full, %" PRIu64 " generated", r->line, r->head.n_ctx, n_generated);
     r->fell_short |= r->g->n != LM_UNTIL_END;
     return LM_OK;
 }

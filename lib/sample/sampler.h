@@ -8,7 +8,8 @@
  * To add one:
  *   1. write NAME.c with its apply function and, at its foot, its row (struct lm_sampler);
  *   2. declare the row and list it in samplers.c, at its place in the default order;
- *   3. add its cases to tests/data/sample and its options to man/sample.1.
+ *   3. add its cases to tests/data/sample, what these call its parameters to test_sample, and
+ *      its options to man/sample.1.
  * Options, --help, --list-samplers and the order are read from the rows; test_sample runs the
  * cases, sample.t holds the page to the rows.
  */

@@ -78,7 +78,7 @@ const struct lm_param *lm_param_at(size_t i)
 /* The accepted values in words; an end that only a huge number passes is not named. */
 static void say_range(const struct lm_param *p, char *s, size_t size)
 {
-    const char *kind = p->whole ? "a whole number" : isinf(p->max) ? "any number" : "a number";
+    const char *kind = p->whole ? "a whole number" : "a number";
     bool low = p->min > INT32_MIN, high = p->max < INT32_MAX;
     if (low && high)
         snprintf(s, size, "%s from %g to %g", kind, p->min, p->max);
