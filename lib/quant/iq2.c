@@ -13,7 +13,9 @@
  *          a scale for each 16 weights
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 #include "quant/iq_grids.h"
+#include "quant/iq_search.h"
 
 #define QK_K 256
 
@@ -93,6 +95,184 @@ static void decode_iq2_s(const void *src, float *dst, size_t n)
     }
 }
 
+/* ---- encoding --------------------------------------------------------------------- */
+
+/* What a sub-block became: codeword numbers and signs of its vectors. */
+struct sub {
+    float    scale;
+    unsigned code[4], signs[4];
+};
+
+/* Weights count importance * sqrt(sigma2 + x^2); iq2_s can do without importance. */
+static void count_weights(const float *x, const float *importance, float sigma2, float *w)
+{
+    if (importance)
+        lm_fit_weights(QK_K, x, importance, sigma2, w);
+    else
+        for (int i = 0; i < QK_K; i++)
+            w[i] = 0.25f * sigma2 + x[i] * x[i];
+}
+
+static float largest(int n, const float *u)
+{
+    float max = u[0];
+    for (int i = 1; i < n; i++)
+        max = u[i] > max ? u[i] : max;
+    return max;
+}
+
+/* Numbers of the codewords; a negative scale turns all signs around. */
+static void finish(const struct lm_iq_book *book, struct lm_iq_fit *f, int n, struct sub *s)
+{
+    for (int v = 0; v < n; v++) {
+        s->code[v] = lm_iq_number(book, f->word[v]);
+        if (f->scale < 0)
+            s->signs[v] ^= 255;
+    }
+    s->scale = f->scale < 0 ? -f->scale : f->scale;
+}
+
+/* 32 weights of iq2_xxs: the search starts from a fit to codes of its own. */
+static void fit_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+                    const float *w, struct sub *s)
+{
+    static const struct lm_iq_tries tries = { 5, 0.1f, 6 };
+    const struct lm_iq *iq = lm_iq(isa);
+    struct lm_iq_fit f = { 0 };
+    float u[32];
+    uint8_t codes[32];
+    memset(s, 0, sizeof *s);
+    for (int v = 0; v < 4; v++)
+        s->signs[v] = lm_iq_take_signs(true, x + 8 * v, w + 8 * v, u + 8 * v);
+    if (!(largest(32, u) < 1e-15f))
+        f.scale = lm_fit_positive(32, 4, u, w, codes);
+    float range = f.scale * 3;
+    if (range <= 0) {
+        memset(s, 0, sizeof *s);
+        return;
+    }
+    iq->search(p, &tries, range, 32, u, w, &f);
+    if (f.scale > 0)
+        iq->refit(p, 15, 32, u, w, &f);
+    finish(p->book, &f, 4, s);
+}
+
+/* 16 weights of iq2_xs and iq2_s. */
+static void fit_16(enum lm_isa isa, const struct lm_iq_planes *p, bool even, float tiny,
+                   const float *x, const float *w, struct sub *s)
+{
+    static const struct lm_iq_tries tries = { 5, 0.1f, 9 };
+    const struct lm_iq *iq = lm_iq(isa);
+    struct lm_iq_fit f = { 0 };
+    float u[16];
+    memset(s, 0, sizeof *s);
+    for (int v = 0; v < 2; v++)
+        s->signs[v] = lm_iq_take_signs(even, x + 8 * v, w + 8 * v, u + 8 * v);
+    float max = largest(16, u);
+    if (max < tiny) {
+        memset(s, 0, sizeof *s);
+        return;
+    }
+    f.scale = max / 5;
+    iq->search(p, &tries, max, 16, u, w, &f);
+    if (f.off && f.scale > 0)
+        iq->refit(p, f.off, 16, u, w, &f);
+    finish(p->book, &f, 2, s);
+}
+
+/* The largest scale, which d is made from. */
+static float top_scale(const struct sub *s, int n)
+{
+    float top = 0;
+    for (int i = 0; i < n; i++)
+        top = top > s[i].scale ? top : s[i].scale;
+    return top;
+}
+
+static void encode_iq2_xxs(enum lm_isa isa, const float *x, void *dst, size_t n,
+                           const float *weights)
+{
+    struct lm_iq_planes p;
+    struct iq2_xxs *b = dst;
+    lm_iq_prepare(&lm_book_iq2xxs, &p);
+    for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
+        float w[QK_K];
+        struct sub s[8];
+        count_weights(x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
+        for (int g = 0; g < 8; g++)
+            fit_xxs(isa, &p, x + 32 * g, w + 32 * g, &s[g]);
+        memset(b, 0, sizeof *b);
+        float top = top_scale(s, 8), d = top / 31, inv = 1 / d;
+        if (top == 0)
+            continue;
+        lm_q_put_half(b->d, d);
+        for (int g = 0; g < 8; g++) {
+            uint32_t word = (uint32_t)lm_iq_nibble(inv, s[g].scale) << 28;
+            for (int v = 0; v < 4; v++) {
+                b->g[g].q[v] = (uint8_t)s[g].code[v];
+                word |= (s[g].signs[v] & 127) << 7 * v;
+            }
+            lm_q_put_u32(b->g[g].w, word);
+        }
+    }
+}
+
+static void encode_iq2_xs(enum lm_isa isa, const float *x, void *dst, size_t n,
+                          const float *weights)
+{
+    struct lm_iq_planes p;
+    struct iq2_xs *b = dst;
+    lm_iq_prepare(&lm_book_iq2xs, &p);
+    for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
+        float w[QK_K];
+        struct sub s[16];
+        count_weights(x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
+        for (int g = 0; g < 16; g++)
+            fit_16(isa, &p, true, 1e-15f, x + 16 * g, w + 16 * g, &s[g]);
+        memset(b, 0, sizeof *b);
+        float top = top_scale(s, 16), d = top / 31, inv = 1 / d;
+        if (top == 0)
+            continue;
+        lm_q_put_half(b->d, d);
+        for (int g = 0; g < 16; g++) {
+            b->sc[g / 2] |= (uint8_t)(lm_iq_nibble(inv, s[g].scale) << g % 2 * 4);
+            for (int v = 0; v < 2; v++)
+                lm_q_put_u16(b->c[2 * g + v],
+                             (uint16_t)(s[g].code[v] | (s[g].signs[v] & 127) << 9));
+        }
+    }
+}
+
+/* Codewords and signs are stored even where every scale is 0. */
+static void encode_iq2_s(enum lm_isa isa, const float *x, void *dst, size_t n,
+                         const float *weights)
+{
+    struct lm_iq_planes p;
+    struct iq2_s *b = dst;
+    lm_iq_prepare(&lm_book_iq2s, &p);
+    for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
+        float w[QK_K];
+        struct sub s[16];
+        count_weights(x, weights ? weights + i * QK_K : NULL, 2 * lm_q_sum_sq(x, QK_K) / QK_K,
+                      w);
+        memset(b, 0, sizeof *b);
+        for (int g = 0; g < 16; g++) {
+            fit_16(isa, &p, false, 1e-8f, x + 16 * g, w + 16 * g, &s[g]);
+            for (int v = 0; v < 2; v++) {
+                b->q[2 * g + v] = (uint8_t)s[g].code[v];
+                b->h[g / 2] |= (uint8_t)(s[g].code[v] >> 8 << (2 * (2 * g + v) & 6));
+                b->z[2 * g + v] = (uint8_t)s[g].signs[v];
+            }
+        }
+        float top = top_scale(s, 16), d = top / 31, inv = 1 / d;
+        if (top == 0)
+            continue;
+        lm_q_put_half(b->d, d * 0.9875f);
+        for (int g = 0; g < 16; g++)
+            b->sc[g / 2] |= (uint8_t)(lm_iq_nibble(inv, s[g].scale) << g % 2 * 4);
+    }
+}
+
 static int64_t invalid_iq2_xxs(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK_K, sizeof(struct iq2_xxs), 0);
@@ -111,17 +291,17 @@ static int64_t invalid_iq2_s(const void *src, size_t n)
 const struct lm_type lm_type_iq2_xxs = {
     .name = "iq2_xxs", .id = LM_IQ2_XXS, .block = QK_K, .bytes = sizeof(struct iq2_xxs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 16",
-    .decode = decode_iq2_xxs, .invalid = invalid_iq2_xxs,
+    .decode = decode_iq2_xxs, .encode = encode_iq2_xxs, .invalid = invalid_iq2_xxs,
 };
 
 const struct lm_type lm_type_iq2_xs = {
     .name = "iq2_xs", .id = LM_IQ2_XS, .block = QK_K, .bytes = sizeof(struct iq2_xs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 17",
-    .decode = decode_iq2_xs, .invalid = invalid_iq2_xs,
+    .decode = decode_iq2_xs, .encode = encode_iq2_xs, .invalid = invalid_iq2_xs,
 };
 
 const struct lm_type lm_type_iq2_s = {
     .name = "iq2_s", .id = LM_IQ2_S, .block = QK_K, .bytes = sizeof(struct iq2_s),
     .in_files = true, .source = "GGUF tensor type 22",
-    .decode = decode_iq2_s, .invalid = invalid_iq2_s,
+    .decode = decode_iq2_s, .encode = encode_iq2_s, .invalid = invalid_iq2_s,
 };

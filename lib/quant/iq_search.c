@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "quant/iq_search.h"
+
+#include <float.h>
+
+#include "quant/block.h"
+#include "quant/iq_grids.h"
+
+const struct lm_iq_book lm_book_iq2xxs = { lm_grid_iq2xxs, 256, 8, 2, 3, 2 };
+const struct lm_iq_book lm_book_iq2xs = { lm_grid_iq2xs, 512, 8, 2, 3, 2 };
+const struct lm_iq_book lm_book_iq2s = { lm_grid_iq2s, 1024, 8, 2, 3, 1 };
+const struct lm_iq_book lm_book_iq1s = { lm_grid_iq1s, 2048, 8, 2, 3, 3 };
+const struct lm_iq_book lm_book_iq3xxs = { lm_grid_iq3xxs, 256, 4, 3, 8, 2 };
+const struct lm_iq_book lm_book_iq3s = { lm_grid_iq3s, 512, 4, 3, 8, 3 };
+
+const float lm_iq1_values[2][3] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
+
+/* ---- neighbours ------------------------------------------------------------------- */
+
+static int square(int a, int b)
+{
+    return (a - b) * (a - b);
+}
+
+void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
+{
+    int field = book->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
+    p->book = book;
+    for (int a = 0; a < 16; a++)
+        for (int b = 0; b < 16; b++)
+            p->square[a][b] = (uint8_t)(field == 3 ? square(a & 7, b & 7)
+                                        : square(a & 3, b & 3) + square(a >> 2, b >> 2));
+    for (int f = 0; f < 4; f++)
+        for (int i = 0; i < book->count; i++)
+            p->field[f][i] = (uint8_t)(book->words[i] >> field * f & mask);
+}
+
+unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
+{
+    unsigned lo = 0, hi = (unsigned)book->count - 1;
+    while (lo < hi) {
+        unsigned mid = (lo + hi) / 2;
+        if (book->words[mid] < word)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The longest list of neighbours of any word. */
+#define NEAR 292
+
+struct near {
+    int      n;
+    uint16_t word[NEAR];
+};
+
+/* The neighbours of a word; of a codeword, itself. */
+static void neighbours(const struct lm_iq_planes *p, unsigned word, struct near *near)
+{
+    uint8_t dist[LM_IQ_WORDS];
+    const struct lm_iq_book *b = p->book;
+    int field = b->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
+    const uint8_t *sq[4];
+    for (int f = 0; f < 4; f++)
+        sq[f] = p->square[word >> field * f & (unsigned)mask];
+    for (int i = 0; i < b->count; i++)
+        dist[i] = (uint8_t)(sq[0][p->field[0][i]] + sq[1][p->field[1][i]] +
+                            sq[2][p->field[2][i]] + sq[3][p->field[3][i]]);
+    near->n = 0;
+    for (int k = 0, level = -1; k < b->within && level != 0; k++) {
+        int next = 256;
+        for (int i = 0; i < b->count; i++)
+            if (dist[i] > level && dist[i] < next)
+                next = dist[i];
+        for (int i = 0; i < b->count; i++)
+            if (dist[i] == next)
+                near->word[near->n++] = b->words[i];
+        level = next;
+    }
+}
+
+/* ---- iq2, iq3 --------------------------------------------------------------------- */
+
+static unsigned digit(const struct lm_iq_book *b, unsigned word, int lane)
+{
+    return word >> b->bits * lane & ((1u << b->bits) - 1);
+}
+
+static float value(const struct lm_iq_book *b, unsigned word, int lane)
+{
+    return (float)(2 * digit(b, word, lane) + 1);
+}
+
+/* Digits of a vector for an inverse scale. */
+static unsigned project(const struct lm_iq_book *b, float inv, const float *u)
+{
+    unsigned word = 0;
+    for (int i = 0; i < b->lanes; i++) {
+        int c = lm_q_clamp(lm_q_rne(0.5f * (inv * u[i] - 1)), 0, b->digits - 1);
+        word |= (unsigned)c << b->bits * i;
+    }
+    return word;
+}
+
+/* The neighbour with the smallest error, the first of equals.  If no error is a number
+ * below the largest, the first neighbour. */
+static uint16_t closest(const struct lm_iq_book *b, const struct near *near, const float *u,
+                        const float *root_w, float scale)
+{
+    uint16_t best = near->word[0];
+    float least = FLT_MAX;
+    for (int k = 0; k < near->n && near->n > 1; k++) {
+        float e = 0;
+        for (int i = 0; i < b->lanes; i++) {
+            float t = scale * value(b, near->word[k], i) - u[i];
+            e += root_w[i] * t * t;
+        }
+        if (e < least) {
+            least = e;
+            best = near->word[k];
+        }
+    }
+    return best;
+}
+
+static void sums(const struct lm_iq_book *b, int n, const float *u, const float *w,
+                 const uint16_t *word, float *sx, float *s2)
+{
+    *sx = *s2 = 0;
+    for (int i = 0; i < n; i++) {
+        float q = value(b, word[i / b->lanes], i % b->lanes);
+        *sx += w[i] * u[i] * q;
+        *s2 += w[i] * q * q;
+    }
+}
+
+/* Codewords of a vector for n inverse scales. */
+static void vector(const struct lm_iq_planes *p, int n, const float *inv, const float *u,
+                   const float *w, uint16_t (*word)[8], unsigned *off, int v)
+{
+    struct near near;
+    float root_w[8];
+    unsigned last = 0;
+    for (int i = 0; i < p->book->lanes; i++)
+        root_w[i] = sqrtf(w[i]);
+    for (int k = 0; k < n; k++) {
+        unsigned want = project(p->book, inv[k], u);
+        if (k == 0 || want != last)
+            neighbours(p, want, &near);
+        last = want;
+        word[k][v] = closest(p->book, &near, u, root_w, 1 / inv[k]);
+        off[k] |= (unsigned)(word[k][v] != want) << v;
+    }
+}
+
+static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
+                   int n, const float *u, const float *w, struct lm_iq_fit *fit)
+{
+    uint16_t word[LM_IQ_TRIES][8] = { { 0 } };
+    unsigned off[LM_IQ_TRIES] = { 0 };
+    float inv[LM_IQ_TRIES], best = 0;
+    int lanes = p->book->lanes, count = 2 * tries->reach + 1;
+    for (int k = 0; k < count; k++)
+        inv[k] = (tries->first + (float)(k - tries->reach) * tries->step) / range;
+    for (int v = 0; v < n / lanes; v++)
+        vector(p, count, inv, u + v * lanes, w + v * lanes, word, off, v);
+    for (int k = 0; k < count; k++) {
+        float sx, s2;
+        sums(p->book, n, u, w, word[k], &sx, &s2);
+        if (s2 > 0 && sx * sx > best * s2) {
+            fit->scale = sx / s2;
+            best = fit->scale * sx;
+            memcpy(fit->word, word[k], sizeof word[k]);
+            fit->off = off[k];
+        }
+    }
+}
+
+static void refit(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
+                  const float *w, struct lm_iq_fit *fit)
+{
+    int lanes = p->book->lanes;
+    float inv = 1 / fit->scale, root_w[8], sx, s2;
+    struct near near;
+    for (int v = 0; v < n / lanes; v++) {
+        const float *uv = u + v * lanes;
+        if (!(which >> v & 1))
+            continue;
+        for (int i = 0; i < lanes; i++)
+            root_w[i] = sqrtf(w[v * lanes + i]);
+        neighbours(p, project(p->book, inv, uv), &near);
+        fit->word[v] = closest(p->book, &near, uv, root_w, fit->scale);
+    }
+    sums(p->book, n, u, w, fit->word, &sx, &s2);
+    if (s2 > 0)
+        fit->scale = sx / s2;
+}
+
+unsigned lm_iq_take_signs(bool even, const float *x, const float *w, float *u)
+{
+    unsigned signs = 0, odd = 0;
+    int least = 0;
+    for (int i = 0; i < 8; i++) {
+        bool negative = !(x[i] >= 0);
+        u[i] = negative ? -x[i] : x[i];
+        signs |= (unsigned)negative << i;
+        odd ^= negative;
+        if (w[i] * x[i] * x[i] < w[least] * x[least] * x[least])
+            least = i;
+    }
+    if (even && odd) {
+        u[least] = -u[least];
+        signs ^= 1u << least;
+    }
+    return signs;
+}
+
+int lm_iq_nibble(float inv, float scale)
+{
+    return lm_q_clamp(lm_q_rne(0.5f * (inv * scale - 1)), 0, 15);
+}
+
+/* ---- iq1 -------------------------------------------------------------------------- */
+
+static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][3])
+{
+    struct near near;
+    neighbours(p, word, &near);
+    unsigned best = near.word[0];
+    float least = FLT_MAX;
+    for (int k = 0; k < near.n; k++) {
+        float e = 0;
+        for (int i = 0; i < 8; i++)
+            e += cost[i][digit(p->book, near.word[k], i)];
+        if (e < least) {
+            least = e;
+            best = near.word[k];
+        }
+    }
+    return best;
+}
+
+/* Take a split if it lowers the error most so far; *best is what that is. */
+static bool take(float sx, float s2, int low, int high, int shift, float *best,
+                 struct lm_iq_split *s)
+{
+    if (!(s2 > 0 && sx * sx > *best * s2))
+        return false;
+    s->scale = sx / s2;
+    *best = s->scale * sx;
+    s->low = low;
+    s->high = high;
+    s->shift = shift;
+    return true;
+}
+
+static bool split32(const float x[33], const float w[33], struct lm_iq_split *s)
+{
+    float best = -FLT_MAX;
+    bool any = false;
+    for (int i = 0; i <= 32; i++)
+        for (int j = i; j <= 32; j++)
+            for (int k = 0; k < 2; k++) {
+                const float *t = lm_iq1_values[k];
+                float sx = (x[i] - x[0]) * t[0] + (x[j] - x[i]) * t[1] + (x[32] - x[j]) * t[2];
+                float s2 = (w[i] - w[0]) * t[0] * t[0] + (w[j] - w[i]) * t[1] * t[1] +
+                           (w[32] - w[j]) * t[2] * t[2];
+                any |= take(sx, s2, i, j, k, &best, s);
+            }
+    return any;
+}
+
+static bool split16(const float x[2][17], const float w[2][17], struct lm_iq_split *s)
+{
+    float best = -FLT_MAX;
+    bool any = false;
+    for (int i = 0; i <= 16; i++)
+        for (int j = i; j <= 16; j++) {
+            float sx[2][2], s2[2][2];           /* of each vector, shifted up or down */
+            for (int h = 0; h < 2; h++) {
+                float z = x[h][i] + x[h][j];
+                sx[h][0] = x[h][16] * 1.125f - z;
+                sx[h][1] = x[h][16] * 0.875f - z;
+                s2[h][0] = w[h][16] * 1.125f * 1.125f + w[h][i] * 0.75f + w[h][j] * -1.25f;
+                s2[h][1] = w[h][16] * 0.875f * 0.875f + w[h][i] * 1.25f + w[h][j] * -0.75f;
+            }
+            for (int k = 0; k < 4; k++)
+                any |= take(sx[0][k >> 1] + sx[1][k & 1], s2[0][k >> 1] + s2[1][k & 1], i, j, k,
+                            &best, s);
+        }
+    return any;
+}
+
+const struct lm_iq lm_iq_scalar = { search, refit, nearest, split32, split16 };
+
+const struct lm_iq *lm_iq(enum lm_isa isa)
+{
+    (void)isa;
+    return &lm_iq_scalar;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_QUANT_IQ_SEARCH_H
+#define LM_QUANT_IQ_SEARCH_H
+
+/*
+ * The searches behind iq1, iq2 and iq3, whose vectors of 8 or 4 weights are codewords of
+ * a codebook (iq_grids.h).  As in fit.h every rounding counts, and versions for wider
+ * instructions do the same operations in the same order.
+ *
+ * A word of digits that is no codeword is replaced by one of its neighbours: the
+ * codewords at the smallest, second smallest, ... squared distance from it (as many
+ * distances as the codebook says), in the order of (distance, number).  Of these the
+ * first with the smallest weighted error is taken.  Neighbours are looked up when they
+ * are needed, by a pass over the codebook: to hold those of every word would take
+ * megabytes.  Where a scale is searched, the words of a vector repeat from one candidate
+ * to the next, and so do their neighbours.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+#define LM_IQ_WORDS 2048        /* most codewords of a codebook */
+#define LM_IQ_TRIES 31          /* most candidates of a search */
+
+struct lm_iq_book {
+    const uint16_t *words;      /* codewords as digits, ascending; [0] has only zeros */
+    int count;
+    int lanes, bits, digits;    /* digits in a word, bits of one, values it can have */
+    int within;                 /* how many distances are near */
+};
+
+extern const struct lm_iq_book lm_book_iq2xxs, lm_book_iq2xs, lm_book_iq2s, lm_book_iq1s,
+                               lm_book_iq3xxs, lm_book_iq3s;
+
+/* A codebook laid out for looking up neighbours.  A word is four fields, of two digits
+ * (iq1, iq2) or one (iq3). */
+struct lm_iq_planes {
+    const struct lm_iq_book *book;
+    uint8_t square[16][16];                 /* squared distance of two fields */
+    uint8_t field[4][LM_IQ_WORDS];          /* field of each codeword */
+};
+
+/* Fill p for a codebook; what the functions below take. */
+void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p);
+
+/* Number of a codeword in its codebook. */
+unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word);
+
+/* A sub-block as scale * (2 * digit + 1). */
+struct lm_iq_fit {
+    float    scale;
+    uint16_t word[8];           /* codeword of each vector */
+    unsigned off;               /* bit v: vector v was no codeword before it was replaced */
+};
+
+/* Inverse scales (first + k * step) / range for k = -reach..reach. */
+struct lm_iq_tries {
+    float first, step;
+    int   reach;
+};
+
+/* The split of sorted weights into digits 0 (below low), 1 and 2 (from high on). */
+struct lm_iq_split {
+    float scale;
+    int   low, high;
+    int   shift;                /* which shifts, see the functions */
+};
+
+/* u and w are n = 16 or 32 magnitudes and their weights, all in whole vectors. */
+struct lm_iq {
+    /* Of the candidates, the one that lowers the error most goes to fit, which stays as
+     * it is if none does. */
+    void (*search)(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
+                   int n, const float *u, const float *w, struct lm_iq_fit *fit);
+    /* Codewords anew for fit->scale, of the vectors whose bits are set in which; then the
+     * best scale for all. */
+    void (*refit)(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
+                  const float *w, struct lm_iq_fit *fit);
+    /* The codeword for a word of 8 digits, where digit c of lane i costs cost[i][c]. */
+    unsigned (*nearest)(const struct lm_iq_planes *p, unsigned word, float cost[8][3]);
+    /* Splits of 32 sorted weights: x[i], w[i] are the sums over the first i weights.
+     * shift is 0 for the values lm_iq1_values[0], 1 for [1].  False: none. */
+    bool (*split32)(const float x[33], const float w[33], struct lm_iq_split *best);
+    /* Splits of 16 sorted weights of two vectors: the sums over those among the first i
+     * that are of vector h.  shift has bit 1 for the first vector, bit 0 for the second. */
+    bool (*split16)(const float x[2][17], const float w[2][17], struct lm_iq_split *best);
+};
+
+/* What digits 0, 1, 2 of iq1 stand for: shifted up, shifted down. */
+extern const float lm_iq1_values[2][3];
+
+/* The functions for an instruction set; scalar ones are the definition. */
+const struct lm_iq *lm_iq(enum lm_isa isa);
+
+/* Magnitudes of 8 weights to u, their signs as bits.  even: of an odd number of negative
+ * ones, the weight that matters least (by w * x^2) changes sign, so that its u is
+ * negative. */
+unsigned lm_iq_take_signs(bool even, const float *x, const float *w, float *u);
+
+/* A scale in the four bits of iq2 and iq3: nearest s of (1 + 2 * s) = inv * scale. */
+int lm_iq_nibble(float inv, float scale);
+
+extern const struct lm_iq lm_iq_scalar;
+#if defined(__x86_64__)
+extern const struct lm_iq lm_iq_avx2, lm_iq_avx512;
+#endif
+
+#endif
