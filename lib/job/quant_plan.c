@@ -127,21 +127,6 @@ static int check_sources(const struct planner *p)
     return LM_OK;
 }
 
-/* Types that this version cannot make. */
-static int check_targets(const struct planner *p)
-{
-    char what[256];
-    for (size_t i = 0; i < p->q->n_rows; i++) {
-        const struct lm_mix_tensor *t = &p->mix[i];
-        if (t->target == t->source || t->target->encode)
-            continue;
-        snprintf(what, sizeof what, "tensor %.*s would be %s, a type that this version cannot "
-                 "produce", 100, t->name, t->target->name);
-        return refuse(p, LM_ENOSUP, what);
-    }
-    return LM_OK;
-}
-
 static void note_fallbacks(const struct planner *p)
 {
     for (size_t i = 0; i < p->q->n_rows; i++) {
@@ -445,8 +430,6 @@ static int plan(struct planner *p)
         s = check_sources(p);
     if (s == LM_OK)
         s = check_importance(p);
-    if (s == LM_OK)
-        s = check_targets(p);
     if (s == LM_OK) {
         note_fallbacks(p);
         set_metadata(p, order);
