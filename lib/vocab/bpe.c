@@ -117,7 +117,7 @@ static void add_pair(struct lm_vocab *v, const struct lm_merge *m, uint32_t rank
 
 static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
 {
-    return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges entry %llu: '%.*s' is not in the vocabulary",
+    return lm_fail(err, LM_EDATA, "merge %llu: '%.*s' is not in the vocabulary",
                    (unsigned long long)i, (int)(len < 64 ? len : 64), p);
 }
 
@@ -142,7 +142,7 @@ static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, ch
     uint32_t guess = m->id;
     const char *sep = s.len > 1 ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
     if (!sep)
-        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges entry %llu has no space",
+        return lm_fail(err, LM_EDATA, "merge %llu has no space",
                        (unsigned long long)i);
     size_t l = (size_t)(sep - s.p), r = s.len - l - 1;
     int32_t left = lm_vocab_find(v, s.p, l);
@@ -168,33 +168,28 @@ static bool reachable(const struct lm_vocab *v, uint32_t id)
     return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN;
 }
 
-static int load_merges(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
 {
-    struct lm_gguf_arr a;
-    int s = lm_gguf_arr(g, "tokenizer.ggml.merges", LM_GGUF_STR, &a, err);
-    if (s == 1)
-        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges is missing");
-    if (s != LM_OK)
-        return s;
-    if (a.n > INT32_MAX)
-        return lm_fail(err, LM_EDATA, "tokenizer.ggml.merges has %llu entries",
-                       (unsigned long long)a.n);
-    uint64_t size = 64;
-    while (size < a.n + a.n / 2)
+    uint64_t n = src->n_merges, size = 64;
+    if (!src->merges)
+        return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
+    if (n > INT32_MAX)
+        return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
+    while (size < n + n / 2)
         size *= 2;
     v->pairs = calloc(size, sizeof *v->pairs);
-    v->merges = lm_malloc_array(a.n + 1, sizeof *v->merges);
+    v->merges = lm_malloc_array(n + 1, sizeof *v->merges);
     char *joined = malloc((size_t)v->longest + 1);
     if (!v->pairs || !v->merges || !joined) {
         free(joined);
         return lm_fail_nomem(err);
     }
     v->pair_mask = (uint32_t)(size - 1);
-    v->n_merges = (uint32_t)a.n;
-    s = LM_OK;
+    v->n_merges = (uint32_t)n;
+    int s = LM_OK;
     for (uint32_t i = 0; i < v->n_merges && s == LM_OK; i++) {
         v->merges[i].id = i ? v->merges[i - 1].id : 0;
-        s = parse_merge(v, i, ((const struct lm_str *)a.data)[i], joined, &v->merges[i], err);
+        s = parse_merge(v, i, src->merges[i], joined, &v->merges[i], err);
         if (s == LM_OK && reachable(v, v->merges[i].id)) {
             v->attr[v->merges[i].id] |= LM_ATTR_MERGED;
             add_pair(v, &v->merges[i], i);
@@ -204,10 +199,17 @@ static int load_merges(struct lm_vocab *v, const struct lm_gguf *g, struct lm_er
     return s;
 }
 
-static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+static void set_flag(unsigned *flags, unsigned flag, int how)
+{
+    if (how != LM_UNSAID)
+        *flags = how ? *flags | flag : *flags & ~flag;
+}
+
+static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
     struct alphabet a;
+    const struct lm_pretok *row;
     const char *name = v->pre_name;
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "byte-level BPE: built without utf8proc");
@@ -215,17 +217,20 @@ static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env
         lm_note(env, LM_WARN, "the vocabulary names no pre-tokenizer: taken as 'default'");
         name = "default";
     }
-    v->pre = lm_pretok_find(name, strlen(name));
-    if (!v->pre)
+    row = lm_pretok_find(name, strlen(name));
+    if (!row)
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
-    v->add_bos = v->pre->flags & LM_PRE_BOS;
+    v->pre = *row;
+    set_flag(&v->pre.flags, LM_PRE_NFC, src->nfc);
+    set_flag(&v->pre.flags, LM_PRE_WHOLE, src->whole_words);
+    v->add_bos = v->pre.flags & LM_PRE_BOS;
     alphabet_init(&a);
     int s = decode_pieces(v, &a, err);
-    v->norm = v->pre->flags & LM_PRE_NFC ? LM_NORM_NFC : 0;
+    v->norm = v->pre.flags & LM_PRE_NFC ? LM_NORM_NFC : 0;
     for (int b = 0xC0; b < 256; b++)
         if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
             v->norm |= LM_NORM_FFFD;
-    return s == LM_OK ? load_merges(v, g, err) : s;
+    return s == LM_OK ? lm_bpe_load(v, src, err) : s;
 }
 
 /* The piece that a whole word is, or -1. */
@@ -247,11 +252,40 @@ static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
     return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
 }
 
-/* A byte without a piece is left out.  The file's unknown id is not for it: the models
- * themselves have none, it names a control token. */
+/* A byte without a piece is left out.  The file's unknown id is not for it: byte-level
+ * models have none, it names a control token. */
 static bool put_sym(struct lm_encoder *e, uint32_t id, uint32_t len)
 {
     return lm_encoder_put(e, id == NO_ID ? -1 : (int32_t)id, len);
+}
+
+/* The first symbols of a word: bytes, or with v->chars characters.  One that is no piece
+ * becomes its bytes, or the unknown id, where neighbours may be one. */
+static size_t next_symbol(const struct lm_vocab *v, const char *p, const char *end, uint32_t *id)
+{
+    int32_t x = -1;
+    int k = 1;
+    if (!v->chars) {
+        x = v->byte_id[(unsigned char)*p];
+        *id = x < 0 ? NO_ID : (uint32_t)x;
+        return 1;
+    }
+    lm_uni_next(p, end, &k);
+    if ((x = lm_vocab_find(v, p, (size_t)k)) < 0 && v->byte_fallback) {
+        x = v->byte_id[(unsigned char)*p];
+        k = 1;
+    } else if (x < 0) {
+        const char *q = p + k;
+        for (x = v->unk; v->fuse_unk && q < end; q += k) {
+            lm_uni_next(q, end, &k);
+            if (lm_vocab_find(v, q, (size_t)k) >= 0)
+                break;
+        }
+        *id = x < 0 ? NO_ID : (uint32_t)x;
+        return v->fuse_unk ? (size_t)(q - p) : (size_t)k;
+    }
+    *id = (uint32_t)x;
+    return (size_t)k;
 }
 
 /* A short word: look for the lowest rank each time, in arrays on the stack. */
@@ -260,12 +294,11 @@ static bool merge_small(struct lm_encoder *e, const char *p, size_t len)
     const struct lm_vocab *v = e->v;
     uint32_t id[N_SMALL + 1], size[N_SMALL + 1];
     uint32_t rank[N_SMALL + 1], to[N_SMALL + 1]; /* of the pair i, i + 1; rank 0: none */
-    size_t n = len;
+    size_t n = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        int32_t b = v->byte_id[(unsigned char)p[i]];
-        id[i] = b < 0 ? NO_ID : (uint32_t)b;
-        size[i] = 1;
+    for (const char *end = p + len; p < end; n++) {
+        size[n] = (uint32_t)next_symbol(v, p, end, &id[n]);
+        p += size[n];
     }
     for (size_t i = 0; i + 1 < n; i++)
         rank[i] = find_pair(v, id[i], id[i + 1], &to[i]);
@@ -313,14 +346,17 @@ static bool queue(struct lm_encoder *e, uint32_t i)
 static bool merge_large(struct lm_encoder *e, const char *p, size_t len)
 {
     const struct lm_vocab *v = e->v;
-    if (!lm_grow(&e->sym, &e->sym_cap, len, sizeof *e->sym))
-        return false;
-    uint32_t n = (uint32_t)len;
-    struct lm_sym *sym = e->sym;
-    for (uint32_t i = 0; i < n; i++) {
-        int32_t b = v->byte_id[(unsigned char)p[i]];
-        sym[i] = (struct lm_sym){ b < 0 ? NO_ID : (uint32_t)b, 1, i - 1, i + 1 };
+    uint32_t n = 0;
+    for (const char *end = p + len; p < end; n++) {
+        if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
+            return false;
+        struct lm_sym *s = &e->sym[n];
+        s->prev = n - 1;
+        s->next = n + 1;
+        s->len = (uint32_t)next_symbol(v, p, end, &s->id);
+        p += s->len;
     }
+    struct lm_sym *sym = e->sym;
     sym[n - 1].next = NO_ID;
     e->heap_n = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -347,6 +383,11 @@ static bool merge_large(struct lm_encoder *e, const char *p, size_t len)
     return true;
 }
 
+bool lm_bpe_merge(struct lm_encoder *e, const char *p, size_t len)
+{
+    return len <= N_SMALL ? merge_small(e, p, len) : merge_large(e, p, len);
+}
+
 static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit)
 {
     bool hit;
@@ -354,14 +395,8 @@ static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const c
     if (hit)
         return true;
     size_t from = e->ids->n;
-    int32_t id = e->v->pre->flags & LM_PRE_WHOLE ? whole_word(e, p, len) : -1;
-    bool ok;
-    if (id >= 0)
-        ok = lm_encoder_put(e, id, len);
-    else if (len <= N_SMALL)
-        ok = merge_small(e, p, len);
-    else
-        ok = merge_large(e, p, len);
+    int32_t id = e->v->pre.flags & LM_PRE_WHOLE ? whole_word(e, p, len) : -1;
+    bool ok = id >= 0 ? lm_encoder_put(e, id, len) : lm_bpe_merge(e, p, len);
     if (ok && w)
         lm_encoder_keep(e, w, from);
     return ok;
@@ -381,7 +416,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
         len = e->norm.len;
     }
     const char *limit = p + len;
-    lm_cut_init(&words, e->v->pre, p, len);
+    lm_cut_init(&words, &e->v->pre, p, len);
     for (const char *end; (end = lm_cut_next(&words)); p = end) {
         if ((size_t)(end - p) >= UINT32_MAX - 1)
             return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");

@@ -36,18 +36,19 @@ static int byte_of(const char *p, size_t len)
     return hex_digit(p[3]) * 16 + hex_digit(p[4]);
 }
 
-/* The bytes of piece i: of a normal one with spaces again. */
-static size_t decode_piece(const struct lm_vocab *v, uint32_t i, char *to)
+size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to)
 {
     size_t len, n = 0;
     const char *p = lm_pool_get(&v->text, i, &len), *end = p + len;
     int b = v->type[i] == LM_TOKEN_BYTE ? byte_of(p, len) : -1;
+    /* a GGUF file's pieces of type user have spaces already */
+    bool text = v->type[i] == LM_TOKEN_NORMAL || (v->type[i] == LM_TOKEN_USER && v->chars);
     if (b >= 0) {
         *to = (char)b;
         return 1;
     }
     while (p < end)
-        if (v->type[i] == LM_TOKEN_NORMAL && mark_at(p, end)) {
+        if (text && mark_at(p, end)) {
             to[n++] = ' ';
             p += 3;
         } else {
@@ -63,8 +64,7 @@ static bool reachable(const struct lm_vocab *v, int32_t id)
            v->type[id] != LM_TOKEN_BYTE;
 }
 
-/* Does a piece go on over a space?  Then words cannot be merged one by one. */
-static bool crosses(const char *p, size_t len)
+bool lm_crosses_mark(const char *p, size_t len)
 {
     const char *end = p + len;
     bool other = false;
@@ -80,31 +80,39 @@ static bool crosses(const char *p, size_t len)
     return false;
 }
 
-static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+bool lm_find_bytes(struct lm_vocab *v)
+{
+    bool all = true;
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        v->byte_id[b] = lm_vocab_find(v, name, 6);
+        all &= v->byte_id[b] >= 0;
+    }
+    return all;
+}
+
+static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
     (void)env;
     if (!v->score)
-        return lm_fail(err, LM_EDATA, "tokenizer.ggml.scores is missing");
-    v->space_prefix = true;
-    int s = lm_gguf_bool(g, "tokenizer.ggml.add_space_prefix", &v->space_prefix, err);
-    if (s != LM_OK && s != 1)
-        return s;
+        return lm_fail(err, LM_EDATA, "the scores of the vocabulary are missing");
+    v->space_prefix = src->space_prefix != 0;
     if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     v->space_starts = true;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pool_get(&v->text, i, &len);
-        size_t n = decode_piece(v, i, v->bytes.data + v->bytes.at[i]);
+        size_t n = lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
         v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)n;
-        if (reachable(v, (int32_t)i) && crosses(p, len))
+        if (reachable(v, (int32_t)i) && lm_crosses_mark(p, len))
             v->space_starts = false;
     }
+    lm_find_bytes(v);
     for (int b = 0; b < 256; b++) {
-        char name[8], c = (char)b;
-        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
-        v->byte_id[b] = lm_vocab_find(v, name, 6);
+        char c = (char)b;
         if (v->byte_id[b] < 0)
             v->byte_id[b] = lm_vocab_find(v, &c, 1);
     }
@@ -200,8 +208,7 @@ static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const c
     return true;
 }
 
-/* Spaces to marks, one in front if the vocabulary wants it. */
-static bool normalize(struct lm_encoder *e, const char *p, size_t len, bool prefix)
+bool lm_marks_for_spaces(struct lm_encoder *e, const char *p, size_t len, bool prefix)
 {
     struct lm_buf *b = &e->norm;
     struct lm_remap *map = e->ids->want_spans ? &e->map : NULL;
@@ -229,8 +236,7 @@ static bool normalize(struct lm_encoder *e, const char *p, size_t len, bool pref
     return !b->failed;
 }
 
-/* The end of the word at p: marks and what follows, up to the next mark. */
-static const char *word_end(const char *p, const char *end)
+const char *lm_marked_word_end(const char *p, const char *end)
 {
     while (mark_at(p, end))
         p += 3;
@@ -245,11 +251,11 @@ static const char *word_end(const char *p, const char *end)
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err)
 {
-    if (!normalize(e, p, len, first && e->v->space_prefix))
+    if (!lm_marks_for_spaces(e, p, len, first && e->v->space_prefix))
         return lm_fail_nomem(err);
     const char *end = e->norm.data + e->norm.len;
     for (p = e->norm.data; p < end;) {
-        const char *q = e->v->space_starts ? word_end(p, end) : end;
+        const char *q = e->v->space_starts ? lm_marked_word_end(p, end) : end;
         if ((size_t)(q - p) >= UINT32_MAX - 1)
             return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");
         if (!encode_word(e, p, (size_t)(q - p), end))

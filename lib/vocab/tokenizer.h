@@ -41,7 +41,7 @@ enum {
 
 struct lm_vocab {
     const struct lm_tok_model *model;
-    const struct lm_pretok    *pre;              /* NULL: the model cuts no words    */
+    struct lm_pretok           pre;              /* how words are cut, in byte-level BPE */
     char                       pre_name[64];
     uint32_t                   n;
     struct lm_pool             text, bytes;      /* as stored; what they stand for   */
@@ -67,7 +67,8 @@ struct lm_vocab {
     uint32_t                   n_merges;
     struct lm_pair_slot       *pairs;
     uint32_t                   pair_mask;
-    bool                       space_starts;     /* SPM: no piece goes on over a space */
+    bool                       space_starts;     /* marks for spaces: no piece goes on over one */
+    bool                       chars, byte_fallback, fuse_unk;  /* BPE of characters     */
 };
 
 /* How many words and how long the cache keeps them. */
@@ -109,15 +110,50 @@ struct lm_encoder {
     struct lm_remap        map;
 };
 
+/* Not said by the source; -1 is "there is none". */
+enum { LM_UNSAID = -2 };
+
+/*
+ * What a vocabulary is made of, whatever file that was in.  Zero-initialise with
+ * LM_VOCAB_SRC; all is borrowed while lm_vocab_load runs.  Ids are in range.
+ */
+struct lm_vocab_src {
+    struct lm_str        model, pre, name;   /* tokenizer model, pre-tokenizer, general.name */
+    const struct lm_str *tokens;             /* [n]                                     */
+    uint64_t             n;
+    const int32_t       *types, *int_scores; /* [n] or NULL                             */
+    const float         *scores;             /* [n] or NULL                             */
+    const uint8_t       *attr;               /* [n] LM_ATTR_ bits, NULL: not known      */
+    const struct lm_str *merges;             /* "left right", NULL: not there           */
+    uint64_t             n_merges;
+    int32_t              bos, eos, unk, eot, eom;
+    int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
+    int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
+    bool                 fuse_unk;           /* unknown characters beside each other are one */
+};
+
+#define LM_VOCAB_SRC { .model = { "", 0 }, .pre = { "", 0 }, .name = { "", 0 }, \
+    .bos = LM_UNSAID, .eos = LM_UNSAID, .unk = LM_UNSAID, .eot = LM_UNSAID, .eom = LM_UNSAID, \
+    .add_bos = LM_UNSAID, .add_eos = LM_UNSAID, .space_prefix = LM_UNSAID, \
+    .nfc = LM_UNSAID, .whole_words = LM_UNSAID }
+
+struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_env *env,
+                               struct lm_err *err);
+
+/* The vocabulary in a tokenizer.json, whose len bytes of text are borrowed. */
+struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct lm_env *env,
+                                    struct lm_err *err);
+
 /* A kind of tokenizer: tokenizer.ggml.model. */
 struct lm_tok_model {
     const char *name;
     int32_t     bos, eos, unk;                   /* when the file does not say; -1: none */
     bool        add_bos;
+    bool        json_only;                       /* no name in GGUF files            */
 
     /* Fill in what is the model's own; the pieces, their types and scores are there.
      * v->bytes is to be filled. */
-    int (*load)(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+    int (*load)(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err);
 
     /* Append the ids of a fragment without special pieces.  first: it begins the text
@@ -126,7 +162,7 @@ struct lm_tok_model {
                   struct lm_err *err);
 };
 
-extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama;
+extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars;
 
 /* The row of a model by name, or NULL. */
 const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len);
@@ -156,6 +192,27 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
  */
 bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
                     size_t len, bool parse, uint32_t *id, size_t *at, size_t *end);
+
+/* Merges of v from src, and a word merged by them (bpe.c). */
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);
+bool lm_bpe_merge(struct lm_encoder *e, const char *p, size_t len);
+
+/*
+ * Vocabularies that have the mark U+2581 in the place of a space (spm.c).
+ */
+
+/* The text into e->norm with marks for its spaces, one more in front if `prefix`.  False:
+ * no memory. */
+bool lm_marks_for_spaces(struct lm_encoder *e, const char *p, size_t len, bool prefix);
+/* The end of the word at p: marks and what follows, up to the next mark. */
+const char *lm_marked_word_end(const char *p, const char *end);
+/* Does a piece go on over a space?  Then words cannot be merged one by one. */
+bool lm_crosses_mark(const char *p, size_t len);
+/* The bytes that piece i stands for: a byte, or text with spaces again; at most as many as
+ * the piece has.  Returns their number. */
+size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to);
+/* Fill v->byte_id from the pieces <0x00> to <0xFF>; are all there? */
+bool lm_find_bytes(struct lm_vocab *v);
 
 /* For the models' encode functions: append an id made of the next `bytes` bytes of the
  * normalized fragment; id -1 appends nothing but counts the bytes.  False: no memory. */

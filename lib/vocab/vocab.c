@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Loading what all tokenizer models have in common: pieces, types, special ids.
- * The keys are those of GGUF files, tokenizer.ggml.*.
- */
+/* Loading what all tokenizer models have in common, pieces, types, special ids, and what
+ * is asked of a loaded vocabulary. */
 #include "vocab/vocab.h"
 
 #include <stdio.h>
@@ -11,8 +9,6 @@
 
 #include "base/size.h"
 #include "vocab/tokenizer.h"
-
-#define KEY(name) "tokenizer.ggml." name
 
 /* Pieces that end a turn, whatever the file says of them. */
 static const char *const turn_ends[] = {
@@ -115,23 +111,17 @@ static int32_t find_str(const struct lm_vocab *v, const char *s)
 }
 
 /* The pieces.  An empty one gets a name, so that it never matches. */
-static int load_texts(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n,
+                      struct lm_err *err)
 {
-    struct lm_gguf_arr a;
-    int s = lm_gguf_arr(g, KEY("tokens"), LM_GGUF_STR, &a, err);
-    if (s == 1)
-        return lm_fail(err, LM_EDATA, KEY("tokens") " is missing");
-    if (s != LM_OK)
-        return s;
-    if (a.n == 0 || a.n > INT32_MAX - 1)
-        return lm_fail(err, LM_EDATA, KEY("tokens") " has %llu entries", (unsigned long long)a.n);
-    const struct lm_str *str = a.data;
+    if (n == 0 || n > INT32_MAX - 1)
+        return lm_fail(err, LM_EDATA, "the vocabulary has %llu entries", (unsigned long long)n);
     size_t size = 0;
-    for (uint64_t i = 0; i < a.n; i++)
+    for (uint64_t i = 0; i < n; i++)
         size += str[i].len ? str[i].len : 24;
     if (size >= UINT32_MAX)
-        return lm_fail(err, LM_ENOSUP, KEY("tokens") ": more than 4 GiB of text");
-    v->n = (uint32_t)a.n;
+        return lm_fail(err, LM_ENOSUP, "the vocabulary has more than 4 GiB of text");
+    v->n = (uint32_t)n;
     if (!lm_pool_init(&v->text, v->n, size))
         return lm_fail_nomem(err);
     char *to = v->text.data;
@@ -148,82 +138,41 @@ static int load_texts(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err
     return lm_vocab_index(v, err);
 }
 
-static int count_is(const char *key, uint64_t n, uint32_t want, struct lm_err *err)
+static int load_types(struct lm_vocab *v, const int32_t *t, struct lm_err *err)
 {
-    if (n == want)
-        return LM_OK;
-    return lm_fail(err, LM_EDATA, "%s has %llu entries, not %u, one a token", key,
-                   (unsigned long long)n, want);
-}
-
-static int load_types(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
-{
-    struct lm_gguf_arr a;
     v->type = malloc(v->n);
     v->attr = calloc(v->n, 1);
     if (!v->type || !v->attr)
         return lm_fail_nomem(err);
     memset(v->type, LM_TOKEN_NORMAL, v->n);
-    int s = lm_gguf_arr(g, KEY("token_type"), LM_GGUF_I32, &a, err);
-    if (s != LM_OK)
-        return s == 1 ? LM_OK : s;
-    if ((s = count_is(KEY("token_type"), a.n, v->n, err)))
-        return s;
-    const int32_t *t = a.data;
-    for (uint32_t i = 0; i < v->n; i++) {
+    for (uint32_t i = 0; t && i < v->n; i++) {
         if (t[i] < 0 || t[i] > LM_TOKEN_BYTE)
-            return lm_fail(err, LM_EDATA, KEY("token_type") " of id %u is %d", i, (int)t[i]);
+            return lm_fail(err, LM_EDATA, "the token type of id %u is %d", i, (int)t[i]);
         if (t[i])                                /* 0 says nothing */
             v->type[i] = (uint8_t)t[i];
     }
     return LM_OK;
 }
 
-static int load_scores(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+static int load_scores(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
 {
-    struct lm_gguf_arr a;
-    const struct lm_gguf_kv *kv = lm_gguf_kv(g, KEY("scores"));
-    if (!kv)
+    if (!src->scores && !src->int_scores)
         return LM_OK;
-    bool ints = kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_I32;
-    int s = lm_gguf_arr(g, KEY("scores"), ints ? LM_GGUF_I32 : LM_GGUF_F32, &a, err);
-    if (s != LM_OK || (s = count_is(KEY("scores"), a.n, v->n, err)))
-        return s;
     v->score = lm_malloc_array(v->n, sizeof *v->score);
     if (!v->score)
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++) {
-        v->score[i] = ints ? (float)((const int32_t *)a.data)[i] : ((const float *)a.data)[i];
+        v->score[i] = src->scores ? src->scores[i] : (float)src->int_scores[i];
         if (v->score[i] != v->score[i])
-            return lm_fail(err, LM_EDATA, KEY("scores") " of id %u is not a number", i);
+            return lm_fail(err, LM_EDATA, "the score of id %u is not a number", i);
     }
     return LM_OK;
 }
 
-/* A special id: *id keeps its default, if that exists, when the key is absent. */
-static int load_id(const struct lm_vocab *v, const struct lm_gguf *g, const char *key,
-                   int32_t *id, struct lm_err *err)
+/* An id the source names, or the model's own default if that exists. */
+static int32_t id_or(const struct lm_vocab *v, int32_t id, int32_t otherwise)
 {
-    int64_t x = -1;
-    int s = lm_gguf_i64(g, key, &x, err);
-    if (s == 1) {
-        if (*id >= 0 && (uint32_t)*id >= v->n)
-            *id = -1;
-        return LM_OK;
-    }
-    if (s != LM_OK)
-        return s;
-    if (x < 0 || x >= v->n)
-        return lm_fail(err, LM_EDATA, "%s is %lld, out of range: the vocabulary has %u entries",
-                       key, (long long)x, v->n);
-    *id = (int32_t)x;
-    return LM_OK;
-}
-
-static int load_bool(const struct lm_gguf *g, const char *key, bool *out, struct lm_err *err)
-{
-    int s = lm_gguf_bool(g, key, out, err);
-    return s == 1 ? LM_OK : s;
+    return id != LM_UNSAID ? id : otherwise < (int32_t)v->n ? otherwise : -1;
 }
 
 static bool listed(const struct lm_vocab *v, int32_t id, const char *const *list, size_t n)
@@ -260,15 +209,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids that end a generation: the listed pieces, and the three the file names. */
-static int load_ends(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+/* The ids that end a generation: the listed pieces, and the three the source names. */
+static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
 {
     size_t n_list = sizeof turn_ends / sizeof *turn_ends;
-    int32_t named[3] = { v->eos, -1, -1 };
-    int s;
-    if ((s = load_id(v, g, KEY("eot_token_id"), &named[1], err)) ||
-        (s = load_id(v, g, KEY("eom_token_id"), &named[2], err)))
-        return s;
+    const int32_t named[3] = { v->eos, id_or(v, src->eot, -1), id_or(v, src->eom, -1) };
     v->eog = lm_malloc_array(n_list + 3, sizeof *v->eog);
     if (!v->eog)
         return lm_fail_nomem(err);
@@ -305,13 +250,9 @@ static int load_ends(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err 
     return LM_OK;
 }
 
-/* Spaces that go with special pieces; only the model's name tells. */
-static int load_strips(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
+/* Spaces that go with special pieces; in a GGUF file only names tell. */
+static void guess_strips(struct lm_vocab *v, struct lm_str name)
 {
-    struct lm_str name = { "", 0 };
-    int s = lm_gguf_str(g, "general.name", &name, err);
-    if (s != LM_OK && s != 1)
-        return s;
     char low[128];
     size_t n = name.len < sizeof low - 1 ? name.len : sizeof low - 1;
     for (size_t i = 0; i < n; i++)
@@ -333,78 +274,53 @@ static int load_strips(struct lm_vocab *v, const struct lm_gguf *g, struct lm_er
         mask = find_str(v, "<mask>");
     if (mask >= 0)
         v->attr[mask] |= LM_ATTR_LSTRIP;
-    return LM_OK;
 }
 
-/* The row of tokenizer.ggml.model, and the pre-tokenizer's name. */
-static int load_kind(struct lm_vocab *v, const struct lm_gguf *g, struct lm_err *err)
-{
-    struct lm_str name, pre = { "", 0 };
-    int s = lm_gguf_str(g, KEY("model"), &name, err);
-    if (s == 1)
-        return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is missing");
-    if (s != LM_OK)
-        return s;
-    v->model = lm_tok_model_find(name.p, name.len);
-    if (!v->model)
-        return lm_fail(err, LM_ENOSUP, "tokenizer model '%.*s' is not supported",
-                       (int)(name.len < 64 ? name.len : 64), name.p);
-    s = lm_gguf_str(g, KEY("pre"), &pre, err);
-    if (s != LM_OK && s != 1)
-        return s;
-    if (pre.len >= sizeof v->pre_name || memchr(pre.p, 0, pre.len))
-        return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.*s%s' is not supported",
-                       (int)(pre.len < 60 ? pre.len : 60), pre.p, pre.len < 60 ? "" : "...");
-    memcpy(v->pre_name, pre.p, pre.len);
-    return LM_OK;
-}
-
-static int load(struct lm_vocab *v, const struct lm_gguf *g, const struct lm_env *env,
+static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
     int s;
-    if ((s = load_kind(v, g, err)) || (s = load_texts(v, g, err)) ||
-        (s = load_types(v, g, err)) || (s = load_scores(v, g, err)))
+    v->model = lm_tok_model_find(src->model.p, src->model.len);
+    if (!v->model)
+        return lm_fail(err, LM_ENOSUP, "tokenizer model '%s' is not supported", src->model.p);
+    if (src->pre.len >= sizeof v->pre_name || memchr(src->pre.p, 0, src->pre.len))
+        return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.60s...' is not supported", src->pre.p);
+    memcpy(v->pre_name, src->pre.p, src->pre.len);
+    if ((s = load_texts(v, src->tokens, src->n, err)) || (s = load_types(v, src->types, err)) ||
+        (s = load_scores(v, src, err)))
         return s;
-    v->bos = v->model->bos;
-    v->eos = v->model->eos;
-    v->unk = v->model->unk;
+    if (src->attr)
+        memcpy(v->attr, src->attr, v->n);
+    v->bos = id_or(v, src->bos, v->model->bos);
+    v->eos = id_or(v, src->eos, v->model->eos);
+    v->unk = id_or(v, src->unk, v->model->unk);
     v->add_bos = v->model->add_bos;
-    if ((s = load_id(v, g, KEY("bos_token_id"), &v->bos, err)) ||
-        (s = load_id(v, g, KEY("eos_token_id"), &v->eos, err)) ||
-        (s = load_id(v, g, KEY("unknown_token_id"), &v->unk, err)) ||
-        (s = v->model->load(v, g, env, err)) ||
-        (s = load_bool(g, KEY("add_bos_token"), &v->add_bos, err)) ||
-        (s = load_bool(g, KEY("add_eos_token"), &v->add_eos, err)) ||
-        (s = load_ends(v, g, err)) || (s = load_strips(v, g, err)))
+    if ((s = v->model->load(v, src, env, err)))
         return s;
+    if (src->add_bos >= 0)
+        v->add_bos = src->add_bos;
+    v->add_eos = src->add_eos > 0;
+    if ((s = load_ends(v, src, err)))
+        return s;
+    if (!src->attr)
+        guess_strips(v, src->name);
     lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
             v->model->name, v->pre_name, v->n, v->n_merges);
     return lm_vocab_sort_added(v, err);
 }
 
-struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
-                                    struct lm_err *err)
+struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_env *env,
+                               struct lm_err *err)
 {
     struct lm_vocab *v = calloc(1, sizeof *v);
     if (!v) {
         lm_fail_nomem(err);
         return NULL;
     }
-    if (load(v, g, env, err) != LM_OK) {
+    if (load(v, src, env, err) != LM_OK) {
         lm_vocab_free(v);
         return NULL;
     }
-    return v;
-}
-
-struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
-{
-    struct lm_in *in = lm_in_open(path, 0, err);
-    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
-    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
-    lm_gguf_free(g);
-    lm_in_close(in);
     return v;
 }
 

@@ -410,7 +410,7 @@ static void test_malformed(void **state)
     fails(w, LM_EDATA, "scores has 3 entries, not 4");
     w = sound();
     lm_gguf_unset(w, "tokenizer.ggml.scores");
-    fails(w, LM_EDATA, "scores is missing");
+    fails(w, LM_EDATA, "the scores of the vocabulary are missing");
     w = sound();
     lm_gguf_unset(w, "tokenizer.ggml.tokens");
     fails(w, LM_EDATA, "tokens is missing");
@@ -423,7 +423,7 @@ static void test_malformed(void **state)
     w = builder("gpt2", "gpt-2", four, 4);
     set_merges(w, no_space, 1);
     fails(w, LM_EDATA, "has no space");
-    fails(builder("gpt2", "gpt-2", four, 4), LM_EDATA, "merges is missing");
+    fails(builder("gpt2", "gpt-2", four, 4), LM_EDATA, "the merges of the vocabulary are missing");
     w = builder("gpt2", "no-such-pre", four, 4);
     set_merges(w, one_merge, 0);
     fails(w, LM_ENOSUP, "'no-such-pre'");

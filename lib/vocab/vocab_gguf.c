@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* The vocabulary in a GGUF file: its keys tokenizer.ggml.*, checked. */
+#include <string.h>
+
+#include "vocab/tokenizer.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+static int text(const struct lm_gguf *g, const char *key, struct lm_str *out, struct lm_err *err)
+{
+    int s = lm_gguf_str(g, key, out, err);
+    return s == 1 ? LM_OK : s;
+}
+
+/* An array with an element for each piece; *out stays NULL when it is not there. */
+static int column(const struct lm_gguf *g, const char *key, enum lm_gguf_kind kind, uint64_t n,
+                  const void **out, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int s = lm_gguf_arr(g, key, kind, &a, err);
+    if (s != LM_OK)
+        return s == 1 ? LM_OK : s;
+    if (a.n != n)
+        return lm_fail(err, LM_EDATA, "%s has %llu entries, not %llu, one a token", key,
+                       (unsigned long long)a.n, (unsigned long long)n);
+    *out = a.data;
+    return LM_OK;
+}
+
+static int pieces(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    const void *types = NULL, *scores = NULL;
+    int s = lm_gguf_arr(g, KEY("tokens"), LM_GGUF_STR, &a, err);
+    if (s == 1)
+        return lm_fail(err, LM_EDATA, KEY("tokens") " is missing");
+    if (s != LM_OK)
+        return s;
+    src->tokens = a.data;
+    src->n = a.n;
+    const struct lm_gguf_kv *kv = lm_gguf_kv(g, KEY("scores"));
+    bool ints = kv && kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_I32;
+    if ((s = column(g, KEY("token_type"), LM_GGUF_I32, a.n, &types, err)) ||
+        (s = column(g, KEY("scores"), ints ? LM_GGUF_I32 : LM_GGUF_F32, a.n, &scores, err)))
+        return s;
+    src->types = types;
+    src->scores = ints ? NULL : scores;
+    src->int_scores = ints ? scores : NULL;
+    s = lm_gguf_arr(g, KEY("merges"), LM_GGUF_STR, &a, err);
+    if (s == LM_OK) {
+        src->merges = a.data;
+        src->n_merges = a.n;
+    }
+    return s == 1 ? LM_OK : s;
+}
+
+static int id(const struct lm_gguf *g, const char *key, uint64_t n, int32_t *out,
+              struct lm_err *err)
+{
+    int64_t x = -1;
+    int s = lm_gguf_i64(g, key, &x, err);
+    if (s != LM_OK)
+        return s == 1 ? LM_OK : s;
+    if (x < 0 || (uint64_t)x >= n)
+        return lm_fail(err, LM_EDATA, "%s is %lld, out of range: the vocabulary has %llu entries",
+                       key, (long long)x, (unsigned long long)n);
+    *out = (int32_t)x;
+    return LM_OK;
+}
+
+static int flag(const struct lm_gguf *g, const char *key, int *out, struct lm_err *err)
+{
+    bool x;
+    int s = lm_gguf_bool(g, key, &x, err);
+    if (s == LM_OK)
+        *out = x;
+    return s == 1 ? LM_OK : s;
+}
+
+static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
+{
+    int s;
+    if (!lm_gguf_kv(g, KEY("model")))
+        return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is missing");
+    if ((s = text(g, KEY("model"), &src->model, err)) || (s = text(g, KEY("pre"), &src->pre, err)) ||
+        (s = text(g, "general.name", &src->name, err)))
+        return s;
+    /* a model of another kind has keys of its own: refuse it by its name first */
+    const struct lm_tok_model *m = lm_tok_model_find(src->model.p, src->model.len);
+    if (!m || m->json_only)
+        return lm_fail(err, LM_ENOSUP, "tokenizer model '%.*s' is not supported",
+                       (int)(src->model.len < 64 ? src->model.len : 64), src->model.p);
+    if ((s = pieces(g, src, err)) ||
+        (s = id(g, KEY("bos_token_id"), src->n, &src->bos, err)) ||
+        (s = id(g, KEY("eos_token_id"), src->n, &src->eos, err)) ||
+        (s = id(g, KEY("unknown_token_id"), src->n, &src->unk, err)) ||
+        (s = id(g, KEY("eot_token_id"), src->n, &src->eot, err)) ||
+        (s = id(g, KEY("eom_token_id"), src->n, &src->eom, err)) ||
+        (s = flag(g, KEY("add_bos_token"), &src->add_bos, err)) ||
+        (s = flag(g, KEY("add_eos_token"), &src->add_eos, err)))
+        return s;
+    return flag(g, KEY("add_space_prefix"), &src->space_prefix, err);
+}
+
+struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
+                                    struct lm_err *err)
+{
+    struct lm_vocab_src src = LM_VOCAB_SRC;
+    return read_keys(g, &src, err) == LM_OK ? lm_vocab_load(&src, env, err) : NULL;
+}
+
+struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_in *in = lm_in_open(path, 0, err);
+    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
+    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
+    lm_gguf_free(g);
+    lm_in_close(in);
+    return v;
+}
