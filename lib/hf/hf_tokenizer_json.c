@@ -146,10 +146,21 @@ static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
         } else {
             bool *flag = lm_json_is(j, "byte_fallback")   ? &t->byte_fallback
                          : lm_json_is(j, "ignore_merges") ? &t->ignore_merges
+                         : lm_json_is(j, "fuse_unk")      ? &t->fuse_unk
                                                           : NULL;
+            const bool affix = lm_json_is(j, "continuing_subword_prefix") ||
+                               lm_json_is(j, "end_of_word_suffix");
+            char *word = lm_json_is(j, "type")        ? t->type
+                         : lm_json_is(j, "unk_token") ? t->unk
+                                                      : NULL;
+            const size_t room = word == t->type ? sizeof t->type : sizeof t->unk;
             k = lm_json_next(j);
             if (flag)
                 *flag = k == LM_JSON_TRUE;
+            if (k == LM_JSON_STRING && affix)
+                t->affixes |= j->str_len > 0;
+            if (k == LM_JSON_STRING && word && j->str_len < room)
+                memcpy(word, j->str, j->str_len + 1);
             r = k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
         }
     }
@@ -194,19 +205,27 @@ static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena 
     return LM_OK;
 }
 
+int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, struct lm_err *err)
+{
+    struct lm_json j;
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    lm_json_init(&j, t->text, t->len, err);
+    const int r = walk(&j, t, a, err);
+    lm_json_release(&j);
+    return r;
+}
+
 int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
                            struct lm_hf_source *src, struct lm_err *err)
 {
-    struct lm_json j;
     struct lm_err own = {0};
     err = err ? err : &own;
     *t = (struct lm_tokenizer_json){0};
     int r = lm_hf_load(src, "tokenizer.json", &t->text, &t->len, err);
     if (r)
         return r > 0 ? LM_OK : r;
-    lm_json_init(&j, t->text, t->len, err);
-    r = walk(&j, t, a, err);
-    lm_json_release(&j);
+    r = lm_tokenizer_json_parse(t, a, err);
     return r ? lm_err_at(err, r, "tokenizer.json") : LM_OK;
 }
 

@@ -17,7 +17,9 @@ struct lm_tokenizer_json {
     char                 *text;         /* NULL: there is no such file                  */
     size_t                len;
     const struct lm_jval *added, *normalizer, *pre_tokenizer, *post_processor, *decoder;
-    bool                  byte_fallback, ignore_merges;
+    char                  type[24], unk[64];    /* model.type, model.unk_token; "" without */
+    bool                  byte_fallback, ignore_merges, fuse_unk;
+    bool                  affixes;      /* pieces are marked as parts of words          */
     const char           *vocab, *merges;       /* model.vocab, model.merges: in text   */
     size_t                vocab_len, merges_len;
     uint64_t              n_ids;                /* highest id, added ones included, + 1 */
@@ -29,6 +31,8 @@ struct lm_tokenizer_json {
 /* Trees go to the arena.  LM_OK with text NULL when there is no tokenizer.json. */
 int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
                            struct lm_hf_source *src, struct lm_err *err);
+/* The same for text and len that the caller has put there, and takes back himself. */
+int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, struct lm_err *err);
 void lm_tokenizer_json_close(struct lm_tokenizer_json *t);
 /* Take the merges from merges.txt; 1 when there is none. */
 int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,

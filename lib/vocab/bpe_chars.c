@@ -13,7 +13,10 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->chars = true;
     v->fuse_unk = src->fuse_unk;
     v->space_prefix = src->space_prefix > 0;
-    v->byte_fallback = lm_find_bytes(v);
+    v->byte_fallback = src->byte_fallback;
+    if (!lm_find_bytes(v) && v->byte_fallback)
+        return lm_fail(err, LM_ENOSUP, "byte_fallback without pieces for all bytes is not "
+                       "supported");
     if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++)

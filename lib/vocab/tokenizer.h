@@ -129,7 +129,8 @@ struct lm_vocab_src {
     int32_t              bos, eos, unk, eot, eom;
     int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
-    bool                 fuse_unk;           /* unknown characters beside each other are one */
+    bool                 byte_fallback;      /* BPE of characters: unknown ones are bytes */
+    bool                 fuse_unk;           /* else, beside each other they are one    */
 };
 
 #define LM_VOCAB_SRC { .model = { "", 0 }, .pre = { "", 0 }, .name = { "", 0 }, \
@@ -140,7 +141,8 @@ struct lm_vocab_src {
 struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_env *env,
                                struct lm_err *err);
 
-/* The vocabulary in a tokenizer.json, whose len bytes of text are borrowed. */
+/* The vocabulary in a tokenizer.json, whose len bytes of text are borrowed.  LM_ENOSUP,
+ * naming it, for anything in it that this version would not do as the library does. */
 struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct lm_env *env,
                                     struct lm_err *err);
 

@@ -56,15 +56,16 @@ enum lm_token_type {
 struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
                                     struct lm_err *err);
 
-/* The vocabulary of a GGUF file ("-": standard input).  The text of *err does not name
- * path. */
+/* The vocabulary of a GGUF file ("-": standard input), a tokenizer.json (its name ends
+ * in .json), or a directory that has one.  The text of *err does not name path. */
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err);
 void lm_vocab_free(struct lm_vocab *v);
 
 /* Number of ids. */
 uint32_t lm_vocab_n(const struct lm_vocab *v);
 
-/* "gpt2" or "llama"; the pre-tokenizer's name, "" when it has none. */
+/* "gpt2", "llama", or "bpe" for BPE of characters, which only tokenizer.json has; the
+ * pre-tokenizer's name, "" when it has none. */
 const char *lm_vocab_model(const struct lm_vocab *v);
 const char *lm_vocab_pre(const struct lm_vocab *v);
 

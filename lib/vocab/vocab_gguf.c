@@ -108,13 +108,3 @@ struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env
     struct lm_vocab_src src = LM_VOCAB_SRC;
     return read_keys(g, &src, err) == LM_OK ? lm_vocab_load(&src, env, err) : NULL;
 }
-
-struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
-{
-    struct lm_in *in = lm_in_open(path, 0, err);
-    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
-    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
-    lm_gguf_free(g);
-    lm_in_close(in);
-    return v;
-}

@@ -57,6 +57,23 @@ ok $? 0 "-0 both ways"
 ok "$(printf '"a\\n\\u0000\\""\n""\n' | tokenize -m "$m" -j | tokenize -m "$m" -d -j)" '"a\n\u0000\""
 ""' "-j both ways"
 
+# ---- other forms of the vocabulary ----
+hf=$root/tests/data/hf
+for v in "$hf" "$hf/" "$hf/tokenizer.json"; do
+    tokenize -m "$v" -l -f "$root/tests/data/text.txt" >a
+    tokenize -m "$m" -l -f "$root/tests/data/text.txt" | cmp -s - a; ok $? 0 "$(basename "$v")"
+done
+chars=$root/tests/data/vocab/chars.json
+printf 'a  b\n\343\201\202\377 ' >t8; tokenize -m "$chars" -f t8 | tokenize -m "$chars" -d | cmp -s - t8
+ok $? 0 "BPE of characters, there and back"
+mkdir none && tokenize -m none x >out 2>err;               ok $? 2 "a directory without a vocabulary"
+has "$(cat err)" "none: tokenizer.json: " "is named, and what it lacks"
+sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "another kind of model"
+has "$(cat err)" "'Unigram'" "is named"
+sed 's/"Prepend"/"Reverse"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "an unknown normalizer"
+has "$(cat err)" "'Reverse'" "is named"
+head -c 3000 "$chars" >cut.json; tokenize -m cut.json x 2>err; ok $? 1 "a file cut short"
+
 # ---- special tokens ----
 ok "$(tokenize -m "$m" 'x<|eot_id|>')" "360 87 365" "control tokens are parsed"
 ok "$(tokenize -m "$m" --no-parse-special 'x<|eot_id|>' | tr ' ' '\n' | grep -c 365)" 0 "or are not"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vocabularies and text.  The first byte chooses what the rest is: a GGUF file whose vocabulary is
- * loaded and used on a fixed text, or text for a vocabulary built here, whose pre-tokenizer
- * the byte chooses.  What was encoded must decode to the same bytes there.
+ * Vocabularies and text.  The first byte chooses what this is: a GGUF file or a tokenizer.json
+ * whose vocabulary is loaded and used on a fixed text, or text for a vocabulary built here, whose
+ * pre-tokenizer the byte chooses.  What was encoded must decode to the same bytes there.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz_memory.h"
-#include "vocab/pretok.h"
-#include "vocab/vocab.h"
+#include "vocab/tokenizer.h"
 
 static void use(const struct lm_vocab *v, const char *text, size_t len, bool exact)
 {
@@ -44,9 +43,18 @@ static void use(const struct lm_vocab *v, const char *text, size_t len, bool exa
     lm_ids_release(&spans);
 }
 
+static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
+
+static void load_json(const uint8_t *data, size_t size)
+{
+    struct lm_vocab *v = lm_vocab_from_json((const char *)data, size, NULL, NULL);
+    if (v)
+        use(v, text, sizeof text, false);
+    lm_vocab_free(v);
+}
+
 static void load(const uint8_t *data, size_t size)
 {
-    static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
     struct lm_in *in = input_of(data, size);
     struct lm_gguf *g = lm_gguf_read(in, false, NULL);
     struct lm_vocab *v = g ? lm_vocab_from_gguf(g, NULL, NULL) : NULL;
@@ -60,7 +68,7 @@ static void load(const uint8_t *data, size_t size)
 /* All bytes in the byte-level alphabet, a few merges, one special piece. */
 static struct lm_vocab *build(const char *pre, size_t pre_len)
 {
-    static char text[256][4];
+    static char alphabet[256][4];
     struct lm_str tokens[256 + 4], merges[3] = { { "a a", 3 }, { "aa a", 4 }, { "e n", 3 } };
     int32_t types[256 + 4];
     unsigned next = 256;
@@ -68,10 +76,10 @@ static struct lm_vocab *build(const char *pre, size_t pre_len)
         bool shows = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
         unsigned r = shows ? b : next++;
         if (r < 128)
-            snprintf(text[b], 4, "%c", (int)r);
+            snprintf(alphabet[b], 4, "%c", (int)r);
         else
-            snprintf(text[b], 4, "%c%c", (int)(0xC0 | r >> 6), (int)(0x80 | (r & 63)));
-        tokens[b] = (struct lm_str){ text[b], strlen(text[b]) };
+            snprintf(alphabet[b], 4, "%c%c", (int)(0xC0 | r >> 6), (int)(0x80 | (r & 63)));
+        tokens[b] = (struct lm_str){ alphabet[b], strlen(alphabet[b]) };
         types[b] = 1;
     }
     tokens[256] = (struct lm_str){ "aa", 2 };
@@ -113,6 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (data[0] == 'G')
         load(data, size);
+    else if (data[0] == '{')
+        load_json(data, size);
     else {
         size_t k = data[0] % n;
         use(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));

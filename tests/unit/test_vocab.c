@@ -204,13 +204,15 @@ static void check_ids(struct lm_encoder *e, const char *text, size_t len, unsign
 static void test_ids(void **state)
 {
     (void)state;
-    static const char *const names[] = { "m", "qwen", "spm" };
+    enum { M, QWEN, SPM, CHARS, HF, N_FILES };
+    static const char *const names[] = { "m", "qwen", "spm", "chars" };
     static const char *const files[] = { DATA "m.gguf", DATA "vocab/qwen.gguf",
-                                         DATA "vocab/tiny-spm.gguf" };
-    struct lm_vocab *v[3];
-    struct lm_encoder *e[3];
-    int seen[3] = { 0 };
-    for (int i = 0; i < 3; i++) {
+                                         DATA "vocab/tiny-spm.gguf", DATA "vocab/chars.json",
+                                         DATA "hf" };
+    struct lm_vocab *v[N_FILES];
+    struct lm_encoder *e[N_FILES];
+    int seen[N_FILES] = { 0 };
+    for (int i = 0; i < N_FILES; i++) {
         v[i] = open_vocab(files[i]);
         e[i] = lm_encoder_new(v[i], NULL, NULL);
     }
@@ -230,22 +232,25 @@ static void test_ids(void **state)
         for (const struct lm_jval *x = ids->first; x; x = x->next)
             want.id[want.n++] = (int32_t)atoi(x->str);
         /* SentencePiece does not know control tokens */
-        unsigned flags = k == 2 ? 0 : LM_ENCODE_PARSE;
+        unsigned flags = k == SPM ? 0 : LM_ENCODE_PARSE;
         check_ids(e[k], text->str, text->len, flags, want.id, want.n);
-        if (k != 1) {                            /* qwen normalizes */
+        if (k == M)                              /* the same from tokenizer.json */
+            check_ids(e[HF], text->str, text->len, flags, want.id, want.n);
+        if (k != QWEN) {                         /* which normalizes */
             struct lm_buf out = { 0 };
             decode(v[k], &want, &out);
-            if (!(k == 2 && strstr(text->str, "\xE2\x96\x81"))) {
+            if (!(k == SPM && strstr(text->str, "\xE2\x96\x81"))) {
                 assert_int_equal(out.len, text->len);
                 assert_memory_equal(out.data, text->str, out.len);
             }
             lm_buf_release(&out);
         }
         seen[k]++;
+        seen[HF] += k == M;
         free(want.id);
         lm_arena_release(&a);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_FILES; i++) {
         assert_true(seen[i] > 20);
         lm_encoder_free(e[i]);
         lm_vocab_free(v[i]);
