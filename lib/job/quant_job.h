@@ -78,9 +78,10 @@ struct lm_quantize {
 /*
  * lm_quantize_plan - read the header of `in` and decide everything.
  *
- * If it is the first shard of a model, the others are opened too.  `in` and what the options point to are borrowed until lm_quantize_free.  Warnings
- * go to env's note.  LM_EDATA for a faulty input; LM_EUSE and LM_ENOSUP for what
- * other options or another version could do.  NULL with *err filled.
+ * If it is the first shard of a model, the others are opened too.  `in` and what the
+ * options point to are borrowed until lm_quantize_free.  Warnings go to env's note.
+ * LM_EDATA for a faulty input; LM_EUSE and LM_ENOSUP for what other options or another
+ * version could do.  NULL with *err filled.
  */
 struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_options *o,
                                      const struct lm_env *env, struct lm_err *err);

@@ -34,7 +34,7 @@ struct run {
     float                        *weights;         /* [slices][cols], or NULL            */
     uint64_t                      first_row;       /* of the batch                       */
     uint64_t                      n_rows;          /* in the batch                       */
-    /* The first piece of the batch that went wrong, and how. */
+    /* What went wrong with each piece of the batch. */
     struct failure {
         int64_t  at;                               /* weight in the piece, -1: none      */
         bool     result;                           /* in what came out of it             */
@@ -167,8 +167,9 @@ static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64
     uint64_t in_last = piece_rows(&r->s, piece + n_pieces - 1, &last);
     r->n_rows = last + in_last - r->first_row;
 
-    uint64_t at = r->q->shards[r->row->shard].g->data_offset + t->offset + r->first_row * r->s.in_row;
-    int s = read_data(r, at, (size_t)(r->n_rows * r->s.in_row), err);
+    uint64_t data = r->q->shards[r->row->shard].g->data_offset + t->offset;
+    int s = read_data(r, data + r->first_row * r->s.in_row,
+                      (size_t)(r->n_rows * r->s.in_row), err);
     if (s != LM_OK)
         return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, t->name.p), err);
     lm_pool_run(pool, encode_piece, &b, (size_t)n_pieces);

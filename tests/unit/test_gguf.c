@@ -627,7 +627,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind), cmocka_unit_test(cut), cmocka_unit_test(getters),
-        cmocka_unit_test(claims), cmocka_unit_test(endless), cmocka_unit_test(alignment), cmocka_unit_test(nested),
+        cmocka_unit_test(claims), cmocka_unit_test(endless),
+        cmocka_unit_test(alignment), cmocka_unit_test(nested),
         cmocka_unit_test(faults), cmocka_unit_test(strictness), cmocka_unit_test(others),
         cmocka_unit_test(rewrite), cmocka_unit_test(round_trip), cmocka_unit_test(places),
         cmocka_unit_test(writer_refuses),
