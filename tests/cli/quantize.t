@@ -54,10 +54,10 @@ ok "$(sum s.gguf)" "$(awk '$2 == "Q4_K_M" && NF == 2 { print $1 }' "$root/tests/
    "sorted afterwards, the same file"
 cat input.gguf | quantize - - Q4_K_M 2>err | cat >p.gguf
 cmp -s q.gguf p.gguf; ok $? 0 "through pipes, the same file"
-quantize -q -t 1 input.gguf - Q4_K_M | cmp -s q.gguf; ok $? 0 "with one thread too"
+quantize -q -q -t 1 input.gguf - Q4_K_M | cmp -s q.gguf; ok $? 0 "with one thread too"
 quantize -q -o p.gguf input.gguf Q4_K_M; cmp -s q.gguf p.gguf; ok $? 0 "-o names the output"
 if zstd -qc input.gguf >input.gguf.zst 2>/dev/null; then
-    quantize input.gguf.zst q.gguf.zst Q4_K_M
+    quantize -q input.gguf.zst q.gguf.zst Q4_K_M
     zstd -qdc q.gguf.zst | cmp -s q.gguf; ok $? 0 "compressed in, compressed out"
     refused 2 "cannot sort" "sorting a compressed file" --sort input.gguf.zst out.gguf Q8_0
 fi
@@ -67,9 +67,9 @@ ok "$(cat writer)" 0 "input is read to its end, for the writer's sake"
 cmp -s q.gguf q2.gguf; ok $? 0 "and what follows the tensors ignored"
 
 # ---- options ----
-ok "$(quantize --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weight"')" \
+ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weight"')" \
    "$(printf 'output.weight\t256x5\tf16\tq6_K\t2560\t1050\tno')" "--dry-run prints the plan"
-ok "$(quantize --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
+ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
    "with a total"
 ok "$(ls p3.gguf 2>/dev/null; quantize --dry-run input.gguf p3.gguf Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
    "and writes no model"
