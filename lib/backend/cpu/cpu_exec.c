@@ -7,10 +7,11 @@
 
 #include "base/size.h"
 
-/* Weight bytes that are worth a job, and bytes of activations that stay near the core
- * while panels pass by. */
-#define JOB_BYTES  (64 * 1024)
-#define TILE_BYTES (24 * 1024)
+/* Weight bytes that are worth a job; bytes of activations that stay near the core while
+ * panels pass by, but at least so many tokens that unpacking a panel for them pays. */
+#define JOB_BYTES   (64 * 1024)
+#define TILE_BYTES  (64 * 1024)
+#define TILE_TOKENS 32
 
 static const struct lm_cpu_mulmat *kernel_for(const struct lm_cpu *c, const struct lm_tensor *w)
 {
@@ -84,8 +85,8 @@ static size_t add_products(struct lm_exec *e, const struct lm_graph *g, size_t i
     mul->chunks = chunks;
     mul->run = lm_cpu_products;
     mul->per_job = TILE_BYTES / mul->act_bytes & ~(size_t)7;
-    if (mul->per_job < 8)
-        mul->per_job = 8;
+    if (mul->per_job < TILE_TOKENS)
+        mul->per_job = TILE_TOKENS;
     mul->n_jobs = chunks * divide_up(rows, mul->per_job);
 
     size_t need = rows * mul->act_bytes;

@@ -13,33 +13,33 @@
 #include "quant/block.h"
 #include "quant/iq_grids.h"
 
-/* name, type, factors a group (1, or 2: one a half), has m, weights and bytes of a block */
+/* name, type, kind of product (mulmat_simd.h), weights and bytes of a block */
 #define FILE_TYPES(X) \
-    X(q4_0,    LM_Q4_0,    1, 0,  32,  18) \
-    X(q4_1,    LM_Q4_1,    1, 1,  32,  20) \
-    X(q5_0,    LM_Q5_0,    1, 0,  32,  22) \
-    X(q5_1,    LM_Q5_1,    1, 1,  32,  24) \
-    X(q8_0,    LM_Q8_0,    1, 0,  32,  34) \
-    X(q2_K,    LM_Q2_K,    2, 1, 256,  84) \
-    X(q3_K,    LM_Q3_K,    2, 0, 256, 110) \
-    X(q4_K,    LM_Q4_K,    1, 1, 256, 144) \
-    X(q5_K,    LM_Q5_K,    1, 1, 256, 176) \
-    X(q6_K,    LM_Q6_K,    2, 0, 256, 210) \
-    X(iq1_s,   LM_IQ1_S,   1, 0, 256,  50) \
-    X(iq1_m,   LM_IQ1_M,   2, 0, 256,  56) \
-    X(iq2_xxs, LM_IQ2_XXS, 1, 0, 256,  66) \
-    X(iq2_xs,  LM_IQ2_XS,  2, 0, 256,  74) \
-    X(iq2_s,   LM_IQ2_S,   2, 0, 256,  82) \
-    X(iq3_xxs, LM_IQ3_XXS, 1, 0, 256,  98) \
-    X(iq3_s,   LM_IQ3_S,   1, 0, 256, 110) \
-    X(iq4_nl,  LM_IQ4_NL,  1, 0,  32,  18) \
-    X(iq4_xs,  LM_IQ4_XS,  1, 0, 256, 136) \
-    X(tq1_0,   LM_TQ1_0,   1, 0, 256,  54) \
-    X(tq2_0,   LM_TQ2_0,   1, 0, 256,  66) \
-    X(mxfp4,   LM_MXFP4,   1, 0,  32,  17) \
-    X(nvfp4,   LM_NVFP4,   2, 0,  64,  36) \
-    X(q1_0,    LM_Q1_0,    1, 0, 128,  18) \
-    X(q2_0,    LM_Q2_0,    1, 0,  64,  18)
+    X(q4_0,    LM_Q4_0,    whole,    32,  18) \
+    X(q4_1,    LM_Q4_1,    whole_m,  32,  20) \
+    X(q5_0,    LM_Q5_0,    whole,    32,  22) \
+    X(q5_1,    LM_Q5_1,    whole_m,  32,  24) \
+    X(q8_0,    LM_Q8_0,    whole,    32,  34) \
+    X(q2_K,    LM_Q2_K,    half_m,  256,  84) \
+    X(q3_K,    LM_Q3_K,    half,    256, 110) \
+    X(q4_K,    LM_Q4_K,    whole_m, 256, 144) \
+    X(q5_K,    LM_Q5_K,    whole_m, 256, 176) \
+    X(q6_K,    LM_Q6_K,    half,    256, 210) \
+    X(iq1_s,   LM_IQ1_S,   whole,   256,  50) \
+    X(iq1_m,   LM_IQ1_M,   half,    256,  56) \
+    X(iq2_xxs, LM_IQ2_XXS, whole,   256,  66) \
+    X(iq2_xs,  LM_IQ2_XS,  half,    256,  74) \
+    X(iq2_s,   LM_IQ2_S,   half,    256,  82) \
+    X(iq3_xxs, LM_IQ3_XXS, whole,   256,  98) \
+    X(iq3_s,   LM_IQ3_S,   whole,   256, 110) \
+    X(iq4_nl,  LM_IQ4_NL,  whole,    32,  18) \
+    X(iq4_xs,  LM_IQ4_XS,  whole,   256, 136) \
+    X(tq1_0,   LM_TQ1_0,   whole,   256,  54) \
+    X(tq2_0,   LM_TQ2_0,   whole,   256,  66) \
+    X(mxfp4,   LM_MXFP4,   whole,    32,  17) \
+    X(nvfp4,   LM_NVFP4,   half,     64,  36) \
+    X(q1_0,    LM_Q1_0,    whole,   128,  18) \
+    X(q2_0,    LM_Q2_0,    whole,    64,  18)
 
 struct span {
     __m256i w;

@@ -32,25 +32,34 @@
 #endif
 
 /*
- * name, type, factors a group (1, or 2: one a half), bits of u (8: biased by BIAS),
- * has m, weights and bytes of a block, bytes of scales a row and block, bytes of integers a row
- * and group
+ * name, type, kind of product (below), weights and bytes of a block, bytes of scales a row
+ * and block, bytes of integers a row and group
  */
 #define PANEL_TYPES(X) \
-    X(q4_0,   LM_Q4_0,   1, 4, 1,     32,    18, 2, 16) \
-    X(q4_1,   LM_Q4_1,   1, 4, 1,     32,    20, 4, 16) \
-    X(q5_0,   LM_Q5_0,   1, 5, 1,     32,    22, 2, 20) \
-    X(q5_1,   LM_Q5_1,   1, 5, 1,     32,    24, 4, 20) \
-    X(q8_0,   LM_Q8_0,   1, 8, BIAS,  32,    34, 2, 32) \
-    X(q2_K,   LM_Q2_K,   2, 2, 1,     256,  84, 20,  8) \
-    X(q3_K,   LM_Q3_K,   2, 3, 1,     256, 110, 18, 12) \
-    X(q4_K,   LM_Q4_K,   1, 4, 1,     256, 144, 20, 16) \
-    X(q5_K,   LM_Q5_K,   1, 5, 1,     256, 176, 20, 20) \
-    X(q6_K,   LM_Q6_K,   2, 6, 1,     256, 210, 18, 24) \
-    X(iq4_nl, LM_IQ4_NL, 1, 8, BIAS,  32,    18, 2, 16) \
-    X(iq4_xs, LM_IQ4_XS, 1, 8, BIAS,  256, 136, 10, 16) \
-    X(mxfp4,  LM_MXFP4,  1, 8, BIAS,  32,    17, 2, 16) \
-    X(nvfp4,  LM_NVFP4,  2, 8, BIAS,  64,    36, 8, 16)
+    X(q4_0,   LM_Q4_0,   whole4,  32,  18,  2, 16) \
+    X(q4_1,   LM_Q4_1,   whole4,  32,  20,  4, 16) \
+    X(q5_0,   LM_Q5_0,   whole5,  32,  22,  2, 20) \
+    X(q5_1,   LM_Q5_1,   whole5,  32,  24,  4, 20) \
+    X(q8_0,   LM_Q8_0,   whole8,  32,  34,  2, 32) \
+    X(q2_K,   LM_Q2_K,   half4,  256,  84, 20,  8) \
+    X(q3_K,   LM_Q3_K,   half4,  256, 110, 18, 12) \
+    X(q4_K,   LM_Q4_K,   whole4, 256, 144, 20, 16) \
+    X(q5_K,   LM_Q5_K,   whole5, 256, 176, 20, 20) \
+    X(q6_K,   LM_Q6_K,   half6,  256, 210, 18, 24) \
+    X(iq4_nl, LM_IQ4_NL, whole8,  32,  18,  2, 16) \
+    X(iq4_xs, LM_IQ4_XS, whole8, 256, 136, 10, 16) \
+    X(mxfp4,  LM_MXFP4,  whole8,  32,  17,  2, 16) \
+    X(nvfp4,  LM_NVFP4,  half8,   64,  36,  8, 16)
+
+/* Kinds of product: name, factors a group (1, or 2: one a half), most bits of u (8:
+ * biased by BIAS), whether there is an m. */
+#define PANEL_KINDS(X) \
+    X(whole4, 1, 4, 1) \
+    X(whole5, 1, 5, 1) \
+    X(whole8, 1, 8, BIAS) \
+    X(half4,  2, 4, 1) \
+    X(half6,  2, 6, 1) \
+    X(half8,  2, 8, BIAS)
 
 struct group {
     vi u[8];

@@ -4,8 +4,8 @@
  * mulmat_avx512.c, which export the table at the end.
  *
  * Each element of the result is made by the same operations in the same order however many
- * tokens are in a call: `tokens` is compiled for several fixed numbers of tokens and does
- * not mix them.
+ * tokens are in a call: functions named *_tokens are compiled for several fixed numbers of
+ * tokens and do not mix them.
  */
 
 #include "backend/cpu/mulmat_panel.h"
@@ -15,8 +15,9 @@
 #include "backend/cpu/mulmat_rows.h"
 
 #define MOST_TOKENS (W == 16 ? 8 : 4)      /* by registers */
+#define TILE        16u                    /* groups of 32 unpacked at a time; 12 KiB at most */
 
-/* With one or two tokens all time goes into reading weights, once, from beginning to end:
+/* With one token all time goes into reading weights, once, from beginning to end:
  * ask for them so many bytes ahead (measured: reads come a third to a half faster than
  * with the processor's own guesses).  Asking beyond the end does no harm. */
 #define AHEAD 8192
@@ -126,53 +127,91 @@ INLINE vf add_group(vf sum, const struct group *g, const struct lm_q8_act *x,
     return vf_fma(g->m[1], vf_set1(x->s_half[1]), sum);
 }
 
-/* What is constant for a type. */
-struct kind {
-    void   (*load)(const uint8_t *s, const uint8_t *q, size_t b, struct group *g);
-    int      factors, bits, has_m;
-    size_t   block, s_size, q_size;
-};
-
 /* Where the integers start. */
 INLINE size_t ints_at(size_t cols, size_t block, size_t s_size)
 {
     return (cols / block * s_size * W + 63) & ~(size_t)63;
 }
 
-/* A panel times T tokens. */
-INLINE void tokens(struct kind k, const uint8_t *panel, size_t n_rows, size_t cols,
-                   const char *x, size_t T, float *y, size_t y_stride)
+/* n unpacked groups times T tokens, on top of what y holds unless that is `fresh`. */
+INLINE void tile_tokens(const struct group *g, size_t n, const char *x, size_t x_stride, size_t T,
+                        float *y, size_t y_stride, size_t n_rows, bool fresh,
+                        int factors, int bits, int has_m)
 {
-    const uint8_t *q = panel + ints_at(cols, k.block, k.s_size);
-    size_t x_stride = q8_bytes(cols);
     vf sum[MOST_TOKENS];
     UNROLL for (size_t t = 0; t < T; t++)
-        sum[t] = vf_zero();
-    for (size_t b = 0; b < cols / 32; b++) {
-        struct group g;
-        if (T <= 2)
-            prefetch(q, k.q_size * W);
-        k.load(panel, q, b, &g);
+        sum[t] = fresh ? vf_zero() : vf_load_n(y + t * y_stride, n_rows);
+    for (size_t i = 0; i < n; i++, x += sizeof(struct lm_q8_act))
         UNROLL for (size_t t = 0; t < T; t++)
-            sum[t] = add_group(sum[t], &g, (const struct lm_q8_act *)(x + t * x_stride),
-                               k.factors, k.bits, k.has_m);
-        q += k.q_size * W;
-        x += sizeof(struct lm_q8_act);
-    }
+            sum[t] = add_group(sum[t], g + i, (const struct lm_q8_act *)(x + t * x_stride),
+                               factors, bits, has_m);
     UNROLL for (size_t t = 0; t < T; t++)
         vf_store_n(y + t * y_stride, sum[t], n_rows);
 }
 
-INLINE void mul_panel(struct kind k, const uint8_t *panel, size_t n_rows, size_t cols,
+/* For every kind: the same for any number of tokens. */
+#define KIND_FUNCTION(KIND, FACTORS, BITS, HAS_M)                                            \
+    enum { factors_##KIND = FACTORS, bits_##KIND = BITS, has_m_##KIND = HAS_M };             \
+    static void tile_##KIND(const struct group *g, size_t n, const char *x, size_t x_stride, \
+                            size_t n_tok, float *y, size_t y_stride, size_t n_rows,          \
+                            bool fresh)                                                      \
+    {                                                                                        \
+        size_t t = 0;                                                                        \
+        for (; t + MOST_TOKENS <= n_tok; t += MOST_TOKENS)                                   \
+            tile_tokens(g, n, x + t * x_stride, x_stride, MOST_TOKENS, y + t * y_stride,     \
+                        y_stride, n_rows, fresh, FACTORS, BITS, HAS_M);                      \
+        for (; t + 2 <= n_tok; t += 2)                                                       \
+            tile_tokens(g, n, x + t * x_stride, x_stride, 2, y + t * y_stride,               \
+                        y_stride, n_rows, fresh, FACTORS, BITS, HAS_M);                      \
+        if (t < n_tok)                                                                       \
+            tile_tokens(g, n, x + t * x_stride, x_stride, 1, y + t * y_stride,               \
+                        y_stride, n_rows, fresh, FACTORS, BITS, HAS_M);                      \
+    }
+
+PANEL_KINDS(KIND_FUNCTION)
+
+/* What is constant for a type. */
+struct panel_type {
+    void   (*load)(const uint8_t *s, const uint8_t *q, size_t b, struct group *g);
+    void   (*tile)(const struct group *g, size_t n, const char *x, size_t x_stride, size_t n_tok,
+                   float *y, size_t y_stride, size_t n_rows, bool fresh);
+    int      factors, bits, has_m;
+    size_t   block, s_size, q_size;
+};
+
+/* A panel times one token: unpacked as it is used. */
+INLINE void panel_token(struct panel_type k, const uint8_t *panel, size_t n_rows, size_t cols,
+                        const struct lm_q8_act *x, float *y)
+{
+    const uint8_t *q = panel + ints_at(cols, k.block, k.s_size);
+    vf sum = vf_zero();
+    for (size_t b = 0; b < cols / 32; b++, q += k.q_size * W) {
+        struct group g;
+        prefetch(q, k.q_size * W);
+        k.load(panel, q, b, &g);
+        sum = add_group(sum, &g, x + b, k.factors, k.bits, k.has_m);
+    }
+    vf_store_n(y, sum, n_rows);
+}
+
+/* A panel times several: unpacked once, TILE groups at a time. */
+INLINE void mul_panel(struct panel_type k, const uint8_t *panel, size_t n_rows, size_t cols,
                       const char *x, size_t n, float *y, size_t y_stride)
 {
-    size_t x_stride = q8_bytes(cols), t = 0;
-    for (; t + MOST_TOKENS <= n; t += MOST_TOKENS)
-        tokens(k, panel, n_rows, cols, x + t * x_stride, MOST_TOKENS, y + t * y_stride, y_stride);
-    for (; t + 2 <= n; t += 2)
-        tokens(k, panel, n_rows, cols, x + t * x_stride, 2, y + t * y_stride, y_stride);
-    if (t < n)
-        tokens(k, panel, n_rows, cols, x + t * x_stride, 1, y + t * y_stride, y_stride);
+    const uint8_t *q = panel + ints_at(cols, k.block, k.s_size);
+    size_t x_stride = q8_bytes(cols), groups = cols / 32;
+    struct group tile[TILE];
+    if (n == 1) {
+        panel_token(k, panel, n_rows, cols, (const struct lm_q8_act *)(const void *)x, y);
+        return;
+    }
+    for (size_t b = 0; b < groups; b += TILE) {
+        size_t len = groups - b < TILE ? groups - b : TILE;
+        for (size_t i = 0; i < len; i++, q += k.q_size * W)
+            k.load(panel, q, b + i, tile + i);
+        k.tile(tile, len, x + b * sizeof(struct lm_q8_act), x_stride, n, y, y_stride, n_rows,
+               b == 0);
+    }
 }
 
 /* Rows beyond n_rows are the last one again; their products are not stored. */
@@ -188,7 +227,7 @@ INLINE void pack_panel(void (*one)(const uint8_t *in, uint8_t *s, uint8_t *q, si
     }
 }
 
-#define PANEL_FUNCTIONS(NAME, ID, FACTORS, BITS, HAS_M, BLOCK, BYTES, S_SIZE, Q_SIZE)        \
+#define PANEL_FUNCTIONS(NAME, ID, KIND, BLOCK, BYTES, S_SIZE, Q_SIZE)                        \
     static size_t bytes_##NAME(const struct lm_type *t, size_t cols)                         \
     {                                                                                        \
         (void)t;                                                                             \
@@ -203,8 +242,9 @@ INLINE void pack_panel(void (*one)(const uint8_t *in, uint8_t *s, uint8_t *q, si
     static void mul_##NAME(const struct lm_type *t, const void *panel, size_t n_rows,        \
                            size_t cols, const void *act, size_t n, float *y, size_t y_stride)\
     {                                                                                        \
-        const struct kind k = {                                                              \
-            load_##NAME, FACTORS, BITS, HAS_M, BLOCK, S_SIZE, Q_SIZE                         \
+        const struct panel_type k = {                                                        \
+            load_##NAME, tile_##KIND, factors_##KIND, bits_##KIND, has_m_##KIND,             \
+            BLOCK, S_SIZE, Q_SIZE                                                            \
         };                                                                                   \
         (void)t;                                                                             \
         mul_panel(k, panel, n_rows, cols, act, n, y, y_stride);                              \
@@ -238,7 +278,7 @@ INLINE void float_tokens(vf (*load)(const void *p), size_t size, const uint8_t *
         even[t] = odd[t] = vf_zero();
     for (; c + 2 <= cols; c += 2, w += 2 * size * W) {
         vf a = load(w), b = load(w + size * W);
-        if (T <= 2)
+        if (T == 1)
             prefetch(w, 2 * size * W);
         UNROLL for (size_t t = 0; t < T; t++) {
             even[t] = vf_fma(a, vf_set1(x[t * x_stride + c]), even[t]);
@@ -327,61 +367,104 @@ INLINE float sum_8(__m256 a)
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
-/* What is constant for a type. */
-struct file_kind {
-    void   (*from)(const uint8_t *b, size_t g, struct span *s);
-    int      factors, has_m;
-    size_t   block, bytes;
-};
-
-/* A row times T tokens. */
-INLINE void file_tokens(struct file_kind k, const uint8_t *w, size_t cols, const char *x, size_t T,
-                        float *y, size_t y_stride)
+/* sum and low, what m adds, with a group's weights times its activations. */
+INLINE void add_span(__m256 *sum, float *low, const struct span *s, const struct lm_q8_act *x,
+                     int factors, int has_m)
 {
-    size_t x_stride = q8_bytes(cols);
+    __m256 d = factors == 1 ? _mm256_set1_ps(s->d[0])
+                            : _mm256_set_m128(_mm_set1_ps(s->d[1]), _mm_set1_ps(s->d[0]));
+    d = _mm256_mul_ps(d, _mm256_set1_ps(x->d));
+    *sum = _mm256_fmadd_ps(dot_32(s->w, x->q), d, *sum);
+    if (has_m && factors == 1)
+        *low += s->m[0] * x->s;
+    else if (has_m)
+        *low += s->m[0] * x->s_half[0] + s->m[1] * x->s_half[1];
+}
+
+/* n unpacked groups times T tokens, on top of what y holds. */
+INLINE void file_tokens(const struct span *s, size_t n, const char *x, size_t x_stride, size_t T,
+                        float *y, size_t y_stride, int factors, int has_m)
+{
     __m256 sum[FILE_TOKENS];
     float low[FILE_TOKENS];
     UNROLL for (size_t t = 0; t < T; t++) {
         sum[t] = _mm256_setzero_ps();
         low[t] = 0;
     }
-    for (size_t c = 0; c < cols; c += 32, x += sizeof(struct lm_q8_act)) {
-        struct span s;
-        k.from(w + c / k.block * k.bytes, c % k.block / 32, &s);
-        __m256 d = k.factors == 1 ? _mm256_set1_ps(s.d[0])
-                                  : _mm256_set_m128(_mm_set1_ps(s.d[1]), _mm_set1_ps(s.d[0]));
-        UNROLL for (size_t t = 0; t < T; t++) {
-            const struct lm_q8_act *a = (const struct lm_q8_act *)(x + t * x_stride);
-            __m256 f = _mm256_mul_ps(d, _mm256_set1_ps(a->d));
-            sum[t] = _mm256_fmadd_ps(dot_32(s.w, a->q), f, sum[t]);
-            if (k.has_m && k.factors == 1)
-                low[t] += s.m[0] * a->s;
-            else if (k.has_m)
-                low[t] += s.m[0] * a->s_half[0] + s.m[1] * a->s_half[1];
-        }
-    }
+    for (size_t i = 0; i < n; i++, x += sizeof(struct lm_q8_act))
+        UNROLL for (size_t t = 0; t < T; t++)
+            add_span(&sum[t], &low[t], s + i, (const struct lm_q8_act *)(x + t * x_stride),
+                     factors, has_m);
     UNROLL for (size_t t = 0; t < T; t++)
-        y[t * y_stride] = sum_8(sum[t]) + low[t];
+        y[t * y_stride] += sum_8(sum[t]) + low[t];
 }
 
-INLINE void file_row(struct file_kind k, const uint8_t *w, size_t cols, const char *x, size_t n,
+/* Kinds of product: name, factors a group, whether there is an m. */
+#define FILE_KINDS(X) \
+    X(whole,   1, 0) \
+    X(whole_m, 1, 1) \
+    X(half,    2, 0) \
+    X(half_m,  2, 1)
+
+#define FILE_KIND_FUNCTION(KIND, FACTORS, HAS_M)                                             \
+    enum { factors_file_##KIND = FACTORS, has_m_file_##KIND = HAS_M };                       \
+    static void file_##KIND(const struct span *s, size_t n, const char *x, size_t x_stride,  \
+                            size_t n_tok, float *y, size_t y_stride)                         \
+    {                                                                                        \
+        size_t t = 0;                                                                        \
+        for (; t + FILE_TOKENS <= n_tok; t += FILE_TOKENS)                                   \
+            file_tokens(s, n, x + t * x_stride, x_stride, FILE_TOKENS, y + t * y_stride,     \
+                        y_stride, FACTORS, HAS_M);                                           \
+        for (; t < n_tok; t++)                                                               \
+            file_tokens(s, n, x + t * x_stride, x_stride, 1, y + t * y_stride, y_stride,     \
+                        FACTORS, HAS_M);                                                     \
+    }
+
+FILE_KINDS(FILE_KIND_FUNCTION)
+
+/* What is constant for a type. */
+struct file_type {
+    void   (*from)(const uint8_t *b, size_t g, struct span *s);
+    void   (*tile)(const struct span *s, size_t n, const char *x, size_t x_stride, size_t n_tok,
+                   float *y, size_t y_stride);
+    int      factors, has_m;
+    size_t   block, bytes;
+};
+
+/* A row times n tokens, TILE groups at a time; for one token unpacked as they are used. */
+INLINE void file_row(struct file_type k, const uint8_t *w, size_t cols, const char *x, size_t n,
                      float *y, size_t y_stride)
 {
-    size_t x_stride = q8_bytes(cols), t = 0;
-    for (; t + FILE_TOKENS <= n; t += FILE_TOKENS)
-        file_tokens(k, w, cols, x + t * x_stride, FILE_TOKENS, y + t * y_stride, y_stride);
-    for (; t + 4 <= n; t += 4)
-        file_tokens(k, w, cols, x + t * x_stride, 4, y + t * y_stride, y_stride);
-    for (; t < n; t++)
-        file_tokens(k, w, cols, x + t * x_stride, 1, y + t * y_stride, y_stride);
+    size_t x_stride = q8_bytes(cols), groups = cols / 32, per = k.block / 32;
+    struct span tile[TILE];
+    for (size_t t = 0; t < n; t++)
+        y[t * y_stride] = 0;
+    for (size_t b = 0; b < groups; b += TILE, x += TILE * sizeof(struct lm_q8_act)) {
+        size_t len = groups - b < TILE ? groups - b : TILE;
+        const struct lm_q8_act *a = (const struct lm_q8_act *)(const void *)x;
+        __m256 sum = _mm256_setzero_ps();
+        float low = 0;
+        for (size_t i = 0; i < len; i++) {
+            struct span *s = n == 1 ? tile : tile + i;
+            k.from(w + (b + i) / per * k.bytes, (b + i) % per, s);
+            if (n == 1)
+                add_span(&sum, &low, s, a + i, k.factors, k.has_m);
+        }
+        if (n == 1)
+            y[0] += sum_8(sum) + low;
+        else
+            k.tile(tile, len, x, x_stride, n, y, y_stride);
+    }
 }
 
-#define FILE_FUNCTIONS(NAME, ID, FACTORS, HAS_M, BLOCK, BYTES)                               \
+#define FILE_FUNCTIONS(NAME, ID, KIND, BLOCK, BYTES)                                         \
     static void mul_file_##NAME(const struct lm_type *t, const void *panel, size_t n_rows,   \
                                 size_t cols, const void *act, size_t n, float *y,            \
                                 size_t y_stride)                                             \
     {                                                                                        \
-        const struct file_kind k = { from_##NAME, FACTORS, HAS_M, BLOCK, BYTES };            \
+        const struct file_type k = {                                                         \
+            from_##NAME, file_##KIND, factors_file_##KIND, has_m_file_##KIND, BLOCK, BYTES   \
+        };                                                                                   \
         (void)t;                                                                             \
         (void)n_rows;                                 /* always one */                       \
         file_row(k, panel, cols, act, n, y, y_stride);                                       \
