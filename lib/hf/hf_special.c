@@ -95,8 +95,8 @@ static void set_id(struct lm_hf_vocab *v, const char *key, int64_t id)
 
 enum { MAX_TEMPLATE = 16 };
 
-/* The entries of a template: a special token's text, or "" for a sequence, whose name goes
- * to seq.  Returns how many there are. */
+/* The entries of a template: each is a special token, whose text goes to special, or a
+ * sequence, whose name goes to seq; the other is NULL.  Returns how many there are. */
 static size_t entries(const struct lm_jval *list, const char *special[], const char *seq[])
 {
     size_t n = 0;
@@ -316,24 +316,26 @@ static int templates_in(struct lm_hf_vocab *v, const struct lm_jval *t, struct l
 }
 
 /* chat_template.jinja, and beside it additional_chat_templates/NAME.jinja. */
-static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                          struct lm_err *err)
+static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src, struct lm_err *err)
 {
-    static const char folder[] = "additional_chat_templates/";
+    static const char folder[] = "additional_chat_templates/", end[] = ".jinja";
     int r = LM_OK;
     for (size_t i = 0; !r && i < lm_hf_n_files(src); i++) {
-        const char *file = lm_hf_name(src, i), *name = file + sizeof folder - 1;
-        const char *dot = strrchr(file, '.');
+        const char *file = lm_hf_name(src, i), *name = "default";
+        size_t n = strlen(name), len;
         char *text = NULL;
-        size_t len;
-        if (!strcmp(file, "chat_template.jinja"))
-            r = lm_hf_load(src, file, &text, &len, err);
-        else if (!strncmp(file, folder, sizeof folder - 1) && same(dot, ".jinja") && dot > name)
-            r = lm_hf_load(src, file, &text, &len, err);
-        if (!r && text)
-            r = name > dot || strncmp(file, folder, sizeof folder - 1)
-                    ? add_template(v, "default", 7, text, len, err)
-                    : add_template(v, name, (size_t)(dot - name), text, len, err);
+        if (!strncmp(file, folder, sizeof folder - 1) &&
+            strlen(file) > sizeof folder - 1 + sizeof end - 1) {
+            name = file + sizeof folder - 1;
+            n = strlen(name) - (sizeof end - 1);
+            if (strcmp(name + n, end))
+                continue;
+        } else if (strcmp(file, "chat_template.jinja")) {
+            continue;
+        }
+        r = lm_hf_load(src, file, &text, &len, err);
+        if (!r)
+            r = add_template(v, name, n, text, len, err);
         free(text);
     }
     return r;

@@ -7,9 +7,6 @@
 #include "base/size.h"
 #include "hf/hf_vocab_parts.h"
 
-/* Holes are filled with pieces of their own, so ids must stay in reason. */
-enum { MAX_IDS = 1 << 22 };
-
 /* The value that comes next as a tree. */
 static int tree_here(struct lm_json *j, struct lm_arena *a, const struct lm_jval **out,
                      struct lm_err *err)
@@ -29,8 +26,9 @@ static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
     if (k == LM_JSON_ERROR)
         return err->code;
     *id = k == LM_JSON_NUMBER ? strtoull(j->str, &end, 10) : 0;
-    if (k != LM_JSON_NUMBER || *end || j->str[0] == '-' || *id >= MAX_IDS)
-        return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %d", MAX_IDS - 1);
+    if (k != LM_JSON_NUMBER || *end || j->str[0] == '-' || *id >= LM_HF_MAX_PIECES)
+        return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %u",
+                       LM_HF_MAX_PIECES - 1);
     return LM_OK;
 }
 
@@ -198,7 +196,7 @@ static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena 
         return r ? r : err->code;
     for (const struct lm_jval *x = t->added ? t->added->first : NULL; x; x = x->next) {
         int64_t id = -1;
-        if (lm_jval_i64(lm_jval_get(x, "id"), &id) && id >= 0 && id < MAX_IDS &&
+        if (lm_jval_i64(lm_jval_get(x, "id"), &id) && id >= 0 && id < LM_HF_MAX_PIECES &&
             (uint64_t)id >= t->n_ids)
             t->n_ids = (uint64_t)id + 1;
     }

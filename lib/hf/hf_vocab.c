@@ -70,8 +70,6 @@ static int add_token(struct lm_hf_vocab *v, uint32_t id, const struct lm_jval *c
                      bool special, struct lm_err *err)
 {
     struct lm_str s;
-    if (id >= v->n)
-        return LM_OK;                   /* counted before; too many is an error there */
     if (!lm_hf_copy(v, content->str, content->len, &s))
         return lm_fail_nomem(err);
     special = special || looks_special(s.p, s.len);
@@ -96,8 +94,8 @@ static int lay_added(struct lm_hf_vocab *v, const struct lm_jval *list, struct l
         int64_t id = -1;
         lm_jval_bool(lm_jval_get(t, "special"), &special);
         if (!lm_jval_i64(lm_jval_get(t, "id"), &id) || !lm_jval_str(content) || id < 0 ||
-            id > UINT32_MAX)
-            return lm_fail(err, LM_EDATA, "added_tokens: an entry without id or content");
+            id >= v->n)
+            return lm_fail(err, LM_EDATA, "added_tokens: an entry without a good id or content");
         const int r = add_token(v, (uint32_t)id, content, special, err);
         if (r)
             return r;
@@ -125,6 +123,10 @@ static int fill_holes(struct lm_hf_vocab *v, struct lm_err *err)
 static int room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool scores,
                 struct lm_err *err)
 {
+    if (found > LM_HF_MAX_PIECES || n_rows > LM_HF_MAX_PIECES)
+        return lm_fail(err, LM_ENOSUP, "more than %u pieces", LM_HF_MAX_PIECES);
+    if (!found)
+        return lm_fail(err, LM_EDATA, "has no pieces");
     if (n_rows && found > n_rows)
         return lm_fail(err, LM_EDATA, "the tokenizer has %llu pieces, but the embedding only "
                        "%u rows", (unsigned long long)found, n_rows);

@@ -6,6 +6,9 @@
 
 #include "hf/hf_vocab.h"
 
+/* Holes are filled with pieces of their own, so ids must stay in reason. */
+#define LM_HF_MAX_PIECES (1u << 22)
+
 /* Copy bytes into the vocabulary's arena; NULL when memory is short. */
 const char *lm_hf_copy(struct lm_hf_vocab *v, const char *p, size_t n, struct lm_str *out);
 

@@ -134,6 +134,11 @@ static int open_dir(struct lm_hf_source *s, const char *path, struct lm_err *err
     return r;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct lm_hf_file *)a)->name, ((const struct lm_hf_file *)b)->name);
+}
+
 struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
                                 const struct lm_env *env, struct lm_err *err)
 {
@@ -160,6 +165,10 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
         lm_hf_close(s);
         return NULL;
     }
+    /* Whatever order a folder or archive has; but a pipe stands in its last file. */
+    const size_t n = s->current >= 0 ? (size_t)s->current : s->n;
+    if (n)
+        qsort(s->files, n, sizeof *s->files, by_name);
     return s;
 }
 

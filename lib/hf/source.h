@@ -44,7 +44,8 @@ const char *lm_hf_path(const struct lm_hf_source *s);
  * in the archive, or of the archive less its extensions; "" when nothing tells. */
 const char *lm_hf_title(const struct lm_hf_source *s);
 
-/* The files, in no particular order; names are relative to the checkpoint's folder. */
+/* The files, sorted by name (from a pipe, weights last, as they come); names are relative to
+ * the checkpoint's folder. */
 size_t lm_hf_n_files(const struct lm_hf_source *s);
 const char *lm_hf_name(const struct lm_hf_source *s, size_t i);
 uint64_t lm_hf_size(const struct lm_hf_source *s, size_t i);   /* LM_SIZE_UNKNOWN too */
