@@ -18,21 +18,26 @@
 #define N_SMALL 64                               /* bytes of a word merged on the stack */
 #define NO_ID   UINT32_MAX
 
-struct alphabet {
-    uint16_t rune_of[256];
-    int16_t  byte_of[256 + 68];                  /* -1: none */
-};
+#define N_AHEAD 32                               /* merges looked up together           */
 
-static void alphabet_init(struct alphabet *a)
+/* The character of a byte, and back; -1: none. */
+static uint16_t rune_of(unsigned b)
 {
-    uint16_t next = 256;
-    for (int r = 0; r < 256 + 68; r++)
-        a->byte_of[r] = -1;
-    for (int b = 0; b < 256; b++) {
-        bool shows = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-        a->rune_of[b] = shows ? (uint16_t)b : next++;
-        a->byte_of[a->rune_of[b]] = (int16_t)b;
-    }
+    if (b <= 0x20)
+        return (uint16_t)(256 + b);
+    if (b >= 0x7F && b <= 0xA0)
+        return (uint16_t)(256 + 33 + (b - 0x7F));
+    return b == 0xAD ? 256 + 67 : (uint16_t)b;
+}
+
+static int byte_of(uint32_t r)
+{
+    if (r >= 256)
+        return r < 256 + 33   ? (int)r - 256
+               : r < 256 + 67 ? (int)r - 256 - 33 + 0x7F
+               : r == 256 + 67 ? 0xAD
+                              : -1;
+    return rune_of(r) == r ? (int)r : -1;
 }
 
 /* Write a byte's character: 1 or 2 bytes. */
@@ -48,24 +53,24 @@ static size_t put_rune(char *to, uint16_t r)
 }
 
 /* The bytes that a piece stands for; a piece not written in the alphabet is itself. */
-static size_t decode_piece(const struct alphabet *a, const char *p, size_t len, char *to)
+static size_t decode_piece(const char *p, size_t len, char *to)
 {
     const char *end = p + len;
     size_t n = 0;
     for (const char *q = p; q < end;) {
         int k;
-        uint32_t r = lm_uni_next(q, end, &k);
-        if (r >= 256 + 68 || a->byte_of[r] < 0) {
+        int b = byte_of(lm_uni_next(q, end, &k));
+        if (b < 0) {
             memcpy(to, p, len);
             return len;
         }
-        to[n++] = (char)a->byte_of[r];
+        to[n++] = (char)b;
         q += k;
     }
     return n;
 }
 
-static int decode_pieces(struct lm_vocab *v, const struct alphabet *a, struct lm_err *err)
+static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
 {
     if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
@@ -77,12 +82,12 @@ static int decode_pieces(struct lm_vocab *v, const struct alphabet *a, struct lm
         if (t == LM_TOKEN_CONTROL || t == LM_TOKEN_USER || t == LM_TOKEN_UNKNOWN)
             memcpy(to, p, len);
         else
-            len = decode_piece(a, p, len, to);
+            len = decode_piece(p, len, to);
         v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)len;
     }
     for (int b = 0; b < 256; b++) {
         char s[2];
-        v->byte_id[b] = lm_vocab_find(v, s, put_rune(s, a->rune_of[b]));
+        v->byte_id[b] = lm_vocab_find(v, s, put_rune(s, rune_of((unsigned)b)));
     }
     return LM_OK;
 }
@@ -134,31 +139,49 @@ static int32_t find_near(const struct lm_vocab *v, uint32_t guess, const char *p
     return lm_vocab_find(v, p, len);
 }
 
+/* Parts of a merge that are being looked up. */
+struct asked {
+    const char *left, *right;
+    size_t      l, r;
+    uint32_t    left_hash, right_hash;
+};
+
 /* Entry i of merges, "left right": the separator is the first space that is not the first
- * byte.  joined has room for the whole. */
-static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, char *joined,
-                       struct lm_merge *m, struct lm_err *err)
+ * byte. */
+static int ask_parts(const struct lm_vocab *v, uint64_t i, struct lm_str s, struct asked *a,
+                     struct lm_err *err)
 {
-    uint32_t guess = m->id;
     const char *sep = s.len > 1 ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
     if (!sep)
-        return lm_fail(err, LM_EDATA, "merge %llu has no space",
-                       (unsigned long long)i);
-    size_t l = (size_t)(sep - s.p), r = s.len - l - 1;
-    int32_t left = lm_vocab_find(v, s.p, l);
+        return lm_fail(err, LM_EDATA, "merge %llu has no space", (unsigned long long)i);
+    a->left = s.p;
+    a->l = (size_t)(sep - s.p);
+    a->right = sep + 1;
+    a->r = s.len - a->l - 1;
+    a->left_hash = lm_vocab_ask(v, a->left, a->l);
+    a->right_hash = lm_vocab_ask(v, a->right, a->r);
+    return LM_OK;
+}
+
+/* Its ids; m->id is that of the merge before.  joined has room for the longest piece. */
+static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, char *joined,
+                      struct lm_merge *m, struct lm_err *err)
+{
+    int32_t left = lm_vocab_find_hashed(v, a->left, a->l, a->left_hash);
     if (left < 0)
-        return no_piece(i, s.p, l, err);
-    int32_t right = lm_vocab_find(v, sep + 1, r);
+        return no_piece(i, a->left, a->l, err);
+    int32_t right = lm_vocab_find_hashed(v, a->right, a->r, a->right_hash);
     if (right < 0)
-        return no_piece(i, sep + 1, r, err);
-    if (l + r > v->longest)
-        return no_piece(i, s.p, s.len, err);
-    memcpy(joined, s.p, l);
-    memcpy(joined + l, sep + 1, r);
-    int32_t id = find_near(v, guess, joined, l + r);
+        return no_piece(i, a->right, a->r, err);
+    if (a->l + a->r > v->longest)
+        return no_piece(i, a->left, a->l + 1 + a->r, err);
+    memcpy(joined, a->left, a->l);
+    memcpy(joined + a->l, a->right, a->r);
+    int32_t id = find_near(v, m->id, joined, a->l + a->r);
     if (id < 0)
-        return no_piece(i, joined, l + r, err);
+        return no_piece(i, joined, a->l + a->r, err);
     *m = (struct lm_merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
+    __builtin_prefetch(&v->pairs[hash_pair(m->left, m->right) & v->pair_mask], 1);
     return LM_OK;
 }
 
@@ -166,6 +189,30 @@ static int parse_merge(const struct lm_vocab *v, uint64_t i, struct lm_str s, ch
 static bool reachable(const struct lm_vocab *v, uint32_t id)
 {
     return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN;
+}
+
+/*
+ * Merges i .. end: look up their parts, all at once, then their pairs' places, all at once.
+ * The tables are larger than the caches; waiting for each place in turn would be most of
+ * the time that loading takes.
+ */
+static int load_block(struct lm_vocab *v, const struct lm_str *merges, uint32_t i, uint32_t end,
+                      char *joined, struct lm_err *err)
+{
+    struct asked a[N_AHEAD];
+    int s = LM_OK;
+    for (uint32_t k = i; k < end && s == LM_OK; k++)
+        s = ask_parts(v, k, merges[k], &a[k - i], err);
+    for (uint32_t k = i; k < end && s == LM_OK; k++) {
+        v->merges[k].id = k ? v->merges[k - 1].id : 0;
+        s = find_parts(v, k, &a[k - i], joined, &v->merges[k], err);
+    }
+    for (uint32_t k = i; k < end && s == LM_OK; k++)
+        if (reachable(v, v->merges[k].id)) {
+            v->attr[v->merges[k].id] |= LM_ATTR_MERGED;
+            add_pair(v, &v->merges[k], k);
+        }
+    return s;
 }
 
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
@@ -187,13 +234,9 @@ int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_er
     v->pair_mask = (uint32_t)(size - 1);
     v->n_merges = (uint32_t)n;
     int s = LM_OK;
-    for (uint32_t i = 0; i < v->n_merges && s == LM_OK; i++) {
-        v->merges[i].id = i ? v->merges[i - 1].id : 0;
-        s = parse_merge(v, i, src->merges[i], joined, &v->merges[i], err);
-        if (s == LM_OK && reachable(v, v->merges[i].id)) {
-            v->attr[v->merges[i].id] |= LM_ATTR_MERGED;
-            add_pair(v, &v->merges[i], i);
-        }
+    for (uint32_t i = 0, k; i < v->n_merges && s == LM_OK; i = k) {
+        k = v->n_merges - i > N_AHEAD ? i + N_AHEAD : v->n_merges;
+        s = load_block(v, src->merges, i, k, joined, err);
     }
     free(joined);
     return s;
@@ -208,7 +251,6 @@ static void set_flag(unsigned *flags, unsigned flag, int how)
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
-    struct alphabet a;
     const struct lm_pretok *row;
     const char *name = v->pre_name;
     if (!lm_uni_ready())
@@ -224,8 +266,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     set_flag(&v->pre.flags, LM_PRE_NFC, src->nfc);
     set_flag(&v->pre.flags, LM_PRE_WHOLE, src->whole_words);
     v->add_bos = v->pre.flags & LM_PRE_BOS;
-    alphabet_init(&a);
-    int s = decode_pieces(v, &a, err);
+    int s = decode_pieces(v, err);
     v->norm = v->pre.flags & LM_PRE_NFC ? LM_NORM_NFC : 0;
     for (int b = 0xC0; b < 256; b++)
         if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
@@ -239,15 +280,13 @@ static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
     const struct lm_vocab *v = e->v;
     if (len > v->longest)
         return -1;
-    struct alphabet a;
-    alphabet_init(&a);
     lm_buf_clear(&e->scratch);
     char *to = lm_buf_room(&e->scratch, 2 * len);
     if (!to)
         return -1;
     size_t n = 0;
     for (size_t i = 0; i < len; i++)
-        n += put_rune(to + n, a.rune_of[(unsigned char)p[i]]);
+        n += put_rune(to + n, rune_of((unsigned char)p[i]));
     int32_t id = lm_vocab_find(v, to, n);
     return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
 }

@@ -182,6 +182,13 @@ void lm_pool_release(struct lm_pool *p);
 /* Build v->slots from v->text; LM_EDATA when a text is there twice. */
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err);
 
+/*
+ * lm_vocab_find in two halves, for those who look many up at once: asking fetches the place
+ * from memory, which takes longer than all else, and gives the hash to find it by.
+ */
+uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len);
+int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h);
+
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 

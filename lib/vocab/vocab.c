@@ -94,15 +94,25 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
     return LM_OK;
 }
 
-int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len)
+uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len)
 {
-    if (len > v->longest)
-        return -1;
-    uint32_t h = hash_text(text, len), i = h & v->slot_mask;
+    uint32_t h = hash_text(text, len);
+    __builtin_prefetch(&v->slots[h & v->slot_mask]);
+    return h;
+}
+
+int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h)
+{
+    uint32_t i = h & v->slot_mask;
     for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
         if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, text, len))
             return (int32_t)(v->slots[i].id_1 - 1);
     return -1;
+}
+
+int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len)
+{
+    return len > v->longest ? -1 : lm_vocab_find_hashed(v, text, len, hash_text(text, len));
 }
 
 static int32_t find_str(const struct lm_vocab *v, const char *s)
