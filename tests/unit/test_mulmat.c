@@ -181,7 +181,9 @@ static void for_all(void (*f)(const struct lm_cpu_mulmat *k, struct matrix *m))
     for (size_t i = 0; lm_types[i]; i++) {
         const struct lm_type *t = lm_types[i];
         for (size_t s = 0; t->decode && s < sizeof rows / sizeof *rows; s++) {
-            size_t cols = t->block == 1 ? 77 + s : t->block * (s == 1 ? 2 : 2 * s + 1);
+            /* one block, two, or an odd number with more columns than are unpacked at once */
+            size_t blocks = s < 2 ? s + 1 : 640 / t->block | 1;
+            size_t cols = t->block == 1 ? 77 + s : t->block * blocks;
             struct matrix m;
             fill(&m, t, rows[s], cols);
             for (int isa = 0; isa <= (int)lm_isa(); isa++)

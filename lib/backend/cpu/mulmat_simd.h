@@ -25,7 +25,7 @@
 INLINE void prefetch(const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i += 64)
-        _mm_prefetch((const char *)p + AHEAD + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)((uintptr_t)p + AHEAD + i), _MM_HINT_T0);
 }
 
 /* ---- activations as 8-bit blocks ---- */
