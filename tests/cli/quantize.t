@@ -54,7 +54,7 @@ ok "$(sum s.gguf)" "$(awk '$2 == "Q4_K_M" && NF == 2 { print $1 }' "$root/tests/
    "sorted afterwards, the same file"
 cat input.gguf | quantize - - Q4_K_M 2>err | cat >p.gguf
 cmp -s q.gguf p.gguf; ok $? 0 "through pipes, the same file"
-quantize -q -q -t 1 input.gguf - Q4_K_M | cmp -s q.gguf; ok $? 0 "with one thread too"
+quantize -q -t 1 input.gguf - Q4_K_M | cmp -s q.gguf; ok $? 0 "with one thread too"
 quantize -q -o p.gguf input.gguf Q4_K_M; cmp -s q.gguf p.gguf; ok $? 0 "-o names the output"
 if zstd -qc input.gguf >input.gguf.zst 2>/dev/null; then
     quantize -q input.gguf.zst q.gguf.zst Q4_K_M
@@ -71,7 +71,7 @@ ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weigh
    "$(printf 'output.weight\t256x5\tf16\tq6_K\t2560\t1050\tno')" "--dry-run prints the plan"
 ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
    "with a total"
-ok "$(ls p3.gguf 2>/dev/null; quantize --dry-run input.gguf p3.gguf Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
+ok "$(ls p3.gguf 2>/dev/null; quantize -q --dry-run input.gguf p3.gguf Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
    "and writes no model"
 ok "$(quantize --dry-run --imatrix imatrix.gguf --include-weights ffn_ input.gguf Q4_K_M 2>/dev/null |
       awk -F '\t' '$7 == "yes" { print $1 }' | grep -vc ffn_)" 0 "--include-weights"
