@@ -6,7 +6,7 @@
  * GGUF, the file format of models.  All numbers are little-endian (or, in
  * foreign files, big-endian throughout).
  *
- *   1. "GGUF", u32 version (2 or 3; version 1 has u32 counts and lengths)
+ *   1. "GGUF", u32 version (2 or 3; version 1 has u32 counts, lengths and sizes)
  *   2. u64 number of tensors, u64 number of metadata entries
  *   3. metadata entries: string key, u32 value type, value
  *        string: u64 length, bytes;  array: u32 element type, u64 count, elements
