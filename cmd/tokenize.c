@@ -245,7 +245,7 @@ static int encode_input(struct lm_in *in, struct lm_err *err)
 static int fail_stream(const char *name, const struct lm_err *err)
 {
     if (n_sequences && !opt.count && !opt.pieces) {
-        lm_buf_str(&out, "! tokenize: ");
+        lm_buf_printf(&out, "! %s: ", cli_name());
         lm_buf_escape(&out, name, strlen(name));
         lm_buf_str(&out, ": ");
         lm_buf_escape(&out, err->text, strlen(err->text));

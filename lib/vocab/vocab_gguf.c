@@ -82,8 +82,8 @@ static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct l
     int s;
     if (!lm_gguf_kv(g, KEY("model")))
         return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is missing");
-    if ((s = text(g, KEY("model"), &src->model, err)) || (s = text(g, KEY("pre"), &src->pre, err)) ||
-        (s = text(g, "general.name", &src->name, err)))
+    if ((s = text(g, KEY("model"), &src->model, err)) ||
+        (s = text(g, KEY("pre"), &src->pre, err)) || (s = text(g, "general.name", &src->name, err)))
         return s;
     /* a model of another kind has keys of its own: refuse it by its name first */
     const struct lm_tok_model *m = lm_tok_model_find(src->model.p, src->model.len);

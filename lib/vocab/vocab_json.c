@@ -185,7 +185,7 @@ static int kind(struct reading *r, struct lm_err *err)
         return lm_fail(err, LM_ENOSUP, "BPE with prefixes or suffixes of words is not supported");
     if (r->by_bytes) {
         if (r->replace || r->prepend)
-            return lm_fail(err, LM_ENOSUP, "byte-level BPE of text without spaces is not supported");
+            return lm_fail(err, LM_ENOSUP, "byte-level BPE of marked spaces is not supported");
         const char *name = lm_hf_pretok_name(pre, r->t.ignore_merges);
         if (!name)
             return lm_fail(err, LM_ENOSUP, "the pre-tokenizer is none that is supported");
@@ -196,7 +196,7 @@ static int kind(struct reading *r, struct lm_err *err)
         return LM_OK;
     }
     if (!r->replace)
-        return lm_fail(err, LM_ENOSUP, "BPE neither of bytes nor of marked spaces is not supported");
+        return lm_fail(err, LM_ENOSUP, "BPE of neither bytes nor marked spaces is not supported");
     if (r->src.nfc == 1)
         return lm_fail(err, LM_ENOSUP, "normalizer 'NFC' before marked spaces is not supported");
     if (r->t.ignore_merges)

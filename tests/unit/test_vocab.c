@@ -554,8 +554,8 @@ static void test_overlaps(void **state)
 static void test_ends(void **state)
 {
     (void)state;
-    static const char *const tokens[] = { "<|im_end|>", "a", "</s>", "<|endoftext|>", "b", "<|end|>",
-                                          "<|return|>", "<|call|>" };
+    static const char *const tokens[] = { "<|im_end|>", "a", "</s>", "<|endoftext|>", "b",
+                                          "<|end|>", "<|return|>", "<|call|>" };
     static const int32_t types[] = { 4, 1, 1, 3, 1, 3, 3, 3 };
     struct lm_err err;
     size_t n;
