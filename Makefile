@@ -83,9 +83,12 @@ $(BUILD)/%.o: %.c
 
 # Wider instructions live in files of their own, NAME_avx2.c and NAME_avx512.c, chosen at
 # run time; nothing else is built for more than the baseline.
-$(BUILD)/%_avx2.o: LM_CFLAGS += -mavx2 -mfma -mf16c
-$(BUILD)/%_avx512.o: LM_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
-                                  -mavx512vl -mavx512vbmi -mavx512vnni
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+AVX2   = -mavx2 -mfma -mf16c
+AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512vnni
+endif
+$(BUILD)/%_avx2.o: LM_CFLAGS += $(AVX2)
+$(BUILD)/%_avx512.o: LM_CFLAGS += $(AVX512)
 
 # A whole panel kernel is one function after inlining: with the undefined-behaviour sanitizer
 # too, each of these files compiles for minutes.
