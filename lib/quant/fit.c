@@ -294,6 +294,13 @@ float lm_fit_positive(int n, int top, const float *x, const float *w, uint8_t *c
     return s2 > 0 ? sx / s2 : 0;
 }
 
+static void positive(int n, int top, int count, const float *x, const float *w, float *scale,
+                     uint8_t *codes)
+{
+    for (int c = 0; c < count; c++)
+        scale[c] = lm_fit_positive(n, top, x + c * n, w + c * n, codes + c * n);
+}
+
 static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
 {
     for (int c = 0; c < count; c++, x += 32, codes += 32) {
@@ -316,7 +323,7 @@ static void bytes(int count, const float *x, float *d, int8_t *q)
     }
 }
 
-const struct lm_fit lm_fit_scalar = { affine, symmetric, extremes, bytes };
+const struct lm_fit lm_fit_scalar = { affine, symmetric, positive, extremes, bytes };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)
 {

@@ -37,6 +37,9 @@ struct lm_fit {
     /* x ~ scale * (code - half), code in 0 .. 2 * half - 1.  n is 16 or 32. */
     void (*symmetric)(int n, int half, int count, const float *x, const float *w,
                       float *scale, uint8_t *codes);
+    /* As lm_fit_positive.  n is 8, 16 or 32. */
+    void (*positive)(int n, int top, int count, const float *x, const float *w, float *scale,
+                     uint8_t *codes);
     /* Without weights, for n = 32: the element of largest magnitude (the first such)
      * lands on code 0: d = element / -half, x ~ d * (code - half).  Zeros: d = -0. */
     void (*extremes)(int half, int count, const float *x, float *d, uint8_t *codes);

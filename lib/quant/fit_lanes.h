@@ -2,22 +2,8 @@
 /*
  * The searches of fit.c with one sub-block in each lane: the same float operations in
  * the same order, so the same bytes.  No include guard: fit_avx2.c and fit_avx512.c
- * include this once each, after defining, for their vectors of LANES floats,
- *
- *   vf, vi, vm                     floats, int32, a mask
- *   v_set v_loadu v_store          one value in all lanes; from memory; to aligned memory
- *   v_gather(p, index)             p[index] for each lane
- *   v_add v_sub v_mul v_div v_abs
- *   v_min v_max                    a < b ? a : b,  a > b ? a : b
- *   v_lt v_eq v_ne v_and v_pick    comparisons; both; mask ? a : b
- *   v_code(t, lo, hi)              nearest integer as lm_q_rne, clamped, as int32
- *   v_float v_truncate             int32 to float and back, toward zero
- *   v_index(step, last)            min(lane, last) * step
- *   v_bytes(p, v)                  low byte of each int32, side by side
- *   v_first v_reduce_max           first true lane or -1; the largest lane
+ * include this once each, after vec_*.h.
  */
-
-#define ALIGNED __attribute__((aligned(64)))
 
 static inline vm v_gt(vf a, vf b)
 {
@@ -206,6 +192,103 @@ static void affine(const struct lm_affine *how, int count, const float *x, const
             affine_lanes(how, 16, how->absolute, some, xc, wc, sc, mc, out);
         else
             affine_lanes(how, 32, how->absolute, some, xc, wc, sc, mc, out);
+    }
+}
+
+/* The inverse scale, of nine around top / max, that leaves the least error. */
+static inline vf positive_inverse(int n, int top, const vf *x, const vf *w, vf max)
+{
+    vf inv = v_div(v_set((float)top), max), scale = v_div(v_set(1), inv), err = v_set(0);
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(i_and(v_nearest(v_mul(inv, x[i])), i_set(255)));
+        vf t = v_sub(x[i], v_mul(scale, l));
+        err = v_add(err, v_mul(v_mul(w[i], t), t));
+    }
+    for (int k = -4; k <= 4; k++) {
+        if (k == 0)
+            continue;
+        vf cand = v_div(v_set(0.1f * (float)k + (float)top), max), e = v_set(0);
+        scale = v_div(v_set(1), cand);
+        for (int i = 0; i < n; i++) {
+            vf l = v_float(i_min(v_nearest(v_mul(cand, x[i])), i_set(top)));
+            vf t = v_sub(x[i], v_mul(scale, l));
+            e = v_add(e, v_mul(v_mul(w[i], t), t));
+        }
+        vm less = v_lt(e, err);
+        err = v_pick(less, e, err);
+        inv = v_pick(less, cand, inv);
+    }
+    return inv;
+}
+
+/* One pass over the codes of a positive fit; returns whether any lane changed. */
+static inline bool descend_positive(int n, int top, const vf *x, const vf *w, vi *code,
+                                    vf *sx, vf *s2)
+{
+    unsigned moved = 0;
+    vf zero = v_set(0);
+    for (int i = 0; i < n; i++) {
+        vf l = v_float(code[i]), wx = v_mul(w[i], x[i]);
+        vf r = v_sub(*sx, v_mul(wx, l)), q = v_sub(*s2, v_mul(v_mul(w[i], l), l));
+        vm go = v_and(v_gt(r, zero), v_gt(q, zero));
+        if (!v_bits(go))
+            continue;
+        vi to = i_min(v_nearest(v_div(v_mul(x[i], q), r)), i_set(top));
+        go = v_and(go, i_ne(to, code[i]));
+        if (!v_bits(go))
+            continue;
+        l = v_float(to);
+        r = v_add(r, v_mul(wx, l));
+        q = v_add(q, v_mul(v_mul(w[i], l), l));
+        go = v_and(go, v_gt(v_mul(v_mul(r, r), *s2), v_mul(v_mul(*sx, *sx), q)));
+        code[i] = i_pick(go, i_and(to, i_set(255)), code[i]);
+        *sx = v_pick(go, r, *sx);
+        *s2 = v_pick(go, q, *s2);
+        moved |= v_bits(go);
+    }
+    return moved;
+}
+
+static inline void positive_lanes(int n, int top, int count, const float *xs, const float *ws,
+                                  float *scales, uint8_t *codes)
+{
+    vf x[32], w[32], max = v_set(0), sx = max, s2 = max;
+    vi code[32];
+    transpose(n, count, xs, x);
+    transpose(n, count, ws, w);
+    for (int i = 0; i < n; i++)
+        max = v_max(max, x[i]);
+    vf inv = positive_inverse(n, top, x, w, max);
+    for (int i = 0; i < n; i++) {
+        vi to = i_min(v_nearest(v_mul(inv, x[i])), i_set(top));
+        vf l = v_float(to);
+        code[i] = i_and(to, i_set(255));
+        sx = v_add(sx, v_mul(v_mul(w[i], x[i]), l));
+        s2 = v_add(s2, v_mul(v_mul(w[i], l), l));
+    }
+    for (int pass = 0; pass < 5; pass++)
+        if (!descend_positive(n, top, x, w, code, &sx, &s2))
+            break;
+    vm none = v_lt(max, v_set(1e-15f));
+    for (int i = 0; i < n; i++)
+        code[i] = i_pick(none, i_set(0), code[i]);
+    vf scale = v_pick(v_gt(s2, v_set(0)), v_div(sx, s2), v_set(0));
+    put_floats(count, v_pick(none, v_set(0), scale), scales);
+    put_codes(n, count, code, codes);
+}
+
+static void positive(int n, int top, int count, const float *x, const float *w, float *scale,
+                     uint8_t *codes)
+{
+    for (int c = 0; c < count; c += LANES) {
+        int some = count - c < LANES ? count - c : LANES;
+        const float *xc = x + c * n, *wc = w + c * n;
+        if (n == 8)
+            positive_lanes(8, top, some, xc, wc, scale + c, codes + c * 8);
+        else if (n == 16)
+            positive_lanes(16, top, some, xc, wc, scale + c, codes + c * 16);
+        else
+            positive_lanes(32, top, some, xc, wc, scale + c, codes + c * 32);
     }
 }
 

@@ -123,7 +123,7 @@ static void take_codewords(const struct lm_iq *iq, const struct lm_iq_planes *p,
     bool off = false;
     unsigned word[4];
     for (int v = 0; v < n / 8; v++) {
-        float cost[8][3];
+        float cost[8][4];
         unsigned want = 0;
         for (int i = 0; i < 8; i++) {
             want |= (unsigned)digit[8 * v + i] << 2 * i;
@@ -210,12 +210,10 @@ static int three_bits(float inv, float scale)
 }
 
 /* Codewords are stored even where every scale is 0. */
-static void encode_iq1_s(enum lm_isa isa, const float *x, void *dst, size_t n,
-                         const float *weights)
+static void row_iq1_s(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+                       void *dst, size_t n, const float *weights)
 {
-    struct lm_iq_planes p;
     struct iq1_s *b = dst;
-    lm_iq_prepare(&lm_book_iq1s, &p);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
@@ -223,7 +221,7 @@ static void encode_iq1_s(enum lm_isa isa, const float *x, void *dst, size_t n,
         count_weights(x, weights + i * QK_K, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 8; g++) {
-            fit_iq1_s(lm_iq(isa), &p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_iq1_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
             for (int v = 0; v < 4; v++) {
                 b->q[4 * g + v] = (uint8_t)s[g].code[v];
                 h[g] |= s[g].code[v] >> 8 << 3 * v;
@@ -275,19 +273,17 @@ static void put_iq1_m_scales(struct iq1_m *b, const struct sub *s, const float *
 }
 
 /* As above: codewords are stored in any case. */
-static void encode_iq1_m(enum lm_isa isa, const float *x, void *dst, size_t n,
-                         const float *weights)
+static void row_iq1_m(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+                       void *dst, size_t n, const float *weights)
 {
-    struct lm_iq_planes p;
     struct iq1_m *b = dst;
-    lm_iq_prepare(&lm_book_iq1s, &p);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
         count_weights(x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 16; g++) {
-            fit_iq1_m(lm_iq(isa), &p, x + 16 * g, w + 16 * g, &s[g]);
+            fit_iq1_m(lm_iq(isa), p, x + 16 * g, w + 16 * g, &s[g]);
             b->q[2 * g] = (uint8_t)s[g].code[0];
             b->q[2 * g + 1] = (uint8_t)s[g].code[1];
             b->h[g] = (uint8_t)(s[g].code[0] >> 8 | s[g].code[1] >> 8 << 4);
@@ -296,6 +292,32 @@ static void encode_iq1_m(enum lm_isa isa, const float *x, void *dst, size_t n,
         if (top != 0)
             put_iq1_m_scales(b, s, x, w, top / 15);
     }
+}
+
+static void encode_iq1_s(enum lm_isa isa, const float *src, void *dst, size_t n,
+                         const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_s, isa, src, dst, 1, 0, n, weights);
+}
+
+static void encode_rows_iq1_s(enum lm_isa isa, const float *src, void *dst, size_t rows,
+                              size_t n, const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_s, isa, src, dst, rows,
+                      n / QK_K * sizeof(struct iq1_s), n, weights);
+}
+
+static void encode_iq1_m(enum lm_isa isa, const float *src, void *dst, size_t n,
+                         const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_m, isa, src, dst, 1, 0, n, weights);
+}
+
+static void encode_rows_iq1_m(enum lm_isa isa, const float *src, void *dst, size_t rows,
+                              size_t n, const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_m, isa, src, dst, rows,
+                      n / QK_K * sizeof(struct iq1_m), n, weights);
 }
 
 static int64_t invalid_iq1_s(const void *src, size_t n)
@@ -315,11 +337,13 @@ static int64_t invalid_iq1_m(const void *src, size_t n)
 const struct lm_type lm_type_iq1_s = {
     .name = "iq1_s", .id = LM_IQ1_S, .block = QK_K, .bytes = sizeof(struct iq1_s),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 19",
-    .decode = decode_iq1_s, .encode = encode_iq1_s, .invalid = invalid_iq1_s,
+    .decode = decode_iq1_s, .encode = encode_iq1_s,
+    .encode_rows = encode_rows_iq1_s, .invalid = invalid_iq1_s,
 };
 
 const struct lm_type lm_type_iq1_m = {
     .name = "iq1_m", .id = LM_IQ1_M, .block = QK_K, .bytes = sizeof(struct iq1_m),
     .in_files = true, .source = "GGUF tensor type 29",
-    .decode = decode_iq1_m, .encode = encode_iq1_m, .invalid = invalid_iq1_m,
+    .decode = decode_iq1_m, .encode = encode_iq1_m,
+    .encode_rows = encode_rows_iq1_m, .invalid = invalid_iq1_m,
 };

@@ -160,18 +160,16 @@ static float top_scale(const struct sub *s)
     return top;
 }
 
-static void encode_iq3_xxs(enum lm_isa isa, const float *x, void *dst, size_t n,
-                           const float *weights)
+static void row_iq3_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+                         void *dst, size_t n, const float *weights)
 {
-    struct lm_iq_planes p;
     struct iq3_xxs *b = dst;
-    lm_iq_prepare(&lm_book_iq3xxs, &p);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
         count_weights(x, weights ? weights + i * QK_K : NULL, w);
         for (int g = 0; g < 8; g++)
-            fit_xxs(lm_iq(isa), &p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_xxs(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
         memset(b, 0, sizeof *b);
         float top = top_scale(s), d = top / 31, inv = 1 / d;
         if (top == 0)
@@ -190,19 +188,17 @@ static void encode_iq3_xxs(enum lm_isa isa, const float *x, void *dst, size_t n,
 
 /* The format's reference writes codewords and signs without a gap for a group of zeros,
  * but their high bits and the scales where they belong; files are to be the same. */
-static void encode_iq3_s(enum lm_isa isa, const float *x, void *dst, size_t n,
-                         const float *weights)
+static void row_iq3_s(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+                       void *dst, size_t n, const float *weights)
 {
-    struct lm_iq_planes p;
     struct iq3_s *b = dst;
-    lm_iq_prepare(&lm_book_iq3s, &p);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
         count_weights(x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0, at = 0; g < 8; g++) {
-            fit_s(lm_iq(isa), &p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
             if (s[g].skipped)
                 continue;
             for (int v = 0; v < 8; v++) {
@@ -222,6 +218,32 @@ static void encode_iq3_s(enum lm_isa isa, const float *x, void *dst, size_t n,
     }
 }
 
+static void encode_iq3_xxs(enum lm_isa isa, const float *src, void *dst, size_t n,
+                           const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq3xxs, row_iq3_xxs, isa, src, dst, 1, 0, n, weights);
+}
+
+static void encode_rows_iq3_xxs(enum lm_isa isa, const float *src, void *dst, size_t rows,
+                                size_t n, const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq3xxs, row_iq3_xxs, isa, src, dst, rows,
+                      n / QK_K * sizeof(struct iq3_xxs), n, weights);
+}
+
+static void encode_iq3_s(enum lm_isa isa, const float *src, void *dst, size_t n,
+                         const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq3s, row_iq3_s, isa, src, dst, 1, 0, n, weights);
+}
+
+static void encode_rows_iq3_s(enum lm_isa isa, const float *src, void *dst, size_t rows,
+                              size_t n, const float *weights)
+{
+    lm_iq_encode_rows(&lm_book_iq3s, row_iq3_s, isa, src, dst, rows,
+                      n / QK_K * sizeof(struct iq3_s), n, weights);
+}
+
 static int64_t invalid_iq3_xxs(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK_K, sizeof(struct iq3_xxs), 0);
@@ -235,11 +257,13 @@ static int64_t invalid_iq3_s(const void *src, size_t n)
 const struct lm_type lm_type_iq3_xxs = {
     .name = "iq3_xxs", .id = LM_IQ3_XXS, .block = QK_K, .bytes = sizeof(struct iq3_xxs),
     .in_files = true, .source = "GGUF tensor type 18",
-    .decode = decode_iq3_xxs, .encode = encode_iq3_xxs, .invalid = invalid_iq3_xxs,
+    .decode = decode_iq3_xxs, .encode = encode_iq3_xxs,
+    .encode_rows = encode_rows_iq3_xxs, .invalid = invalid_iq3_xxs,
 };
 
 const struct lm_type lm_type_iq3_s = {
     .name = "iq3_s", .id = LM_IQ3_S, .block = QK_K, .bytes = sizeof(struct iq3_s),
     .in_files = true, .source = "GGUF tensor type 21",
-    .decode = decode_iq3_s, .encode = encode_iq3_s, .invalid = invalid_iq3_s,
+    .decode = decode_iq3_s, .encode = encode_iq3_s,
+    .encode_rows = encode_rows_iq3_s, .invalid = invalid_iq3_s,
 };

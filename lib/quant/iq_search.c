@@ -2,16 +2,17 @@
 #include "quant/iq_search.h"
 
 #include <float.h>
+#include <stdlib.h>
 
 #include "quant/block.h"
 #include "quant/iq_grids.h"
 
-const struct lm_iq_book lm_book_iq2xxs = { lm_grid_iq2xxs, 256, 8, 2, 3, 2 };
-const struct lm_iq_book lm_book_iq2xs = { lm_grid_iq2xs, 512, 8, 2, 3, 2 };
-const struct lm_iq_book lm_book_iq2s = { lm_grid_iq2s, 1024, 8, 2, 3, 1 };
-const struct lm_iq_book lm_book_iq1s = { lm_grid_iq1s, 2048, 8, 2, 3, 3 };
-const struct lm_iq_book lm_book_iq3xxs = { lm_grid_iq3xxs, 256, 4, 3, 8, 2 };
-const struct lm_iq_book lm_book_iq3s = { lm_grid_iq3s, 512, 4, 3, 8, 3 };
+const struct lm_iq_book lm_book_iq2xxs = { lm_grid_iq2xxs, 256, 8, 2, 3, 2, 113413 };
+const struct lm_iq_book lm_book_iq2xs = { lm_grid_iq2xs, 512, 8, 2, 3, 2, 182233 };
+const struct lm_iq_book lm_book_iq2s = { lm_grid_iq2s, 1024, 8, 2, 3, 1, 45740 };
+const struct lm_iq_book lm_book_iq1s = { lm_grid_iq1s, 2048, 8, 2, 3, 3, 329769 };
+const struct lm_iq_book lm_book_iq3xxs = { lm_grid_iq3xxs, 256, 4, 3, 8, 2, 19241 };
+const struct lm_iq_book lm_book_iq3s = { lm_grid_iq3s, 512, 4, 3, 8, 3, 25245 };
 
 const float lm_iq1_values[2][3] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
 
@@ -26,6 +27,7 @@ void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
 {
     int field = book->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
     p->book = book;
+    p->kept = NULL;
     for (int a = 0; a < 16; a++)
         for (int b = 0; b < 16; b++)
             p->square[a][b] = (uint8_t)(field == 3 ? square(a & 7, b & 7)
@@ -33,6 +35,19 @@ void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
     for (int f = 0; f < 4; f++)
         for (int i = 0; i < book->count; i++)
             p->field[f][i] = (uint8_t)(book->words[i] >> field * f & mask);
+}
+
+void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enum lm_isa isa,
+                       const float *src, void *dst, size_t rows, size_t row_bytes, size_t n,
+                       const float *weights)
+{
+    struct lm_iq_planes p;
+    lm_iq_prepare(book, &p);
+    if (rows > 1)
+        lm_iq_keep(&p);
+    for (size_t i = 0; i < rows; i++)
+        encode(isa, &p, src + i * n, (uint8_t *)dst + i * row_bytes, n, weights);
+    lm_iq_release(&p);
 }
 
 unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
@@ -48,16 +63,57 @@ unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
     return lo;
 }
 
-/* The longest list of neighbours of any word. */
-#define NEAR 292
-
-struct near {
-    int      n;
-    uint16_t word[NEAR];
+/* Lists lie one after the other in list, each with its length first; at[key] is where that
+ * of a word begins, 0 where it is not known yet. */
+struct lm_iq_kept {
+    uint32_t  at[6561];
+    uint32_t  used;
+    uint16_t  list[];
 };
 
-/* The neighbours of a word; of a codeword, itself. */
-static void neighbours(const struct lm_iq_planes *p, unsigned word, struct near *near)
+void lm_iq_keep(struct lm_iq_planes *p)
+{
+    size_t n = (size_t)p->book->n_near + 6561 + 1 + LM_IQ_PAST;
+    p->kept = calloc(1, sizeof *p->kept + n * sizeof *p->kept->list);
+    if (p->kept)
+        p->kept->used = 1;
+}
+
+void lm_iq_release(struct lm_iq_planes *p)
+{
+    free(p->kept);
+    p->kept = NULL;
+}
+
+/* Words numbered without gaps: digits of iq1 and iq2 are below 3. */
+static unsigned key_of(const struct lm_iq_planes *p, unsigned word)
+{
+    if (p->book->bits == 3)
+        return word;
+    unsigned key = 0;
+    static const uint8_t nine[16] = { 0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8 };
+    for (int f = 3; f >= 0; f--)
+        key = key * 9 + nine[word >> 4 * f & 15];
+    return key;
+}
+
+const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word)
+{
+    uint32_t at = p->kept ? p->kept->at[key_of(p, word)] : 0;
+    return at ? (const struct lm_iq_near *)(const void *)(p->kept->list + at) : NULL;
+}
+
+void lm_iq_remember(const struct lm_iq_planes *p, unsigned word, const struct lm_iq_near *near)
+{
+    struct lm_iq_kept *k = p->kept;
+    if (!k)
+        return;
+    k->at[key_of(p, word)] = k->used;
+    memcpy(k->list + k->used, near, (near->n + 1u) * sizeof *k->list);
+    k->used += near->n + 1u;
+}
+
+static void look_up(const struct lm_iq_planes *p, unsigned word, struct lm_iq_near *near)
 {
     uint8_t dist[LM_IQ_WORDS];
     const struct lm_iq_book *b = p->book;
@@ -79,6 +135,18 @@ static void neighbours(const struct lm_iq_planes *p, unsigned word, struct near 
                 near->word[near->n++] = b->words[i];
         level = next;
     }
+}
+
+/* The neighbours of a word, kept or in *room. */
+static const struct lm_iq_near *neighbours(const struct lm_iq_planes *p, unsigned word,
+                                           struct lm_iq_near *room)
+{
+    const struct lm_iq_near *kept = lm_iq_recall(p, word);
+    if (kept)
+        return kept;
+    look_up(p, word, room);
+    lm_iq_remember(p, word, room);
+    return room;
 }
 
 /* ---- iq2, iq3 --------------------------------------------------------------------- */
@@ -106,7 +174,7 @@ static unsigned project(const struct lm_iq_book *b, float inv, const float *u)
 
 /* The neighbour with the smallest error, the first of equals.  If no error is a number
  * below the largest, the first neighbour. */
-static uint16_t closest(const struct lm_iq_book *b, const struct near *near, const float *u,
+static uint16_t closest(const struct lm_iq_book *b, const struct lm_iq_near *near, const float *u,
                         const float *root_w, float scale)
 {
     uint16_t best = near->word[0];
@@ -140,7 +208,8 @@ static void sums(const struct lm_iq_book *b, int n, const float *u, const float 
 static void vector(const struct lm_iq_planes *p, int n, const float *inv, const float *u,
                    const float *w, uint16_t (*word)[8], unsigned *off, int v)
 {
-    struct near near;
+    struct lm_iq_near room;
+    const struct lm_iq_near *near = NULL;
     float root_w[8];
     unsigned last = 0;
     for (int i = 0; i < p->book->lanes; i++)
@@ -148,9 +217,9 @@ static void vector(const struct lm_iq_planes *p, int n, const float *inv, const 
     for (int k = 0; k < n; k++) {
         unsigned want = project(p->book, inv[k], u);
         if (k == 0 || want != last)
-            neighbours(p, want, &near);
+            near = neighbours(p, want, &room);
         last = want;
-        word[k][v] = closest(p->book, &near, u, root_w, 1 / inv[k]);
+        word[k][v] = closest(p->book, near, u, root_w, 1 / inv[k]);
         off[k] |= (unsigned)(word[k][v] != want) << v;
     }
 }
@@ -183,15 +252,15 @@ static void refit(const struct lm_iq_planes *p, unsigned which, int n, const flo
 {
     int lanes = p->book->lanes;
     float inv = 1 / fit->scale, root_w[8], sx, s2;
-    struct near near;
+    struct lm_iq_near room;
     for (int v = 0; v < n / lanes; v++) {
         const float *uv = u + v * lanes;
         if (!(which >> v & 1))
             continue;
         for (int i = 0; i < lanes; i++)
             root_w[i] = sqrtf(w[v * lanes + i]);
-        neighbours(p, project(p->book, inv, uv), &near);
-        fit->word[v] = closest(p->book, &near, uv, root_w, fit->scale);
+        const struct lm_iq_near *near = neighbours(p, project(p->book, inv, uv), &room);
+        fit->word[v] = closest(p->book, near, uv, root_w, fit->scale);
     }
     sums(p->book, n, u, w, fit->word, &sx, &s2);
     if (s2 > 0)
@@ -224,19 +293,19 @@ int lm_iq_nibble(float inv, float scale)
 
 /* ---- iq1 -------------------------------------------------------------------------- */
 
-static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][3])
+static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][4])
 {
-    struct near near;
-    neighbours(p, word, &near);
-    unsigned best = near.word[0];
+    struct lm_iq_near room;
+    const struct lm_iq_near *near = neighbours(p, word, &room);
+    unsigned best = near->word[0];
     float least = FLT_MAX;
-    for (int k = 0; k < near.n; k++) {
+    for (int k = 0; k < near->n; k++) {
         float e = 0;
         for (int i = 0; i < 8; i++)
-            e += cost[i][digit(p->book, near.word[k], i)];
+            e += cost[i][digit(p->book, near->word[k], i)];
         if (e < least) {
             least = e;
-            best = near.word[k];
+            best = near->word[k];
         }
     }
     return best;
@@ -297,6 +366,12 @@ const struct lm_iq lm_iq_scalar = { search, refit, nearest, split32, split16 };
 
 const struct lm_iq *lm_iq(enum lm_isa isa)
 {
+#if defined(__x86_64__)
+    if (isa >= LM_ISA_AVX512)
+        return &lm_iq_avx512;
+    if (isa >= LM_ISA_AVX2)
+        return &lm_iq_avx2;
+#endif
     (void)isa;
     return &lm_iq_scalar;
 }

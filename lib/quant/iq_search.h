@@ -11,12 +11,12 @@
  * codewords at the smallest, second smallest, ... squared distance from it (as many
  * distances as the codebook says), in the order of (distance, number).  Of these the
  * first with the smallest weighted error is taken.  Neighbours are looked up when they
- * are needed, by a pass over the codebook: to hold those of every word would take
- * megabytes.  Where a scale is searched, the words of a vector repeat from one candidate
- * to the next, and so do their neighbours.
+ * are needed, by a pass over the codebook, and kept for the next time where there is
+ * memory for it: those of all words would make a megabyte of tables.
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/cpu.h"
@@ -29,21 +29,46 @@ struct lm_iq_book {
     int count;
     int lanes, bits, digits;    /* digits in a word, bits of one, values it can have */
     int within;                 /* how many distances are near */
+    int n_near;                 /* neighbours of all words together, codewords included */
 };
 
 extern const struct lm_iq_book lm_book_iq2xxs, lm_book_iq2xs, lm_book_iq2s, lm_book_iq1s,
                                lm_book_iq3xxs, lm_book_iq3s;
 
+/* The longest list of neighbours of any word. */
+#define LM_IQ_NEAR 292
+
+#define LM_IQ_PAST 16           /* words that may be read past the end of one */
+
+/* Neighbours in order; of a codeword, itself. */
+struct lm_iq_near {
+    uint16_t n;
+    uint16_t word[LM_IQ_NEAR + LM_IQ_PAST];
+};
+
+struct lm_iq_kept;
+
 /* A codebook laid out for looking up neighbours.  A word is four fields, of two digits
  * (iq1, iq2) or one (iq3). */
 struct lm_iq_planes {
     const struct lm_iq_book *book;
+    struct lm_iq_kept *kept;                /* neighbours looked up before; NULL: none */
     uint8_t square[16][16];                 /* squared distance of two fields */
     uint8_t field[4][LM_IQ_WORDS];          /* field of each codeword */
 };
 
 /* Fill p for a codebook; what the functions below take. */
 void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p);
+
+/* Let p keep the neighbours it looks up, in memory that lm_iq_release frees: worth it for
+ * more than a row or two.  Without memory they are looked up each time.  p is for one
+ * thread then. */
+void lm_iq_keep(struct lm_iq_planes *p);
+void lm_iq_release(struct lm_iq_planes *p);
+
+/* Neighbours of a word that are kept, or NULL; and keep some, if p does. */
+const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word);
+void lm_iq_remember(const struct lm_iq_planes *p, unsigned word, const struct lm_iq_near *near);
 
 /* Number of a codeword in its codebook. */
 unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word);
@@ -79,7 +104,7 @@ struct lm_iq {
     void (*refit)(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
                   const float *w, struct lm_iq_fit *fit);
     /* The codeword for a word of 8 digits, where digit c of lane i costs cost[i][c]. */
-    unsigned (*nearest)(const struct lm_iq_planes *p, unsigned word, float cost[8][3]);
+    unsigned (*nearest)(const struct lm_iq_planes *p, unsigned word, float cost[8][4]);
     /* Splits of 32 sorted weights: x[i], w[i] are the sums over the first i weights.
      * shift is 0 for the values lm_iq1_values[0], 1 for [1].  False: none. */
     bool (*split32)(const float x[33], const float w[33], struct lm_iq_split *best);
@@ -93,6 +118,15 @@ extern const float lm_iq1_values[2][3];
 
 /* The functions for an instruction set; scalar ones are the definition. */
 const struct lm_iq *lm_iq(enum lm_isa isa);
+
+/* Encode a row of n weights, whole blocks, with a codebook laid out in p. */
+typedef void lm_iq_encoder(enum lm_isa isa, const struct lm_iq_planes *p, const float *src,
+                           void *dst, size_t n, const float *weights);
+
+/* Rows of a type, one by one; from the second on with what was looked up for those before. */
+void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enum lm_isa isa,
+                       const float *src, void *dst, size_t rows, size_t row_bytes, size_t n,
+                       const float *weights);
 
 /* Magnitudes of 8 weights to u, their signs as bits.  even: of an odd number of negative
  * ones, the weight that matters least (by w * x^2) changes sign, so that its u is

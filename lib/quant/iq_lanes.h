@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The searches of iq_search.c: candidates (or splits, or codewords) of one sub-block side
+ * by side in the lanes of vectors, each lane doing the same float operations in the same
+ * order.  No include guard: iq_search_avx2.c and iq_search_avx512.c include this once
+ * each, after vec_*.h.
+ */
+
+#include <float.h>
+
+#define ROW 32                  /* candidates, and lanes that nobody looks at */
+_Static_assert(LANES <= LM_IQ_PAST, "lists can be read in whole vectors");
+_Static_assert(LM_IQ_TRIES <= ROW && ROW % LANES == 0, "candidates fill whole vectors");
+
+/* ---- neighbours ------------------------------------------------------------------- */
+
+/* Codewords at a distance; returns the next distance. */
+static inline int take_level(const struct lm_iq_book *b, const uint8_t *dist, int level,
+                             struct lm_iq_near *near)
+{
+    vb here = b_set(level), above = b_set(level + 1), least = b_set(255);
+    for (int i = 0; i < b->count; i += BYTES) {
+        vb d = b_load(dist + i);
+        least = b_min(least, b_sub(d, above));      /* what is not above becomes large */
+        for (uint64_t m = b_bits_eq(d, here); m; m &= m - 1)
+            near->word[near->n++] = b->words[i + __builtin_ctzll(m)];
+    }
+    return level + 1 + b_least(least);
+}
+
+static inline void look_up(const struct lm_iq_planes *p, int bits, unsigned word,
+                           struct lm_iq_near *near)
+{
+    ALIGNED uint8_t dist[LM_IQ_WORDS];
+    const struct lm_iq_book *b = p->book;
+    int field = bits == 2 ? 4 : 3;
+    vb sq[4], least = b_set(255);
+    for (int f = 0; f < 4; f++)
+        sq[f] = b_table(p->square[word >> field * f & ((1u << field) - 1)]);
+    for (int i = 0; i < b->count; i += BYTES) {
+        vb d = b_look(sq[0], b_load(p->field[0] + i));
+        d = b_add(d, b_look(sq[1], b_load(p->field[1] + i)));
+        d = b_add(d, b_look(sq[2], b_load(p->field[2] + i)));
+        d = b_add(d, b_look(sq[3], b_load(p->field[3] + i)));
+        b_store(dist + i, d);
+        least = b_min(least, d);
+    }
+    int level = b_least(least);
+    near->n = 0;
+    if (level == 0)
+        near->word[near->n++] = (uint16_t)word;
+    for (int k = 0; k < b->within && level != 0; k++)
+        level = take_level(b, dist, level, near);
+}
+
+/* The neighbours of a word, kept or in *room. */
+static inline const struct lm_iq_near *neighbours(const struct lm_iq_planes *p, int bits,
+                                                  unsigned word, struct lm_iq_near *room)
+{
+    const struct lm_iq_near *kept = lm_iq_recall(p, word);
+    if (kept)
+        return kept;
+    look_up(p, bits, word, room);
+    lm_iq_remember(p, word, room);
+    return room;
+}
+
+/* ---- iq2, iq3 --------------------------------------------------------------------- */
+
+/* The candidates of a search; registers are as many vectors as hold count. */
+struct tries {
+    int count, registers;
+    ALIGNED float inv[ROW], scale[ROW];
+    ALIGNED uint32_t word[8][ROW];              /* codeword of each vector */
+    unsigned off[ROW];
+};
+
+/* Digits of a vector for every candidate. */
+static inline void project(const struct tries *t, int lanes, int bits, int digits,
+                           const float *u, uint32_t *word)
+{
+    for (int r = 0; r < t->registers * LANES; r += LANES) {
+        vf inv = v_loadu(t->inv + r);
+        vi all = i_set(0);
+        for (int i = 0; i < lanes; i++) {
+            vf c = v_mul(v_set(0.5f), v_sub(v_mul(inv, v_set(u[i])), v_set(1)));
+            all = i_or(all, i_shl(v_code(c, 0, digits - 1), bits * i));
+        }
+        i_store(word + r, all);
+    }
+}
+
+/* cost[i * digits + c]: what digit c costs in lane i of the vector, for every candidate. */
+static inline void costs(const struct tries *t, int lanes, int digits, const float *u,
+                         const float *w, float cost[][ROW])
+{
+    for (int i = 0; i < lanes; i++) {
+        vf root_w = v_sqrt(v_set(w[i])), x = v_set(u[i]);
+        for (int c = 0; c < digits; c++)
+            for (int r = 0; r < t->registers * LANES; r += LANES) {
+                vf d = v_sub(v_mul(v_loadu(t->scale + r), v_set((float)(2 * c + 1))), x);
+                v_store(cost[i * digits + c] + r, v_mul(v_mul(root_w, d), d));
+            }
+    }
+}
+
+/* The best of near for the candidates from..to-1, at most LANES. */
+static inline void closest(const struct tries *t, int lanes, int bits, int digits,
+                           const struct lm_iq_near *near, const float cost[][ROW], int from, int to,
+                           uint32_t *word)
+{
+    int last = (t->registers - 1) * LANES, at = from < last ? from : last;
+    uint32_t out[LANES];
+    vf least = v_set(FLT_MAX);
+    vi best = i_set(near->word[0]);
+    for (int k = 0; k < near->n; k++) {
+        unsigned g = near->word[k], mask = (1u << bits) - 1;
+        vf e = v_loadu(cost[g & mask] + at);
+        for (int i = 1; i < lanes; i++)
+            e = v_add(e, v_loadu(cost[(unsigned)(i * digits) + (g >> bits * i & mask)] + at));
+        vm better = v_lt(e, least);
+        least = v_pick(better, e, least);
+        best = i_pick(better, i_set((int)g), best);
+    }
+    i_store(out, best);
+    memcpy(word + from, out + (from - at), (size_t)(to - from) * sizeof *word);
+}
+
+/* Codewords of vector v for every candidate.  Candidates that lead to the same digits
+ * follow each other, and share the neighbours. */
+static inline void vector(const struct lm_iq_planes *p, struct tries *t, int lanes, int bits,
+                          int digits, const float *u, const float *w, int v)
+{
+    ALIGNED uint32_t want[ROW];
+    ALIGNED float cost[32][ROW];
+    bool have_costs = false;
+    struct lm_iq_near room;
+    project(t, lanes, bits, digits, u, want);
+    for (int from = 0, to; from < t->count; from = to) {
+        for (to = from + 1; to < t->count && want[to] == want[from]; to++)
+            ;
+        const struct lm_iq_near *near = neighbours(p, bits, want[from], &room);
+        if (near->n > 1 && !have_costs)
+            costs(t, lanes, digits, u, w, cost);
+        have_costs |= near->n > 1;
+        for (int k = from; k < to; k++) {
+            t->word[v][k] = near->word[0];
+            t->off[k] |= (unsigned)(near->word[0] != want[from]) << v;
+        }
+        for (int k = from; k < to && near->n > 1; k += LANES)
+            closest(t, lanes, bits, digits, near, cost, k, to < k + LANES ? to : k + LANES,
+                    t->word[v]);
+    }
+}
+
+/* Sums over w * u * q and w * q * q for every candidate. */
+static inline void sums(const struct tries *t, int lanes, int bits, int n, const float *u,
+                        const float *w, float *sx, float *s2)
+{
+    for (int r = 0; r < t->registers * LANES; r += LANES) {
+        vf a = v_set(0), b = v_set(0);
+        for (int v = 0; v < n / lanes; v++, u += lanes, w += lanes) {
+            vi word = i_load(t->word[v] + r);
+            for (int i = 0; i < lanes; i++) {
+                vi c = i_and(i_shr(word, bits * i), i_set((1 << bits) - 1));
+                vf q = v_float(i_or(i_shl(c, 1), i_set(1)));
+                a = v_add(a, v_mul(v_set(w[i] * u[i]), q));
+                b = v_add(b, v_mul(v_mul(v_set(w[i]), q), q));
+            }
+        }
+        u -= n;
+        w -= n;
+        v_storeu(sx + r, a);
+        v_storeu(s2 + r, b);
+    }
+}
+
+static inline void search_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
+                             const struct lm_iq_tries *tries, float range, int n,
+                             const float *u, const float *w, struct lm_iq_fit *fit)
+{
+    struct tries t;
+    float sx[ROW], s2[ROW], best = 0;
+    t.count = 2 * tries->reach + 1;
+    t.registers = (t.count + LANES - 1) / LANES;
+    for (int k = 0; k < t.registers * LANES; k++) {
+        int at = k < t.count ? k : t.count - 1;
+        t.inv[k] = (tries->first + (float)(at - tries->reach) * tries->step) / range;
+        t.scale[k] = 1 / t.inv[k];
+        t.off[k] = 0;
+        for (int v = 0; v < n / lanes; v++)
+            t.word[v][k] = 0;
+    }
+    for (int v = 0; v < n / lanes; v++)
+        vector(p, &t, lanes, bits, digits, u + v * lanes, w + v * lanes, v);
+    sums(&t, lanes, bits, n, u, w, sx, s2);
+    for (int k = 0; k < t.count; k++)
+        if (s2[k] > 0 && sx[k] * sx[k] > best * s2[k]) {
+            fit->scale = sx[k] / s2[k];
+            best = fit->scale * sx[k];
+            fit->off = t.off[k];
+            for (int v = 0; v < n / lanes; v++)
+                fit->word[v] = (uint16_t)t.word[v][k];
+        }
+}
+
+static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
+                   int n, const float *u, const float *w, struct lm_iq_fit *fit)
+{
+    if (p->book->bits == 2)
+        search_of(p, 8, 2, 3, tries, range, n, u, w, fit);
+    else
+        search_of(p, 4, 3, 8, tries, range, n, u, w, fit);
+}
+
+static inline void refit_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
+                            unsigned which, int n, const float *u, const float *w,
+                            struct lm_iq_fit *fit)
+{
+    struct tries t = { .count = 1, .registers = 1 };
+    float sx = 0, s2 = 0;
+    for (int k = 0; k < LANES; k++) {
+        t.inv[k] = 1 / fit->scale;
+        t.scale[k] = fit->scale;
+    }
+    for (int v = 0; v < n / lanes; v++)
+        if (which >> v & 1) {
+            vector(p, &t, lanes, bits, digits, u + v * lanes, w + v * lanes, v);
+            fit->word[v] = (uint16_t)t.word[v][0];
+        }
+    for (int i = 0; i < n; i++) {
+        unsigned c = fit->word[i / lanes] >> bits * (i % lanes) & ((1 << bits) - 1);
+        float q = (float)(2 * c + 1);
+        sx += w[i] * u[i] * q;
+        s2 += w[i] * q * q;
+    }
+    if (s2 > 0)
+        fit->scale = sx / s2;
+}
+
+static void refit(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
+                  const float *w, struct lm_iq_fit *fit)
+{
+    if (p->book->bits == 2)
+        refit_of(p, 8, 2, 3, which, n, u, w, fit);
+    else
+        refit_of(p, 4, 3, 8, which, n, u, w, fit);
+}
+
+/* ---- iq1 -------------------------------------------------------------------------- */
+
+/* The smallest of near, the first of equals, with a neighbour in each lane. */
+static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][4])
+{
+    struct lm_iq_near room;
+    const struct lm_iq_near *near = neighbours(p, 2, word, &room);
+    if (near->n == 1)
+        return near->word[0];
+    vf table[8], least = v_set(FLT_MAX);
+    vi from = i_set(0);
+    for (int i = 0; i < 8; i++)
+        table[i] = v_four(cost[i]);
+    for (int k = 0; k < near->n; k += LANES) {
+        vi words = i_words(near->word + k);
+        vf e = v_look(table[0], words);
+        for (int i = 1; i < 8; i++)
+            e = v_add(e, v_look(table[i], i_shr(words, 2 * i)));
+        vm better = v_and(v_lt(e, least), i_lt(v_index(1, LANES), i_set(near->n - k)));
+        least = v_pick(better, e, least);
+        from = i_pick(better, i_set(k), from);
+    }
+    ALIGNED float error[LANES];
+    int group[LANES], at = 0;
+    float best = FLT_MAX;
+    v_store(error, least);
+    i_store(group, from);
+    for (int k = 0; k < LANES; k++)
+        if (error[k] < best || (error[k] == best && group[k] + k < at)) {
+            best = error[k];
+            at = group[k] + k;
+        }
+    return near->word[at];
+}
+
+/* Lanes that may be better than the best so far. */
+static inline unsigned better(vf sx, vf s2, float best)
+{
+    vm m = v_and(v_lt(v_set(0), s2), v_lt(v_mul(v_set(best), s2), v_mul(sx, sx)));
+    return v_bits(m);
+}
+
+static inline bool take(float sx, float s2, int low, int high, int shift, float *best,
+                        struct lm_iq_split *s)
+{
+    if (!(s2 > 0 && sx * sx > *best * s2))
+        return false;
+    s->scale = sx / s2;
+    *best = s->scale * sx;
+    s->low = low;
+    s->high = high;
+    s->shift = shift;
+    return true;
+}
+
+/* n kinds of shift in LANES splits low, high..: those that are better, in order. */
+static inline bool take_lanes(int n, const vf *sx, const vf *s2, int low, int high, int end,
+                              float *best, struct lm_iq_split *s)
+{
+    ALIGNED float x[4][LANES], w[4][LANES];
+    unsigned some = 0;
+    bool any = false;
+    for (int k = 0; k < n; k++)
+        some |= better(sx[k], s2[k], *best);
+    if (end - high < LANES)
+        some &= (1u << (end - high)) - 1;
+    if (!some)
+        return false;
+    for (int k = 0; k < n; k++) {
+        v_store(x[k], sx[k]);
+        v_store(w[k], s2[k]);
+    }
+    for (; some; some &= some - 1) {
+        int at = __builtin_ctz(some);
+        for (int k = 0; k < n; k++)
+            any |= take(x[k][at], w[k][at], low, high + at, k, best, s);
+    }
+    return any;
+}
+
+static bool split32(const float sum_x[33], const float sum_w[33], struct lm_iq_split *s)
+{
+    float x[33 + LANES] = { 0 }, w[33 + LANES] = { 0 }, best = -FLT_MAX;
+    bool any = false;
+    memcpy(x, sum_x, 33 * sizeof *x);
+    memcpy(w, sum_w, 33 * sizeof *w);
+    for (int i = 0; i <= 32; i++)
+        for (int j = i; j <= 32; j += LANES) {
+            vf sx[2], s2[2], xj = v_loadu(x + j), wj = v_loadu(w + j);
+            vf xm = v_sub(xj, v_set(x[i])), wm = v_sub(wj, v_set(w[i]));
+            vf xe = v_sub(v_set(x[32]), xj), we = v_sub(v_set(w[32]), wj);
+            for (int k = 0; k < 2; k++) {
+                const float *t = lm_iq1_values[k];
+                vf t1 = v_set(t[1]), t2 = v_set(t[2]);
+                sx[k] = v_add(v_set((x[i] - x[0]) * t[0]), v_mul(xm, t1));
+                sx[k] = v_add(sx[k], v_mul(xe, t2));
+                s2[k] = v_add(v_set((w[i] - w[0]) * t[0] * t[0]), v_mul(v_mul(wm, t1), t1));
+                s2[k] = v_add(s2[k], v_mul(v_mul(we, t2), t2));
+            }
+            any |= take_lanes(2, sx, s2, i, j, 33, &best, s);
+        }
+    return any;
+}
+
+static bool split16(const float sum_x[2][17], const float sum_w[2][17], struct lm_iq_split *s)
+{
+    float x[2][17 + LANES] = { { 0 } }, w[2][17 + LANES] = { { 0 } }, best = -FLT_MAX;
+    bool any = false;
+    for (int h = 0; h < 2; h++) {
+        memcpy(x[h], sum_x[h], 17 * sizeof **x);
+        memcpy(w[h], sum_w[h], 17 * sizeof **w);
+    }
+    for (int i = 0; i <= 16; i++)
+        for (int j = i; j <= 16; j += LANES) {
+            vf hx[2][2], h2[2][2], sx[4], s2[4];
+            for (int h = 0; h < 2; h++) {
+                vf z = v_add(v_set(x[h][i]), v_loadu(x[h] + j)), wj = v_loadu(w[h] + j);
+                hx[h][0] = v_sub(v_set(x[h][16] * 1.125f), z);
+                hx[h][1] = v_sub(v_set(x[h][16] * 0.875f), z);
+                h2[h][0] = v_add(v_set(w[h][16] * 1.125f * 1.125f + w[h][i] * 0.75f),
+                                 v_mul(wj, v_set(-1.25f)));
+                h2[h][1] = v_add(v_set(w[h][16] * 0.875f * 0.875f + w[h][i] * 1.25f),
+                                 v_mul(wj, v_set(-0.75f)));
+            }
+            for (int k = 0; k < 4; k++) {
+                sx[k] = v_add(hx[0][k >> 1], hx[1][k & 1]);
+                s2[k] = v_add(h2[0][k >> 1], h2[1][k & 1]);
+            }
+            any |= take_lanes(4, sx, s2, i, j, 17, &best, s);
+        }
+    return any;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_QUANT_VEC_AVX2_H
+#define LM_QUANT_VEC_AVX2_H
+
+/* What vec_avx512.h describes, with eight floats or 32 bytes in a vector; for files built
+ * with AVX2. */
+
+#include <immintrin.h>
+
+#include "quant/block.h"
+
+#define ALIGNED __attribute__((aligned(64)))
+#define LANES 8
+#define BYTES 32
+
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;      /* all bits of a lane, or none */
+typedef __m256i vb;
+
+static inline vf v_set(float f) { return _mm256_set1_ps(f); }
+static inline vf v_loadu(const float *p) { return _mm256_loadu_ps(p); }
+static inline void v_store(float *p, vf v) { _mm256_store_ps(p, v); }
+static inline void v_storeu(float *p, vf v) { _mm256_storeu_ps(p, v); }
+static inline vf v_gather(const float *p, vi i) { return _mm256_i32gather_ps(p, i, 4); }
+static inline vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+static inline vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+static inline vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+static inline vm v_ne(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
+static inline vm v_and(vm a, vm b) { return _mm256_and_ps(a, b); }
+static inline vf v_pick(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+static inline vf v_float(vi v) { return _mm256_cvtepi32_ps(v); }
+static inline vi v_truncate(vf v) { return _mm256_cvttps_epi32(v); }
+static inline unsigned v_bits(vm m) { return (unsigned)_mm256_movemask_ps(m); }
+static inline vf v_four(const float *p) { return _mm256_broadcast_ps((const __m128 *)p); }
+static inline vf v_look(vf t, vi i) { return _mm256_permutevar8x32_ps(t, i); }
+
+static inline vi i_set(int v) { return _mm256_set1_epi32(v); }
+static inline vi i_load(const void *p) { return _mm256_loadu_si256(p); }
+static inline void i_store(void *p, vi v) { _mm256_storeu_si256(p, v); }
+static inline vi i_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+static inline vi i_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+static inline vi i_min(vi a, vi b) { return _mm256_min_epi32(a, b); }
+static inline vi i_shl(vi a, int n) { return _mm256_slli_epi32(a, n); }
+static inline vi i_shr(vi a, int n) { return _mm256_srli_epi32(a, n); }
+static inline vm i_lt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a)); }
+
+static inline vm i_ne(vi a, vi b)
+{
+    vi eq = _mm256_cmpeq_epi32(a, b);
+    return _mm256_castsi256_ps(_mm256_xor_si256(eq, _mm256_set1_epi32(-1)));
+}
+
+static inline vi i_pick(vm m, vi a, vi b)
+{
+    return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m));
+}
+
+static inline vi i_words(const uint16_t *p)
+{
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline float v_reduce_max(vf v)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+}
+
+static inline int v_first(vm m)
+{
+    int bits = _mm256_movemask_ps(m);
+    return bits ? __builtin_ctz((unsigned)bits) : -1;
+}
+
+static inline vi v_nearest(vf t)
+{
+    vi b = _mm256_castps_si256(_mm256_add_ps(t, _mm256_set1_ps(12582912.0f)));
+    return _mm256_sub_epi32(_mm256_and_si256(b, _mm256_set1_epi32(0x7fffff)),
+                            _mm256_set1_epi32(4194304));
+}
+
+static inline vi v_code(vf t, int lo, int hi)
+{
+    vi b = _mm256_max_epi32(v_nearest(t), _mm256_set1_epi32(lo));
+    return _mm256_min_epi32(b, _mm256_set1_epi32(hi));
+}
+
+static inline vi v_index(int step, int last)
+{
+    vi lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    lane = _mm256_min_epi32(lane, _mm256_set1_epi32(last));
+    return _mm256_mullo_epi32(lane, _mm256_set1_epi32(step));
+}
+
+static inline void v_bytes(uint8_t *p, vi v)
+{
+    const __m256i low = _mm256_set1_epi32(0x0c080400);      /* byte 0 of each int32 */
+    v = _mm256_shuffle_epi8(v, low);
+    uint32_t half[2] = { (uint32_t)_mm256_extract_epi32(v, 0),
+                         (uint32_t)_mm256_extract_epi32(v, 4) };
+    memcpy(p, half, 8);
+}
+
+static inline vb b_set(int v) { return _mm256_set1_epi8((char)v); }
+static inline vb b_load(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void b_store(uint8_t *p, vb v) { _mm256_storeu_si256((__m256i *)p, v); }
+static inline vb b_add(vb a, vb b) { return _mm256_add_epi8(a, b); }
+static inline vb b_sub(vb a, vb b) { return _mm256_sub_epi8(a, b); }
+static inline vb b_min(vb a, vb b) { return _mm256_min_epu8(a, b); }
+static inline vb b_look(vb t, vb i) { return _mm256_shuffle_epi8(t, i); }
+
+static inline uint64_t b_bits_eq(vb a, vb b)
+{
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b));
+}
+
+static inline vb b_table(const uint8_t *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline int b_least(vb v)
+{
+    __m128i m = _mm_min_epu8(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_min_epu8(m, _mm_srli_epi16(m, 8));          /* pairs, as 16-bit words */
+    return _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_and_si128(m, _mm_set1_epi16(255)))) & 255;
+}
+
+#endif
