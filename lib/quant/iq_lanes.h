@@ -28,8 +28,8 @@ static inline int take_level(const struct lm_iq_book *b, const uint8_t *dist, in
     return level + 1 + b_least(least);
 }
 
-static inline void look_up(const struct lm_iq_planes *p, int bits, unsigned word,
-                           struct lm_iq_near *near)
+INLINE void look_up(const struct lm_iq_planes *p, int bits, unsigned word,
+                    struct lm_iq_near *near)
 {
     ALIGNED uint8_t dist[LM_IQ_WORDS];
     const struct lm_iq_book *b = p->book;
@@ -65,6 +65,37 @@ static inline const struct lm_iq_near *neighbours(const struct lm_iq_planes *p, 
     return room;
 }
 
+/* The cheapest of near, the first of equals, with a neighbour in each lane; table[i] has
+ * what the digits cost in lane i of a vector. */
+INLINE unsigned cheapest(int lanes, int bits, const struct lm_iq_near *near, const vf *table)
+{
+    if (near->n == 1)
+        return near->word[0];
+    vf least = v_set(FLT_MAX);
+    vi from = i_set(0);
+    for (int k = 0; k < near->n; k += LANES) {
+        vi words = i_words(near->word + k);
+        vf e = v_look(table[0], words);
+        UNROLL
+        for (int i = 1; i < lanes; i++)
+            e = v_add(e, v_look(table[i], i_shr(words, bits * i)));
+        vm less = v_and(v_lt(e, least), i_lt(v_index(1, LANES), i_set(near->n - k)));
+        least = v_pick(less, e, least);
+        from = i_pick(less, i_set(k), from);
+    }
+    ALIGNED float error[LANES];
+    int group[LANES], at = 0;
+    float best = FLT_MAX;
+    v_store(error, least);
+    i_store(group, from);
+    for (int k = 0; k < LANES; k++)
+        if (error[k] < best || (error[k] == best && group[k] + k < at)) {
+            best = error[k];
+            at = group[k] + k;
+        }
+    return near->word[at];
+}
+
 /* ---- iq2, iq3 --------------------------------------------------------------------- */
 
 /* The candidates of a search; registers are as many vectors as hold count. */
@@ -76,12 +107,13 @@ struct tries {
 };
 
 /* Digits of a vector for every candidate. */
-static inline void project(const struct tries *t, int lanes, int bits, int digits,
-                           const float *u, uint32_t *word)
+INLINE void project(const struct tries *t, int lanes, int bits, int digits,
+                    const float *u, uint32_t *word)
 {
     for (int r = 0; r < t->registers * LANES; r += LANES) {
         vf inv = v_loadu(t->inv + r);
         vi all = i_set(0);
+        UNROLL
         for (int i = 0; i < lanes; i++) {
             vf c = v_mul(v_set(0.5f), v_sub(v_mul(inv, v_set(u[i])), v_set(1)));
             all = i_or(all, i_shl(v_code(c, 0, digits - 1), bits * i));
@@ -90,24 +122,24 @@ static inline void project(const struct tries *t, int lanes, int bits, int digit
     }
 }
 
-/* cost[i * digits + c]: what digit c costs in lane i of the vector, for every candidate. */
-static inline void costs(const struct tries *t, int lanes, int digits, const float *u,
-                         const float *w, float cost[][ROW])
+/* cost[(i << bits) + c]: what digit c costs in lane i of the vector, for every candidate. */
+INLINE void costs(const struct tries *t, int lanes, int bits, int digits, const float *u,
+                  const float *w, float cost[][ROW])
 {
     for (int i = 0; i < lanes; i++) {
         vf root_w = v_sqrt(v_set(w[i])), x = v_set(u[i]);
+        UNROLL
         for (int c = 0; c < digits; c++)
             for (int r = 0; r < t->registers * LANES; r += LANES) {
                 vf d = v_sub(v_mul(v_loadu(t->scale + r), v_set((float)(2 * c + 1))), x);
-                v_store(cost[i * digits + c] + r, v_mul(v_mul(root_w, d), d));
+                v_store(cost[(i << bits) + c] + r, v_mul(v_mul(root_w, d), d));
             }
     }
 }
 
 /* The best of near for the candidates from..to-1, at most LANES. */
-static inline void closest(const struct tries *t, int lanes, int bits, int digits,
-                           const struct lm_iq_near *near, const float cost[][ROW], int from, int to,
-                           uint32_t *word)
+INLINE void closest(const struct tries *t, int lanes, int bits, const struct lm_iq_near *near,
+                    const float cost[][ROW], int from, int to, uint32_t *word)
 {
     int last = (t->registers - 1) * LANES, at = from < last ? from : last;
     uint32_t out[LANES];
@@ -116,8 +148,9 @@ static inline void closest(const struct tries *t, int lanes, int bits, int digit
     for (int k = 0; k < near->n; k++) {
         unsigned g = near->word[k], mask = (1u << bits) - 1;
         vf e = v_loadu(cost[g & mask] + at);
+        UNROLL
         for (int i = 1; i < lanes; i++)
-            e = v_add(e, v_loadu(cost[(unsigned)(i * digits) + (g >> bits * i & mask)] + at));
+            e = v_add(e, v_loadu(cost[(unsigned)(i << bits) + (g >> bits * i & mask)] + at));
         vm better = v_lt(e, least);
         least = v_pick(better, e, least);
         best = i_pick(better, i_set((int)g), best);
@@ -128,8 +161,8 @@ static inline void closest(const struct tries *t, int lanes, int bits, int digit
 
 /* Codewords of vector v for every candidate.  Candidates that lead to the same digits
  * follow each other, and share the neighbours. */
-static inline void vector(const struct lm_iq_planes *p, struct tries *t, int lanes, int bits,
-                          int digits, const float *u, const float *w, int v)
+INLINE void vector(const struct lm_iq_planes *p, struct tries *t, int lanes, int bits,
+                   int digits, const float *u, const float *w, int v)
 {
     ALIGNED uint32_t want[ROW];
     ALIGNED float cost[32][ROW];
@@ -141,26 +174,27 @@ static inline void vector(const struct lm_iq_planes *p, struct tries *t, int lan
             ;
         const struct lm_iq_near *near = neighbours(p, bits, want[from], &room);
         if (near->n > 1 && !have_costs)
-            costs(t, lanes, digits, u, w, cost);
+            costs(t, lanes, bits, digits, u, w, cost);
         have_costs |= near->n > 1;
         for (int k = from; k < to; k++) {
             t->word[v][k] = near->word[0];
             t->off[k] |= (unsigned)(near->word[0] != want[from]) << v;
         }
         for (int k = from; k < to && near->n > 1; k += LANES)
-            closest(t, lanes, bits, digits, near, cost, k, to < k + LANES ? to : k + LANES,
+            closest(t, lanes, bits, near, cost, k, to < k + LANES ? to : k + LANES,
                     t->word[v]);
     }
 }
 
 /* Sums over w * u * q and w * q * q for every candidate. */
-static inline void sums(const struct tries *t, int lanes, int bits, int n, const float *u,
-                        const float *w, float *sx, float *s2)
+INLINE void sums(const struct tries *t, int lanes, int bits, int n, const float *u,
+                 const float *w, float *sx, float *s2)
 {
     for (int r = 0; r < t->registers * LANES; r += LANES) {
         vf a = v_set(0), b = v_set(0);
         for (int v = 0; v < n / lanes; v++, u += lanes, w += lanes) {
             vi word = i_load(t->word[v] + r);
+            UNROLL
             for (int i = 0; i < lanes; i++) {
                 vi c = i_and(i_shr(word, bits * i), i_set((1 << bits) - 1));
                 vf q = v_float(i_or(i_shl(c, 1), i_set(1)));
@@ -175,9 +209,9 @@ static inline void sums(const struct tries *t, int lanes, int bits, int n, const
     }
 }
 
-static inline void search_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
-                             const struct lm_iq_tries *tries, float range, int n,
-                             const float *u, const float *w, struct lm_iq_fit *fit)
+INLINE void search_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
+                      const struct lm_iq_tries *tries, float range, int n,
+                      const float *u, const float *w, struct lm_iq_fit *fit)
 {
     struct tries t;
     float sx[ROW], s2[ROW], best = 0;
@@ -213,23 +247,36 @@ static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries
         search_of(p, 4, 3, 8, tries, range, n, u, w, fit);
 }
 
-static inline void refit_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
-                            unsigned which, int n, const float *u, const float *w,
-                            struct lm_iq_fit *fit)
+/* The codeword of one vector for one scale. */
+INLINE unsigned reproject(const struct lm_iq_planes *p, int lanes, int bits, int digits,
+                          float scale, const float *u, const float *w)
 {
-    struct tries t = { .count = 1, .registers = 1 };
-    float sx = 0, s2 = 0;
-    for (int k = 0; k < LANES; k++) {
-        t.inv[k] = 1 / fit->scale;
-        t.scale[k] = fit->scale;
+    static const float value[2][8] = { { 1, 3, 5, 7, 1, 3, 5, 7 },
+                                       { 1, 3, 5, 7, 9, 11, 13, 15 } };
+    struct lm_iq_near room;
+    vf table[8], q = v_eight(value[bits - 2]);
+    float inv = 1 / scale;
+    unsigned want = 0;
+    for (int i = 0; i < lanes; i++) {
+        int c = lm_q_clamp(lm_q_rne(0.5f * (inv * u[i] - 1)), 0, digits - 1);
+        vf d = v_sub(v_mul(v_set(scale), q), v_set(u[i]));
+        want |= (unsigned)c << bits * i;
+        table[i] = v_mul(v_mul(v_sqrt(v_set(w[i])), d), d);
     }
+    return cheapest(lanes, bits, neighbours(p, bits, want, &room), table);
+}
+
+INLINE void refit_of(const struct lm_iq_planes *p, int lanes, int bits, int digits,
+                     unsigned which, int n, const float *u, const float *w,
+                     struct lm_iq_fit *fit)
+{
+    float sx = 0, s2 = 0;
     for (int v = 0; v < n / lanes; v++)
-        if (which >> v & 1) {
-            vector(p, &t, lanes, bits, digits, u + v * lanes, w + v * lanes, v);
-            fit->word[v] = (uint16_t)t.word[v][0];
-        }
+        if (which >> v & 1)
+            fit->word[v] = (uint16_t)reproject(p, lanes, bits, digits, fit->scale, u + v * lanes,
+                                               w + v * lanes);
     for (int i = 0; i < n; i++) {
-        unsigned c = fit->word[i / lanes] >> bits * (i % lanes) & ((1 << bits) - 1);
+        unsigned c = fit->word[i / lanes] >> bits * (i % lanes) & ((1u << bits) - 1);
         float q = (float)(2 * c + 1);
         sx += w[i] * u[i] * q;
         s2 += w[i] * q * q;
@@ -249,37 +296,13 @@ static void refit(const struct lm_iq_planes *p, unsigned which, int n, const flo
 
 /* ---- iq1 -------------------------------------------------------------------------- */
 
-/* The smallest of near, the first of equals, with a neighbour in each lane. */
 static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][4])
 {
     struct lm_iq_near room;
-    const struct lm_iq_near *near = neighbours(p, 2, word, &room);
-    if (near->n == 1)
-        return near->word[0];
-    vf table[8], least = v_set(FLT_MAX);
-    vi from = i_set(0);
+    vf table[8];
     for (int i = 0; i < 8; i++)
         table[i] = v_four(cost[i]);
-    for (int k = 0; k < near->n; k += LANES) {
-        vi words = i_words(near->word + k);
-        vf e = v_look(table[0], words);
-        for (int i = 1; i < 8; i++)
-            e = v_add(e, v_look(table[i], i_shr(words, 2 * i)));
-        vm better = v_and(v_lt(e, least), i_lt(v_index(1, LANES), i_set(near->n - k)));
-        least = v_pick(better, e, least);
-        from = i_pick(better, i_set(k), from);
-    }
-    ALIGNED float error[LANES];
-    int group[LANES], at = 0;
-    float best = FLT_MAX;
-    v_store(error, least);
-    i_store(group, from);
-    for (int k = 0; k < LANES; k++)
-        if (error[k] < best || (error[k] == best && group[k] + k < at)) {
-            best = error[k];
-            at = group[k] + k;
-        }
-    return near->word[at];
+    return cheapest(8, 2, neighbours(p, 2, word, &room), table);
 }
 
 /* Lanes that may be better than the best so far. */

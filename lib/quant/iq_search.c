@@ -52,15 +52,10 @@ void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enu
 
 unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
 {
-    unsigned lo = 0, hi = (unsigned)book->count - 1;
-    while (lo < hi) {
-        unsigned mid = (lo + hi) / 2;
-        if (book->words[mid] < word)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    unsigned at = 0;
+    for (unsigned half = (unsigned)book->count / 2; half; half /= 2)    /* counts are 2^k */
+        at += book->words[at + half - 1] < word ? half : 0;
+    return at;
 }
 
 /* Lists lie one after the other in list, each with its length first; at[key] is where that

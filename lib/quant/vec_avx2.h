@@ -10,6 +10,14 @@
 #include "quant/block.h"
 
 #define ALIGNED __attribute__((aligned(64)))
+/* Functions that are made for each of their constant arguments, and their loops. */
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
 #define LANES 8
 #define BYTES 32
 
@@ -40,6 +48,7 @@ static inline vf v_float(vi v) { return _mm256_cvtepi32_ps(v); }
 static inline vi v_truncate(vf v) { return _mm256_cvttps_epi32(v); }
 static inline unsigned v_bits(vm m) { return (unsigned)_mm256_movemask_ps(m); }
 static inline vf v_four(const float *p) { return _mm256_broadcast_ps((const __m128 *)p); }
+static inline vf v_eight(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf v_look(vf t, vi i) { return _mm256_permutevar8x32_ps(t, i); }
 
 static inline vi i_set(int v) { return _mm256_set1_epi32(v); }

@@ -19,7 +19,8 @@
  *   v_index(step, last)            min(lane, last) * step
  *   v_bytes(p, v)                  low byte of each int32, side by side
  *   v_first v_bits v_reduce_max    first true lane or -1; a bit for each lane; the largest lane
- *   v_four(p) v_look(t, i)         p[lane % 4]; of such a vector the element i % 4
+ *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
+ *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
  *   i_set i_load i_store           as above for int32, memory of any alignment
  *   i_words(p)                     16-bit words
  *   i_and i_or i_min i_shl i_shr i_ne i_lt i_pick
@@ -34,6 +35,14 @@
 #include "quant/block.h"
 
 #define ALIGNED __attribute__((aligned(64)))
+/* Functions that are made for each of their constant arguments, and their loops. */
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
 #define LANES 16
 #define BYTES 64
 
@@ -66,6 +75,7 @@ static inline float v_reduce_max(vf v) { return _mm512_reduce_max_ps(v); }
 static inline int v_first(vm m) { return m ? __builtin_ctz(m) : -1; }
 static inline unsigned v_bits(vm m) { return m; }
 static inline vf v_four(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
+static inline vf v_eight(const float *p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
 static inline vf v_look(vf t, vi i) { return _mm512_permutexvar_ps(i, t); }
 
 static inline vi i_set(int v) { return _mm512_set1_epi32(v); }
