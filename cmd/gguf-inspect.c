@@ -3,22 +3,26 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/gguf_text.h"
+#include "job/check.h"
 
 static const char usage[] =
-    "usage: gguf-inspect [-0hjV] [--check | --get key] [option ...] [file ...]\n";
+    "usage: gguf-inspect [-0hjqV] [-t n] [option ...] [file ...]\n";
 
 static const char help[] =
     "\n"
     "Show the header, metadata and tensors of GGUF files, or of standard input.\n"
-    "Tensor data is not read.\n"
     "\n"
-    "      --check       tell every fault of structure, a line each; none: status 0\n"
+    "      --check[=data]\n"
+    "                    tell every fault, a line each, with =data also of numbers that\n"
+    "                    are none; no fault: status 0\n"
     "      --full        do not shorten long values\n"
     "      --get=KEY     print the value of KEY; of an array, an element a line\n"
     "  -j, --json        one JSON object for each file\n"
@@ -27,17 +31,20 @@ static const char help[] =
     "      --no-follow   do not go on with the other shards of a split model\n"
     "      --no-newline  with --get: no newline after a single value\n"
     "  -0, --null        with --get: raw values, each ended by a NUL\n"
+    "      --progress    show progress though stderr is no terminal\n"
+    "  -q, --quiet       no notes, no progress\n"
     "      --tensors     tensors only\n"
+    "  -t, --threads=N   threads to use (default: the CPUs there are)\n"
     "  -h, --help        show this help\n"
     "  -V, --version     show the version\n";
 
 enum {
     OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
-    OPT_TENSORS
+    OPT_PROGRESS, OPT_TENSORS
 };
 
 static const struct option options[] = {
-    { "check",      no_argument,       NULL, OPT_CHECK },
+    { "check",      optional_argument, NULL, OPT_CHECK },
     { "full",       no_argument,       NULL, OPT_FULL },
     { "get",        required_argument, NULL, OPT_GET },
     { "help",       no_argument,       NULL, 'h' },
@@ -47,7 +54,10 @@ static const struct option options[] = {
     { "no-follow",  no_argument,       NULL, OPT_NO_FOLLOW },
     { "no-newline", no_argument,       NULL, OPT_NO_NEWLINE },
     { "null",       no_argument,       NULL, '0' },
+    { "progress",   no_argument,       NULL, OPT_PROGRESS },
+    { "quiet",      no_argument,       NULL, 'q' },
     { "tensors",    no_argument,       NULL, OPT_TENSORS },
+    { "threads",    required_argument, NULL, 't' },
     { "version",    no_argument,       NULL, 'V' },
     { 0 }
 };
@@ -55,8 +65,13 @@ static const struct option options[] = {
 #define SHORT_VALUE 64      /* bytes of a value that a listing shows          */
 #define MAX_WIDTH   56      /* columns beyond which a column is not widened   */
 
+/* What is done with each model; the names are the options'. */
+enum mode { LIST, CHECK, GET };
+static const char *const mode_names[] = { "", "check", "get" };
+
 static struct {
-    bool        check, full, json, kv, tensors, no_follow, no_newline, null, long_window;
+    enum mode   mode;
+    bool        check_data, full, json, kv, tensors, no_follow, no_newline, null, long_window;
     const char *get;
 } opt;
 
@@ -301,59 +316,200 @@ static int get(const struct lm_gguf *g, const char *name, struct lm_buf *out)
     return CLI_OK;
 }
 
+/* ---- models -------------------------------------------------------------- */
+
+struct shard {
+    struct lm_in   *in;
+    struct lm_gguf *g;
+};
+
+/* A file, or the files of a split model in order. */
+struct model {
+    struct shard *shards;
+    size_t        n;
+};
+
+static struct lm_env env;
+
+static void close_model(struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        lm_gguf_free(m->shards[i].g);
+        lm_in_close(m->shards[i].in);
+    }
+    free(m->shards);
+    *m = (struct model){ 0 };
+}
+
+/* Open and read one file.  A status; that of data that is no GGUF leaves in open. */
+static int open_shard(const char *path, struct shard *s, struct lm_err *err)
+{
+    *s = (struct shard){ 0 };
+    s->in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, err);
+    if (!s->in)
+        return cli_report(strcmp(path, "-") ? path : "<stdin>", err);
+    s->g = lm_gguf_read(s->in, false, err);
+    return s->g ? CLI_OK : cli_report(lm_in_name(s->in), err);
+}
+
+/* How many shards a file says there are, if it is the first of them; else 1. */
+static uint32_t count_shards(const struct lm_gguf *g)
+{
+    uint32_t no = 0, n = 1;
+    if (opt.no_follow || lm_gguf_u32(g, "split.no", &no, NULL) < 0 || no != 0 ||
+        lm_gguf_u32(g, "split.count", &n, NULL) != LM_OK || n == 0)
+        return 1;
+    return n;
+}
+
+/* Paths of shards that a first one has brought: as operands they are passed over. */
+static struct { char **path; size_t n, cap; } brought;
+
+static bool was_brought(const char *path)
+{
+    for (size_t i = 0; i < brought.n; i++)
+        if (!strcmp(brought.path[i], path))
+            return true;
+    return false;
+}
+
+/* A file with all its shards, for `use`, which gets what could be opened; the worse of the
+ * statuses comes back.  What is no GGUF goes to `broken`, which may be NULL. */
+static int with_model(const char *path, int (*use)(struct model *m),
+                      void (*broken)(struct lm_in *in, const struct lm_err *err))
+{
+    struct model m = { 0 };
+    size_t cap = 0;
+    int status = CLI_OK;
+    char *next = NULL;
+    uint32_t n = 1;
+    for (uint32_t k = 0; k < n; k++) {
+        struct lm_err err;
+        struct shard s;
+        if (k && !(next = lm_gguf_shard_path(path, k, n)))
+            break;
+        if (k && (!lm_grow(&brought.path, &brought.cap, brought.n + 1, sizeof next)))
+            cli_die(CLI_TROUBLE, "out of memory");
+        if (k)
+            brought.path[brought.n++] = next;
+        int r = open_shard(k ? next : path, &s, &err);
+        if (r == CLI_OK && !lm_grow(&m.shards, &cap, m.n + 1, sizeof *m.shards))
+            cli_die(CLI_TROUBLE, "out of memory");
+        if (r == CLI_OK)
+            m.shards[m.n++] = s;
+        else if (s.in && broken)
+            broken(s.in, &err);
+        if (r != CLI_OK)
+            lm_in_close(s.in);
+        status = r > status ? r : status;
+        if (k == 0 && r == CLI_OK)
+            n = count_shards(s.g);
+    }
+    int r = m.n ? use(&m) : CLI_OK;
+    close_model(&m);
+    return r > status ? r : status;
+}
+
 /* ---- checking ------------------------------------------------------------ */
 
 struct faults {
-    const char    *name;
-    struct lm_buf *out;
-    uint64_t       n;
-    char           first[256];
+    const struct model *m;
+    struct lm_buf       out;
+    uint64_t            n;
+    char                first[256];
 };
 
-static void fault(void *arg, uint64_t offset, const char *what)
+static void print_fault(struct lm_buf *out, const char *name, uint64_t offset, const char *what)
+{
+    lm_buf_escape(out, name, strlen(name));
+    lm_buf_printf(out, ": %" PRIu64 ": ", offset);
+    lm_buf_escape(out, what, strlen(what));
+    lm_buf_byte(out, '\n');
+    print(out, false);
+}
+
+static void model_fault(void *arg, size_t shard, uint64_t offset, const char *what)
 {
     struct faults *f = arg;
     if (!f->n++)
         snprintf(f->first, sizeof f->first, "%s", what);
-    lm_buf_escape(f->out, f->name, strlen(f->name));
-    lm_buf_printf(f->out, ": %" PRIu64 ": ", offset);
-    lm_buf_escape(f->out, what, strlen(what));
-    lm_buf_byte(f->out, '\n');
-    print(f->out, false);
+    print_fault(&f->out, lm_in_name(f->m->shards[shard].in), offset, what);
+}
+
+struct shard_faults {
+    struct faults *f;
+    size_t         shard;
+};
+
+static void shard_fault(void *arg, uint64_t offset, const char *what)
+{
+    const struct shard_faults *s = arg;
+    model_fault(s->f, s->shard, offset, what);
+}
+
+static void broken_fault(struct lm_in *in, const struct lm_err *err)
+{
+    struct lm_buf out = { 0 };
+    if (err->code == LM_EDATA)
+        print_fault(&out, lm_in_name(in), lm_in_pos(in), err->text);
+    print(&out, true);
+    lm_buf_release(&out);
 }
 
 /* A pipe's length shows only at its end: read on to where the data should end. */
-static int check_end(struct lm_in *in, const struct lm_gguf *g, struct faults *f)
+static int check_end(struct lm_in *in, const struct lm_gguf *g, struct lm_err *err)
 {
     uint64_t end = g->data_offset;
-    struct lm_err err;
     for (uint64_t i = 0; i < g->n_tensors; i++) {
         const struct lm_gguf_tensor *t = &g->tensors[i];
         uint64_t to = g->data_offset + t->offset + t->bytes;
         if (t->bytes && t->offset <= UINT64_MAX / 4 && t->bytes <= UINT64_MAX / 4 && to > end)
             end = to;
     }
-    if (g->file_size != LM_SIZE_UNKNOWN || end == g->data_offset)
-        return CLI_OK;
-    int s = lm_in_skip(in, end - lm_in_pos(in), &err);
-    if (s == LM_EDATA)
-        fault(f, lm_in_pos(in), err.text);
-    else if (s != LM_OK)
-        return cli_report(f->name, &err);
-    return CLI_OK;
+    if (g->file_size != LM_SIZE_UNKNOWN || end <= lm_in_pos(in))
+        return LM_OK;
+    return lm_in_skip(in, end - lm_in_pos(in), err);
 }
 
-static int check(struct lm_in *in, const struct lm_gguf *g, const char *name, struct lm_buf *out)
+/* The data of one file, or only where it ends. */
+static int check_shard(struct faults *f, size_t i)
 {
-    struct faults f = { .name = name, .out = out };
-    lm_gguf_check(g, fault, &f);
-    int status = check_end(in, g, &f);
-    print(out, true);
+    struct shard *s = &f->m->shards[i];
+    struct shard_faults where = { f, i };
+    struct lm_check_to to = { f, model_fault, &env };
+    struct lm_err err;
+    uint64_t n;
+    lm_gguf_check(s->g, shard_fault, &where);
+    int r = opt.check_data ? lm_check_data(s->in, s->g, i, &to, &n, &err) : LM_OK;
+    if (r == LM_OK)
+        r = check_end(s->in, s->g, &err);
+    if (r == LM_EDATA)
+        model_fault(f, i, lm_in_pos(s->in), err.text);
+    return r == LM_OK || r == LM_EDATA ? CLI_OK : cli_report(lm_in_name(s->in), &err);
+}
+
+static int check(struct model *m)
+{
+    struct faults f = { .m = m };
+    struct lm_check_to to = { &f, model_fault, &env };
+    const struct lm_gguf **all = lm_malloc_array(m->n, sizeof *all);
+    int status = CLI_OK;
+    if (!all)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t i = 0; i < m->n; i++) {
+        all[i] = m->shards[i].g;
+        int s = check_shard(&f, i);
+        status = s > status ? s : status;
+    }
+    lm_check_model(all, m->n, &to);
+    free(all);
+    print(&f.out, true);
+    lm_buf_release(&f.out);
     if (!f.n)
         return status;
     cli_warn(f.n > 1 ? "%s: %" PRIu64 " faults, the first: %s" : "%s: %" PRIu64 " fault: %s",
-             name, f.n, f.first);
-    return status ? status : CLI_NO;
+             lm_in_name(m->shards[0].in), f.n, f.first);
+    return status > CLI_NO ? status : CLI_NO;
 }
 
 /* ---- files --------------------------------------------------------------- */
@@ -366,95 +522,99 @@ static int unsound(const struct lm_gguf *g, const char *name)
     return lm_gguf_strict(g, &err) == LM_EDATA ? cli_report(name, &err) : CLI_OK;
 }
 
-/* Show one file.  *n_shards: how many it says there are, if it is the first. */
-static int show(const char *path, uint32_t *n_shards)
+/* Each file of a model by itself. */
+static int show(struct model *m)
 {
     struct lm_buf out = { 0 };
-    struct lm_err err;
-    uint32_t no = 0, n = 0;
     int status = CLI_OK;
-    struct lm_in *in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, &err);
-    if (!in)
-        return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
-    const char *name = lm_in_name(in);
-    struct lm_gguf *g = lm_gguf_read(in, false, &err);
-    if (!g) {
-        if (opt.check && err.code == LM_EDATA) {
-            fault(&(struct faults){ .name = name, .out = &out }, lm_in_pos(in), err.text);
-            print(&out, true);
-        }
-        status = cli_report(name, &err);
-        lm_buf_release(&out);
-        lm_in_close(in);
-        return status;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_gguf *g = m->shards[i].g;
+        const char *name = lm_in_name(m->shards[i].in);
+        if (opt.json)
+            show_json(g, name, &out);
+        else
+            show_text(g, name, &out);
+        print(&out, true);
+        n_listed++;
+        if (unsound(g, name) > status)
+            status = CLI_NO;
     }
-    if (opt.check)
-        status = check(in, g, name, &out);
-    else if (opt.get)
-        status = get(g, name, &out);
-    else if (opt.json)
-        show_json(g, name, &out);
-    else
-        show_text(g, name, &out);
-    print(&out, true);
-    n_listed++;
-    if (!opt.check && !opt.get)
-        status = unsound(g, name);
-    if (lm_gguf_u32(g, "split.no", &no, NULL) >= 0 && no == 0 &&
-        lm_gguf_u32(g, "split.count", &n, NULL) == LM_OK)
-        *n_shards = n;
     lm_buf_release(&out);
-    lm_gguf_free(g);
-    lm_in_close(in);
     return status;
 }
 
-/* The other shards of a model whose first one was shown, where its name says how they
- * are called.  Those named on the command line come by themselves. */
-static int follow(const char *path, uint32_t n_shards, char *const *operands)
+static int get_value(struct model *m)
 {
-    int status = CLI_OK;
-    char *shard;
-    for (uint32_t k = 1; (shard = lm_gguf_shard_path(path, k, n_shards)); k++) {
-        uint32_t ignored = 0;
-        bool named = false;
-        for (char *const *o = operands; *o; o++)
-            named |= !strcmp(*o, shard);
-        int s = named ? CLI_OK : show(shard, &ignored);
-        if (s > status)
-            status = s;
-        free(shard);
-    }
+    struct lm_buf out = { 0 };
+    int status = get(m->shards[0].g, lm_in_name(m->shards[0].in), &out);
+    print(&out, true);
+    lm_buf_release(&out);
     return status;
+}
+
+static void set_mode(enum mode mode)
+{
+    if (opt.mode != LIST && opt.mode != mode)
+        cli_bad_usage("--%s and --%s do not go together", mode_names[opt.mode],
+                      mode_names[mode]);
+    opt.mode = mode;
+}
+
+static void set_check(const char *what)
+{
+    set_mode(CHECK);
+    if (what && strcmp(what, "data"))
+        cli_bad_usage("--check=%s: only data can be asked for", what);
+    opt.check_data = opt.check_data || what;
+}
+
+static void check_options(void)
+{
+    if (opt.mode != LIST && (opt.kv || opt.tensors || opt.full || opt.json))
+        cli_bad_usage("--kv, --tensors, --full and --json belong to listings");
+    if (opt.full && opt.json)
+        cli_bad_usage("--full makes no sense with --json, which shortens nothing");
+    if ((opt.null || opt.no_newline) && opt.mode != GET)
+        cli_bad_usage("-0 and --no-newline belong to --get");
+    if (opt.mode == GET)
+        opt.no_follow = true;
 }
 
 static void read_options(int argc, char *argv[])
 {
+    struct cli_env_options run = { 0 };
     int c;
-    while ((c = getopt_long(argc, argv, "0hjV", options, NULL)) != -1)
+    while ((c = getopt_long(argc, argv, "0hjqt:V", options, NULL)) != -1)
         switch (c) {
         case '0':            opt.null = true; break;
         case 'h':            exit(cli_help(usage, help));
         case 'j':            opt.json = true; break;
+        case 'q':            run.quiet = true; break;
+        case 't':            run.n_threads = cli_threads(optarg); break;
         case 'V':            exit(cli_version());
-        case OPT_CHECK:      opt.check = true; break;
+        case OPT_CHECK:      set_check(optarg); break;
         case OPT_FULL:       opt.full = true; break;
-        case OPT_GET:        opt.get = optarg; break;
+        case OPT_GET:        set_mode(GET), opt.get = optarg; break;
         case OPT_KV:         opt.kv = true; break;
         case OPT_LONG:       opt.long_window = true; break;
         case OPT_NO_FOLLOW:  opt.no_follow = true; break;
         case OPT_NO_NEWLINE: opt.no_newline = true; break;
+        case OPT_PROGRESS:   run.progress = true; break;
         case OPT_TENSORS:    opt.tensors = true; break;
         default:             cli_try_help();
         }
-    if (opt.check + !!opt.get + opt.json > 1)
-        cli_bad_usage("only one of --check, --get and --json makes sense");
-    if ((opt.check || opt.get) && (opt.kv || opt.tensors || opt.full))
-        cli_bad_usage("--kv, --tensors and --full belong to listings");
-    if (opt.full && opt.json)
-        cli_bad_usage("--full makes no sense with --json, which shortens nothing");
-    if ((opt.null || opt.no_newline) && !opt.get)
-        cli_bad_usage("-0 and --no-newline belong to --get");
+    env = cli_env(run);
+    check_options();
+}
+
+static int inspect(const char *path)
+{
+    switch (opt.mode) {
+    case LIST:  return with_model(path, show, NULL);
+    case CHECK: return with_model(path, check, broken_fault);
+    case GET:   return with_model(path, get_value, NULL);
+    }
+    return CLI_TROUBLE;
 }
 
 int main(int argc, char *argv[])
@@ -464,16 +624,13 @@ int main(int argc, char *argv[])
 
     cli_start(argv);
     read_options(argc, argv);
-    char *const *operands = optind < argc ? argv + optind : no_file;
-    for (char *const *f = operands; *f; f++) {
-        uint32_t n_shards = 0;
-        int s = show(*f, &n_shards);
-        if (s > status)
-            status = s;
-        if (n_shards > 1 && !opt.no_follow && !opt.get)
-            s = follow(*f, n_shards, operands);
+    for (char *const *f = optind < argc ? argv + optind : no_file; *f; f++) {
+        int s = was_brought(*f) ? CLI_OK : inspect(*f);
         if (s > status)
             status = s;
     }
+    for (size_t i = 0; i < brought.n; i++)
+        free(brought.path[i]);
+    free(brought.path);
     return cli_finish(status);
 }

@@ -16,6 +16,7 @@ has() { # TEXT PART NAME
 }
 
 . "$root/tests/cli/gguf-bytes.sh"
+arch() { key general.architecture 8; str "$1"; }
 
 # ---- a sound file ----
 gguf-inspect "$m" >list 2>err;           ok $? 0 "a listing succeeds"
@@ -69,7 +70,7 @@ fi
 gguf-inspect -j "$m" >/dev/full 2>/dev/null; ok $? 2 "a full disk is noticed"
 gguf-inspect "$m" /no/such "$m" >out 2>/dev/null; ok $? 2 "the worst status is kept"
 ok "$(grep -c '^file ' out)" 2 "the other operands are shown"
-for o in "--check --json" "--get a --check" "-0" "--full --json" "--check=data"; do
+for o in "--check --json" "--get a --check" "-0" "--full --json" "--check=numbers" "-t 0"; do
     # shellcheck disable=SC2086
     gguf-inspect $o "$m" >out 2>/dev/null; ok $? 2 "$o is wrong usage"
 done
@@ -94,7 +95,7 @@ ok "$(gguf-inspect --kv odd.gguf | tr -d '[:print:]\n' | wc -c)" 0 "a listing is
 ok "$(gguf-inspect --get esc odd.gguf | wc -c)" 7 "--get into a file is not altered"
 ok "$(gguf-inspect --get nan odd.gguf)" NaN "a float that is none"
 gguf-inspect --check odd.gguf >out 2>err; ok $? 1 "--check minds text that is not UTF-8"
-ok "$(cat out)" "odd.gguf: 24: key bad: the text is not UTF-8" "and tells file, offset and key"
+ok "$(sed -n 1p out)" "odd.gguf: 24: key bad: the text is not UTF-8" "and tells file, offset and key"
 
 { head_ 0 5
   key tokenizer.ggml.tokens 9; le 8 4; le 4 8; str a; str b; str c; str d
@@ -144,18 +145,18 @@ head -c 5000 "$m" >hostile.gguf;         refused "a cut in the metadata" "tokeni
 
 for dims in "1 0" "0" "4 0 2"; do
     # shellcheck disable=SC2086
-    { head_ 1 0; info x 0 0 $dims; } >zero.gguf
+    { head_ 1 1; arch x; info x 0 0 $dims; } >zero.gguf
     timeout 2 gguf-inspect --check zero.gguf >out 2>err; ok $? 1 "--check minds dimensions $dims"
     has "$(cat out)" "tensor x: dimension" "and names the tensor"
     has "$(cat err)" "zero.gguf: 1 fault: tensor x" "on stderr too"
 done
 
 # Two tensors of 4 KiB, cut in the data.
-{ head_ 2 0; info one 0 0 1024; info two 0 4096 1024; } >whole.gguf
+{ head_ 2 1; arch x; info one 0 0 1024; info two 0 4096 1024; } >whole.gguf
 pad whole.gguf
 at=$(wc -c <whole.gguf)
 head -c 8192 /dev/zero >>whole.gguf
-ok "$(gguf-inspect --check whole.gguf; echo $?)" 0 "a whole file is sound"
+ok "$(gguf-inspect -q --check whole.gguf; echo $?)" 0 "a whole file is sound"
 for size in $((at + 8191)) $((at + 4095)) $((at + 1)); do
     head -c $size whole.gguf >cut.gguf
     gguf-inspect cut.gguf >out 2>err;    ok $? 1 "a file cut to $size bytes is status 1"
@@ -163,6 +164,107 @@ for size in $((at + 8191)) $((at + 4095)) $((at + 1)); do
     cat cut.gguf | gguf-inspect --check >out 2>/dev/null; ok $? 1 "--check sees the cut in a pipe"
     has "$(cat out)" "ends at byte $size" "and where"
 done
+
+# ---- metadata and tensors that do not go together ----
+u32() { key "$1" 4; le "$2" 4; }
+sizes() { # LAYERS HEADS: a llama of width 64, without its tensors
+    arch llama; u32 llama.block_count "$1"; u32 llama.context_length 32
+    u32 llama.embedding_length 64; u32 llama.feed_forward_length 64
+    u32 llama.attention.head_count "$2"
+    key llama.attention.layer_norm_rms_epsilon 6; le $((0x3727c5ac)) 4
+}
+blk() { # LAYER FIRST-OFFSET: its tensors, 64 by 64 floats each
+    o=$2
+    for t in attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down; do
+        info blk.$1.$t.weight 0 $o 64 64; o=$((o + 16384))
+    done
+    info blk.$1.attn_norm.weight 0 $o 64; info blk.$1.ffn_norm.weight 0 $((o + 256)) 64
+}
+tokens() { key tokenizer.ggml.tokens 9; le 8 4; le 3 8; str a; str b; str c; }
+faults() { # FILE: without name and offset
+    gguf-inspect -q --check "$1" 2>/dev/null | sed 's/^[^:]*: [0-9]*: //' | sort
+}
+{ head_ 11 7; sizes 1 4; info token_embd.weight 0 115200 64 3
+  info output_norm.weight 0 115968 64; blk 0 0; } >llama.gguf
+pad llama.gguf
+head -c 116224 /dev/zero >>llama.gguf
+ok "$(faults llama.gguf)" "" "a small model is sound"
+{ head_ 11 7; sizes 2 4; info token_embd.weight 0 115200 64 3
+  info output_norm.weight 0 115968 64; blk 0 0; } >bad.gguf
+pad bad.gguf; tail -c 116224 llama.gguf >>bad.gguf
+ok "$(faults bad.gguf)" "layer 1: has no tensors, llama.block_count is 2" "a layer that is missing"
+{ head_ 11 7; sizes 1 4; info token_embd.weight 0 115200 64 3
+  info output_norm.weight 0 115968 64; blk 1 0; } >bad.gguf
+pad bad.gguf; tail -c 116224 llama.gguf >>bad.gguf
+ok "$(faults bad.gguf | wc -l) $(faults bad.gguf | head -n 1)" "10 layer 0: has no tensors, llama.block_count is 1" \
+   "layers that are counted from 1"
+{ head_ 11 7; sizes 1 5; info token_embd.weight 0 115200 64 3
+  info output_norm.weight 0 115968 64; blk 0 0; } >bad.gguf
+pad bad.gguf; tail -c 116224 llama.gguf >>bad.gguf
+has "$(faults bad.gguf)" "tensor blk.0.attn_q.weight: shape is 64x64, the metadata ask for 64x60" \
+    "heads that do not divide the width"
+{ head_ 11 10; sizes 1 4; tokens; u32 tokenizer.ggml.bos_token_id 3
+  key tokenizer.ggml.scores 9; le 6 4; le 2 8; le 0 8; info token_embd.weight 0 115200 64 4
+  info output_norm.weight 0 116224 64; blk 0 0; } >bad.gguf
+pad bad.gguf; head -c 116480 /dev/zero >>bad.gguf
+ok "$(faults bad.gguf)" "key tokenizer.ggml.bos_token_id: 3 is out of range: the vocabulary has 3 entries
+key tokenizer.ggml.model: missing
+key tokenizer.ggml.scores: has 2 elements, the vocabulary 3
+tensor token_embd.weight: has 4 rows, the vocabulary 3 entries" "a vocabulary that is not whole"
+{ head_ 0 3; arch llama; str llama.block_count; le 8 4; str 1; str llama.context_length; le 4 4
+  le 1 4; } >none.gguf
+ok "$(gguf-inspect --check none.gguf 2>&1)" "gguf-inspect: there are no tensors: only a vocabulary was checked" \
+   "a file without tensors"
+{ head_ 0 1; key general.architecture 4; le 1 4; } >bad.gguf
+has "$(faults bad.gguf)" "general.architecture" "an architecture that is a number"
+ok "$(faults none.gguf)" "" "and no keys asked of it"
+
+# ---- data ----
+ok "$(gguf-inspect --check=data "$m"; echo $?)" 0 "--check=data finds nothing to tell"
+ok "$(cat "$m" | gguf-inspect --check=data; echo $?)" 0 "nor in a pipe"
+# A NaN as weight 70 of blk.0.attn_k, an infinity as the last of output_norm.
+at=$(($(wc -c <llama.gguf) - 116224))
+cp llama.gguf bad.gguf
+{ head -c $((at + 16384 + 280)) llama.gguf; le $((0x7fc00000)) 4
+  tail -c +$((at + 16384 + 285)) llama.gguf | head -c $((116224 - 16384 - 288)); le $((0xff800000)) 4
+} >bad.gguf
+gguf-inspect --check=data bad.gguf >out 2>err; ok $? 1 "numbers that are none are status 1"
+ok "$(cat out)" "bad.gguf: $((at + 16664)): tensor blk.0.attn_k.weight: 1 number not finite, the first in row 1, column 6
+bad.gguf: $((at + 116220)): tensor output_norm.weight: 1 number not finite, the first in row 0, column 63" \
+   "a line for each tensor"
+ok "$(faults bad.gguf)" "" "--check alone does not read the data"
+for t in 1 3; do
+    cat bad.gguf | gguf-inspect -t $t --check=data 2>/dev/null | sed 's/<stdin>/bad.gguf/' >a
+    cmp out a >/dev/null;                ok $? 0 "the same from a pipe with $t threads"
+done
+head -c $((at + 100000)) bad.gguf >cut.gguf
+cat cut.gguf | gguf-inspect --check=data >out 2>/dev/null; ok $? 1 "a cut in a pipe is seen"
+has "$(cat out)" "<stdin>: $((at + 100000)): tensor blk.0.ffn_down.weight: ends at byte $((at + 100000))" \
+    "and where it is"
+# q8_0: the scale of block 5 infinite.
+{ head_ 1 1; arch x; info q 8 0 32 8; } >q.gguf
+pad q.gguf
+at=$(wc -c <q.gguf)
+{ head -c 170 /dev/zero; le 31744 2; head -c 100 /dev/zero; } >>q.gguf
+has "$(gguf-inspect -q --check=data q.gguf 2>/dev/null)" \
+    "q.gguf: $((at + 170)): tensor q: 1 block not valid, the first in row 5, column 0" "a block of codes"
+
+# ---- importance matrices ----
+im() { # WIDTH COUNTS SUM: one entry
+    head_ 2 4; key general.type 8; str imatrix
+    key imatrix.datasets 9; le 8 4; le 1 8; str t.txt
+    u32 imatrix.chunk_count 1; u32 imatrix.chunk_size 64
+    info a.weight.in_sum2 0 0 "$1" 1; info "$2" 0 32 1 1
+}
+im 2 a.weight.counts >im.gguf; pad im.gguf
+{ le $((0x3f800000)) 4; le 0 28; le $((0x42800000)) 4; } >>im.gguf
+ok "$(gguf-inspect --check=data im.gguf; echo $?)" 0 "an importance matrix is sound"
+head -c -4 im.gguf >bad.gguf; le $((0xbf800000)) 4 >>bad.gguf
+has "$(gguf-inspect --check=data bad.gguf 2>/dev/null)" \
+    "tensor a.weight.counts: 1 number not finite or below 0" "a count below 0 is not"
+im 2 b.weight.counts >bad.gguf; pad bad.gguf; tail -c 36 im.gguf >>bad.gguf
+ok "$(faults bad.gguf)" "tensor a.weight.in_sum2: there is no a.weight.counts
+tensor b.weight.counts: there is no b.weight.in_sum2" "nor sums without counts"
 
 # ---- what is no GGUF ----
 printf 'PK\003\004xxxx' >hostile.gguf;   refused "a zip" "a zip archive"

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "vocab/vocab.h"
+
+#define NAME "%.120s"         /* of a name from a file, in a message */
+
+struct check {
+    const struct lm_gguf *const *shards;
+    size_t                       n_shards;
+    const struct lm_gguf        *g;            /* the first: its metadata count          */
+    bool                         whole;        /* all shards are here                    */
+    const struct lm_check_to    *to;
+    const struct lm_arch        *arch;         /* row of the architecture, or NULL       */
+    struct lm_hparams            h;            /* its numbers                            */
+    uint64_t                     n;
+};
+
+static void found(struct check *c, size_t shard, uint64_t offset, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void found(struct check *c, size_t shard, uint64_t offset, const char *fmt, ...)
+{
+    char what[sizeof ((struct lm_err *)0)->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    c->n++;
+    c->to->fault(c->to->arg, shard, offset, what);
+}
+
+/* Where a key is, 0 if it is not there. */
+static uint64_t place(const struct check *c, const char *key)
+{
+    const struct lm_gguf_kv *kv = lm_gguf_kv(c->g, key);
+    return kv ? kv->offset : 0;
+}
+
+/* A tensor in any shard. */
+static const struct lm_gguf_tensor *tensor(const struct check *c, const char *name, size_t *shard)
+{
+    for (size_t i = 0; i < c->n_shards; i++) {
+        const struct lm_gguf_tensor *t = lm_gguf_tensor(c->shards[i], name);
+        if (t) {
+            *shard = i;
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t n_tensors(const struct check *c)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->n_shards; i++)
+        n += c->shards[i]->n_tensors;
+    return n;
+}
+
+static bool text_is(const struct check *c, const char *key, const char *want)
+{
+    struct lm_str s;
+    return lm_gguf_str(c->g, key, &s, NULL) == LM_OK && s.len == strlen(want) &&
+           memcmp(s.p, want, s.len) == 0;
+}
+
+/* ---- shards -------------------------------------------------------------- */
+
+static void check_shards(struct check *c)
+{
+    uint32_t count = 1, no, total;
+    struct lm_err err;
+    c->whole = true;
+    if (lm_gguf_u32(c->g, "split.count", &count, &err) < 0)
+        found(c, 0, place(c, "split.count"), "%s", err.text);
+    if (count < 2)
+        return;
+    c->whole = c->n_shards == count;
+    if (!c->whole)
+        lm_note(c->to->env, LM_WARN, "%u shards make the model: whether tensors are missing was "
+                "not checked", count);
+    for (size_t i = 0; i < c->n_shards && c->whole; i++)
+        if (lm_gguf_u32(c->shards[i], "split.no", &no, NULL) != LM_OK || no != i)
+            found(c, i, 0, "key split.no: is not %zu, as the file's name says", i);
+    if (c->whole && lm_gguf_u32(c->g, "split.tensors.count", &total, NULL) == LM_OK &&
+        total != n_tensors(c))
+        found(c, 0, place(c, "split.tensors.count"), "key split.tensors.count: %u, but the shards "
+              "have %llu", total, (unsigned long long)n_tensors(c));
+}
+
+/* ---- vocabulary ---------------------------------------------------------- */
+
+/* Arrays with an element for each token. */
+static void check_column(struct check *c, const char *key, uint64_t n)
+{
+    const struct lm_gguf_kv *kv = lm_gguf_kv(c->g, key);
+    if (!kv)
+        return;
+    if (kv->kind != LM_GGUF_ARR)
+        found(c, 0, kv->offset, "key %s: is %s, an array is wanted", key,
+              lm_gguf_kind_name(kv->kind));
+    else if (kv->arr.kind != LM_GGUF_I32 && kv->arr.kind != LM_GGUF_F32)
+        found(c, 0, kv->offset, "key %s: an array of %s, i32 or f32 is wanted", key,
+              lm_gguf_kind_name(kv->arr.kind));
+    else if (kv->arr.n != n)
+        found(c, 0, kv->offset, "key %s: has %llu elements, the vocabulary %llu", key,
+              (unsigned long long)kv->arr.n, (unsigned long long)n);
+}
+
+static bool is_id_key(const struct lm_str *key)
+{
+    static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
+    return key->len > sizeof head + sizeof tail && !memcmp(key->p, head, sizeof head - 1) &&
+           !memcmp(key->p + key->len - (sizeof tail - 1), tail, sizeof tail - 1);
+}
+
+static void check_ids(struct check *c, uint64_t n)
+{
+    for (uint64_t i = 0; i < c->g->n_kv; i++) {
+        const struct lm_gguf_kv *kv = &c->g->kv[i];
+        int64_t id = 0;
+        struct lm_err err;
+        if (!is_id_key(&kv->key))
+            continue;
+        if (lm_gguf_i64(c->g, kv->key.p, &id, &err) < 0)
+            found(c, 0, kv->offset, "%s", err.text);
+        else if (id < 0 || (uint64_t)id >= n)
+            found(c, 0, kv->offset, "key " NAME ": %lld is out of range: the vocabulary has %llu "
+                  "entries", kv->key.p, (long long)id, (unsigned long long)n);
+    }
+}
+
+/* Rows of the matrices that have one for each token. */
+static void check_rows(struct check *c, uint64_t n)
+{
+    static const char *const names[] = { "token_embd.weight", "output.weight" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t shard;
+        const struct lm_gguf_tensor *t = tensor(c, names[i], &shard);
+        if (t && t->ne[1] != n)
+            found(c, shard, t->info_offset, "tensor %s: has %llu rows, the vocabulary %llu "
+                  "entries", names[i], (unsigned long long)t->ne[1], (unsigned long long)n);
+    }
+}
+
+static void check_vocab(struct check *c)
+{
+    struct lm_gguf_arr tokens;
+    struct lm_err err;
+    uint64_t before = c->n;
+    int r = lm_gguf_arr(c->g, "tokenizer.ggml.tokens", LM_GGUF_STR, &tokens, &err);
+    if (r < 0)
+        found(c, 0, place(c, "tokenizer.ggml.tokens"), "%s", err.text);
+    if (r == 1 && lm_gguf_kv(c->g, "tokenizer.ggml.model") &&
+        !text_is(c, "tokenizer.ggml.model", "none"))
+        found(c, 0, 0, "key tokenizer.ggml.tokens: missing");
+    if (r != LM_OK)
+        return;
+    check_column(c, "tokenizer.ggml.scores", tokens.n);
+    check_column(c, "tokenizer.ggml.token_type", tokens.n);
+    check_ids(c, tokens.n);
+    bool sound = c->n == before;
+    check_rows(c, tokens.n);
+    if (!lm_gguf_kv(c->g, "tokenizer.ggml.model")) {
+        found(c, 0, 0, "key tokenizer.ggml.model: missing");
+        return;
+    }
+    struct lm_vocab *v = sound ? lm_vocab_from_gguf(c->g, c->to->env, &err) : NULL;
+    if (sound && !v && err.code == LM_EDATA)
+        found(c, 0, place(c, "tokenizer.ggml.tokens"), "%s", err.text);
+    else if (sound && !v)
+        lm_note(c->to->env, LM_WARN, "the vocabulary was not checked further: %s", err.text);
+    lm_vocab_free(v);
+}
+
+/* ---- the architecture's row ---------------------------------------------- */
+
+/* Keys that are missing or of another type, then what the architecture says of the
+ * numbers.  False when c->h is of no use. */
+static bool check_keys(struct check *c)
+{
+    uint64_t before = c->n;
+    struct lm_err err;
+    for (const struct lm_arch_key *k = c->arch->keys; k->name; k++) {
+        char key[LM_ARCH_NAME];
+        uint32_t u;
+        float f;
+        bool b;
+        struct lm_str s;
+        int r = LM_OK;
+        if (k->flags & LM_KEY_UNUSED)
+            continue;
+        lm_arch_key_name(c->arch, k, key);
+        switch (k->kind) {
+        case LM_GGUF_U32:  r = lm_gguf_u32(c->g, key, &u, &err); break;
+        case LM_GGUF_F32:  r = lm_gguf_f32(c->g, key, &f, &err); break;
+        case LM_GGUF_STR:  r = lm_gguf_str(c->g, key, &s, &err); break;
+        case LM_GGUF_BOOL: r = lm_gguf_bool(c->g, key, &b, &err); break;
+        default:           break;      /* judged by lm_arch_read below */
+        }
+        if (r < 0)
+            found(c, 0, place(c, key), "%s", err.text);
+        else if (r == 1 && k->flags & LM_KEY_REQUIRED)
+            found(c, 0, 0, "key %s: missing", key);
+    }
+    if (c->n > before)
+        return false;
+    int r = lm_arch_read(c->arch, c->g, &c->h, &err);
+    if (r == LM_EDATA)
+        found(c, 0, 0, "%s", err.text);
+    else if (r != LM_OK)
+        lm_note(c->to->env, LM_WARN, "shapes were not checked: %s", err.text);
+    return r == LM_OK;
+}
+
+static void shape_text(char *dst, size_t size, const uint64_t ne[LM_GGUF_MAX_DIMS])
+{
+    int n = LM_GGUF_MAX_DIMS, at = 0;
+    while (n > 1 && ne[n - 1] == 1)
+        n--;
+    for (int i = 0; i < n; i++)
+        at += snprintf(dst + at, size - (size_t)at, "%s%llu", i ? "x" : "",
+                       (unsigned long long)ne[i]);
+}
+
+static void check_shape(struct check *c, size_t shard, const struct lm_gguf_tensor *t,
+                        const struct lm_arch_tensor *row)
+{
+    uint64_t want[LM_GGUF_MAX_DIMS];
+    char has[96], wanted[96];
+    if (!lm_arch_shape(row, &c->h, want) || !memcmp(want, t->ne, sizeof want))
+        return;
+    shape_text(has, sizeof has, t->ne);
+    shape_text(wanted, sizeof wanted, want);
+    found(c, shard, t->info_offset, "tensor " NAME ": shape is %s, the metadata ask for %s",
+          t->name.p, has, wanted);
+}
+
+/* The row that a tensor belongs to, or NULL. */
+static const struct lm_arch_tensor *row_of(const struct lm_arch *a, const char *name,
+                                           uint32_t *layer)
+{
+    for (const struct lm_arch_tensor *r = a->tensors; r->name; r++)
+        if (lm_arch_match(r->name, name, layer))
+            return r;
+    return NULL;
+}
+
+/* Tensors that there are. */
+static void check_present(struct check *c)
+{
+    for (size_t i = 0; i < c->n_shards; i++)
+        for (uint64_t k = 0; k < c->shards[i]->n_tensors; k++) {
+            const struct lm_gguf_tensor *t = &c->shards[i]->tensors[k];
+            uint32_t layer = 0;
+            const struct lm_arch_tensor *row = row_of(c->arch, t->name.p, &layer);
+            if (!row)
+                found(c, i, t->info_offset, "tensor " NAME ": %s has none of this name",
+                      t->name.p, c->arch->name);
+            else if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->h.n_layer)
+                found(c, i, t->info_offset, "tensor " NAME ": %s.block_count is %u, layers are "
+                      "counted from 0", t->name.p, c->arch->name, c->h.n_layer);
+            else
+                check_shape(c, i, t, row);
+        }
+}
+
+/* Tensors that are missing from one layer, or from those outside of layers. */
+static void check_missing(struct check *c, bool per_layer, uint32_t layer)
+{
+    size_t n_there = 0, n_missing = 0, shard;
+    char name[LM_ARCH_NAME];
+    for (int pass = 0; pass < 2; pass++)
+        for (const struct lm_arch_tensor *r = c->arch->tensors; r->name; r++) {
+            if (!(r->flags & LM_TENSOR_PER_LAYER) == per_layer || r->flags & LM_TENSOR_OPTIONAL)
+                continue;
+            lm_arch_expand(r->name, layer, name);
+            bool there = tensor(c, name, &shard);
+            if (pass == 0) {
+                n_there += there;
+                n_missing += !there;
+            } else if (!there && (n_there || !per_layer))
+                found(c, 0, 0, "tensor %s: missing", name);
+        }
+    if (per_layer && n_missing && !n_there)
+        found(c, 0, 0, "layer %u: has no tensors, %s.block_count is %u", layer, c->arch->name,
+              c->h.n_layer);
+}
+
+/* The vocabulary is as large as the embedding, if metadata say nothing else. */
+static void set_vocab(struct check *c)
+{
+    struct lm_gguf_arr tokens;
+    size_t shard;
+    const struct lm_gguf_tensor *t = tensor(c, "token_embd.weight", &shard);
+    if (lm_gguf_arr(c->g, "tokenizer.ggml.tokens", LM_GGUF_STR, &tokens, NULL) == LM_OK &&
+        !(t && t->ne[1] != tokens.n && t->ne[1] <= INT32_MAX))
+        c->h.n_vocab = (uint32_t)tokens.n;
+    else if (t && t->ne[1] <= INT32_MAX)
+        c->h.n_vocab = (uint32_t)t->ne[1];      /* check_rows has told if they differ */
+}
+
+static void check_arch(struct check *c)
+{
+    if (!check_keys(c))
+        return;
+    set_vocab(c);
+    check_present(c);
+    for (uint32_t i = 0; c->whole && i <= c->h.n_layer; i++)
+        check_missing(c, i > 0, i ? i - 1 : 0);
+}
+
+/* ---- importance matrices ------------------------------------------------- */
+
+/* The name without `tail`, in dst, or false. */
+static bool stem(const struct lm_str *name, const char *tail, char *dst, size_t size)
+{
+    size_t n = strlen(tail);
+    if (name->len <= n || name->len - n >= size || memcmp(name->p + name->len - n, tail, n))
+        return false;
+    memcpy(dst, name->p, name->len - n);
+    dst[name->len - n] = '\0';
+    return true;
+}
+
+static void check_pair(struct check *c, const struct lm_gguf_tensor *t)
+{
+    char base[1024], other[1100];
+    bool sums = stem(&t->name, ".in_sum2", base, sizeof base);
+    if (!sums && !stem(&t->name, ".counts", base, sizeof base)) {
+        found(c, 0, t->info_offset, "tensor " NAME ": neither in_sum2 nor counts of a weight",
+              t->name.p);
+        return;
+    }
+    if (t->type_id != LM_F32)
+        found(c, 0, t->info_offset, "tensor " NAME ": type is %s, f32 is wanted", t->name.p,
+              t->type ? t->type->name : "unknown");
+    snprintf(other, sizeof other, "%s%s", base, sums ? ".counts" : ".in_sum2");
+    const struct lm_gguf_tensor *o = lm_gguf_tensor(c->g, other);
+    if (!o)
+        found(c, 0, t->info_offset, "tensor " NAME ": there is no " NAME, t->name.p, other);
+    else if (sums && (o->ne[0] != 1 || o->ne[1] * o->ne[2] * o->ne[3] !=
+                                       t->ne[1] * t->ne[2] * t->ne[3]))
+        found(c, 0, o->info_offset, "tensor " NAME ": has not one count for each matrix of "
+              NAME, other, t->name.p);
+}
+
+static void check_importance(struct check *c)
+{
+    static const char *const keys[] = { "imatrix.chunk_count", "imatrix.chunk_size" };
+    struct lm_gguf_arr sets;
+    struct lm_err err;
+    uint32_t u;
+    int r = lm_gguf_arr(c->g, "imatrix.datasets", LM_GGUF_STR, &sets, &err);
+    if (r)
+        found(c, 0, place(c, "imatrix.datasets"), "%s",
+              r < 0 ? err.text : "key imatrix.datasets: missing");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if ((r = lm_gguf_u32(c->g, keys[i], &u, &err)) < 0)
+            found(c, 0, place(c, keys[i]), "%s", err.text);
+        else if (r)
+            found(c, 0, 0, "key %s: missing", keys[i]);
+    for (uint64_t i = 0; i < c->g->n_tensors; i++)
+        check_pair(c, &c->g->tensors[i]);
+}
+
+uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
+                        const struct lm_check_to *to)
+{
+    struct check c = { .shards = shards, .n_shards = n, .g = shards[0], .to = to };
+    struct lm_str name, type;
+    struct lm_err err;
+    uint32_t no = 0;
+    if (text_is(&c, "general.type", "imatrix")) {
+        check_importance(&c);
+        return c.n;
+    }
+    check_shards(&c);
+    if (n == 1 && lm_gguf_u32(c.g, "split.no", &no, NULL) == LM_OK && no > 0)
+        return c.n;                     /* metadata is in the first shard */
+    int r = lm_gguf_str(c.g, "general.architecture", &name, &err);
+    if (r) {
+        found(&c, 0, place(&c, "general.architecture"), "%s",
+              r < 0 ? err.text : "key general.architecture: missing");
+        return c.n;
+    }
+    check_vocab(&c);
+    if (lm_gguf_str(c.g, "general.type", &type, NULL) == LM_OK && strcmp(type.p, "model")) {
+        lm_note(to->env, LM_WARN, "a file of type " NAME ": its tensors were not checked against "
+                "its metadata", type.p);
+        return c.n;
+    }
+    c.arch = lm_arch_by_name(name.p);
+    if (!n_tensors(&c))
+        lm_note(to->env, LM_WARN, "there are no tensors: only a vocabulary was checked");
+    else if (c.arch)
+        check_arch(&c);
+    else
+        lm_note(to->env, LM_WARN, "architecture " NAME " is not known: its shapes were not "
+                "checked", name.p);
+    return c.n;
+}
