@@ -153,7 +153,7 @@ done
 # ---- the reference's ids for whole vocabularies, where they are at hand ----
 shared=${LMPIPE_SHARED:-$root/../shared}
 if [ -e "$shared/fixtures/tokenize/tiny/tiny-spm.jsonl" ]; then
-    python3 - "$shared" "$spm" <<'PY' >out 2>&1
+    python3 - "$shared" "$spm" <<'PY' >out 2>err
 import json, subprocess, sys
 base = sys.argv[1] + "/fixtures/tokenize/"
 text = {c["i"]: c["text"] for c in map(json.loads, open(base + "corpus.jsonl"))}
