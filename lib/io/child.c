@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,6 +16,7 @@
 
 #define PIPE_ROOM (1 << 20)     /* a row of 150 000 logits fits                    */
 #define LAST_GRACE 2000         /* milliseconds from SIGTERM to SIGKILL            */
+#define MANY_FDS   65536        /* numbers tried where open ones cannot be listed  */
 
 static void shut(int *fd)
 {
@@ -31,10 +34,32 @@ static int private_pipe(int fd[2])
     return 0;
 }
 
-/* In the child: become the program, or say why not. */
-static _Noreturn void become(char *const argv[], int in, int out, int report)
+/* No descriptor above this is open. */
+static int highest_fd(void)
+{
+    long n = 0;
+    DIR *d = opendir("/dev/fd");
+    if (!d) {
+        n = sysconf(_SC_OPEN_MAX);
+        return n > 0 && n < MANY_FDS ? (int)n : MANY_FDS;
+    }
+    for (struct dirent *e; (e = readdir(d));) {
+        long fd = strtol(e->d_name, NULL, 10);
+        n = fd > n ? fd : n;
+    }
+    closedir(d);
+    return (int)n;
+}
+
+/*
+ * In the child: become the program, or say why not.  Descriptors that whoever started us left
+ * open end here as well: the program would hold the far end of a pipe of theirs open.
+ */
+static _Noreturn void become(char *const argv[], int in, int out, int report, int highest)
 {
     sigset_t none;
+    for (int fd = STDERR_FILENO + 1; fd <= highest; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -60,11 +85,12 @@ static int read_report(int fd)
 int lm_child_start(struct lm_child *c, char *const argv[], struct lm_err *err)
 {
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, report[2] = { -1, -1 }, why = 0;
+    const int highest = highest_fd();
     *c = (struct lm_child){ .to = -1, .from = -1 };
     if (private_pipe(in) < 0 || private_pipe(out) < 0 || private_pipe(report) < 0)
         why = errno;
     else if ((c->pid = fork()) == 0)
-        become(argv, in[0], out[1], report[1]);
+        become(argv, in[0], out[1], report[1], highest);
     else if (c->pid < 0)
         why = errno;
     shut(&in[0]);

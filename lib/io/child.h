@@ -24,7 +24,8 @@ struct lm_child {
 
 /*
  * Start argv[0], found as execvp does.  The child has two new pipes for standard input and
- * output, the caller's standard error, and nothing else of what is opened here.
+ * output, the caller's standard error, and no other descriptor, also none that was
+ * inherited.
  * LM_OK, or LM_EIO with *c needing no release: pipes or processes are short, or the program
  * cannot be run.
  */

@@ -287,6 +287,26 @@ ok "$? $(cat err)" '2 sample: <stdout>: write error: No space left on device' 'a
 (cat whole whole; sleep 1; cat whole) | { sample --greedy; echo $? >status; } 2>err | head -n 1 >out
 ok "$(cat out status err | tr '\n' '|')" '1 |141|' 'head -n 1 ends the filter'
 
+# What the caller has open is not passed on: neither low numbers nor high ones.
+cat >fds <<'END'
+#!/usr/bin/env perl
+opendir my $d, '/dev/fd' or die; my $own = fileno $d;
+open my $f, '>', 'fds.open';
+print $f join ' ', sort { $a <=> $b } grep { /\d/ && $_ != $own && $_ != fileno $f } readdir $d;
+exit 9;
+END
+chmod +x fds
+if [ -d /dev/fd ]; then
+    perl -e '
+        use Fcntl;
+        open my $f, "<", "/dev/null" or die;
+        for (3, 7, 200) { my $n = fcntl($f, F_DUPFD, $_); open my $g, "<&=", $n; fcntl($g, F_SETFD, 0); push @keep, $g }
+        exec @ARGV' sample -n 1 -- ./fds <in >out 2>err
+    ok "$? $(cat fds.open)" '9 0 1 2' 'descriptors of the caller are not passed on'
+else
+    n=$((n + 1)); echo "ok $n - # SKIP no /dev/fd"
+fi
+
 # ---- ids come one by one ----
 mkfifo prompts
 sample --greedy -n 2 prompts -- "$fake" >ids 2>err &
