@@ -376,6 +376,8 @@ static int decode_file(const char *path)
     const char *name = in ? lm_in_name(in) : path;
     struct lm_token_reader *r = in ? lm_token_reader_new(in, &err) : NULL;
     int status = CLI_OK;
+    if (r)
+        lm_token_set_vocab(r, lm_vocab_n(vocab));
     if (!r || decode_stream(in, r, &err) != LM_OK) {
         end_text(false);
         print(true);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* min_p: the candidates at least p times as likely as the best one, that is, whose logit is
  * at least max l + ln p. */
+#include <math.h>
+
 #include "sample/fixed_math.h"
 #include "sample/sampler.h"
 
@@ -31,7 +33,7 @@ static const struct lm_param min_p = {
     .option = "min-p",
     .key    = "min_p",
     .min    = 0,
-    .max    = 1,
+    .max    = INFINITY,      /* above 1 acts as 1 */
     .value  = 0.05,
     .arg    = "P",
     .off    = "0",

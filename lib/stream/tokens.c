@@ -77,7 +77,11 @@ static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault
     case LM_TOKENS_READ:
         break;
     default:
-        lm_fail(e, LM_EDATA, "line %llu: '%s%s' is no token id", line, w->word, more);
+        if (r->n_vocab)
+            lm_fail(e, LM_EDATA, "line %llu: '%s%s' is no token id, in a vocabulary of %u", line,
+                    w->word, more, r->n_vocab);
+        else
+            lm_fail(e, LM_EDATA, "line %llu: '%s%s' is no token id", line, w->word, more);
     }
     return LM_TOKEN_ERROR;
 }

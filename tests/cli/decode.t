@@ -191,7 +191,7 @@ for id in -1 368 2147483648 99999999999999999999; do
     bad "$id" 1 2 "$id is outside the vocabulary of 368" "id $id"
 done
 for word in abc 1.5 +3 0x1 '1\0002'; do
-    bad "$word" 1 1 "is no token id" "word $word"
+    bad "$word" 1 1 "is no token id, in a vocabulary of 368" "word $word"
 done
 bad '! out of tea\n' 1 1 "its producer failed: out of tea" "a producer's error"
 printf '1 2\n3 4 999\n' | decode --all -m "$m" 2>/dev/null | frames >have

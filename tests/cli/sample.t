@@ -67,6 +67,7 @@ run 0 '0	0	0	1	1|0	1	0	0	1|2	0	0	2	1|' '' 'what a chain leaves' \
 run 0 '1 0 ||2 ||' '' '--greedy holds whatever the list' sample --greedy --samplers 'top_k'
 cat in in >two; mv two in
 run 0 '1 0 ||2 ||1 0 ||2 ||' '' 'streams concatenate' sample --greedy
+run 0 '1 0 ||2 ||1 0 ||2 ||' '' 'a min-p above 1 leaves the best' sample -q --min-p 1.05
 printf '0 0 1 1 3 2\n' | stream 1 '{"temp":0}' >in
 run 0 '1 |' '' "the model's own temperature" sample
 run 0 '1 |' 'sample: seed *' 'an option overrides it' sample --temp 1e-9
@@ -125,7 +126,7 @@ usage() { # WHAT ARGUMENT...
 }
 usage "'nan' is not a number" --temp nan
 usage 'not a number from 0 to 1' --top-p 1.5
-usage 'not a number from 0 to 1' --min-p=-1
+usage 'not a number not below 0' --min-p=-1
 usage 'not a number above 0' --repeat-penalty 0
 usage 'not below -1' --repeat-last-n -2
 usage "'1.5' is not a number" --top-k 1.5

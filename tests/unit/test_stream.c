@@ -127,7 +127,7 @@ static const struct {
     {"10\n", "range", "line 1: id 10 is outside the vocabulary of 10"},
     {"2147483648\n", "range", "line 1: id 2147483648 is outside the vocabulary of 10"},
     {"99999999999999999999\n", "range", "outside the vocabulary of 10"},
-    {"abc\n", "malformed", "line 1: 'abc' is no token id"},
+    {"abc\n", "malformed", "line 1: 'abc' is no token id, in a vocabulary of 10"},
     {"1.5 2\n", "malformed", "line 1: '1.5' is no token id"},
     {"+1\n", "malformed", "'+1' is no token id"},
     {"-\n", "malformed", "'-' is no token id"},
