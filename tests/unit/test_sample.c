@@ -811,7 +811,7 @@ static void test_ranges(void **state)
         { "temp", NAN, "nan is out of range: not a number" },
         { "top-k", 1.5, "1.5 is out of range: not a whole number" },
         { "top-p", -0.1, "-0.1 is out of range: not a number from 0 to 1" },
-        { "min-p", 1.01, "1.01 is out of range: not a number from 0 to 1" },
+        { "min-p", -0.1, "-0.1 is out of range: not a number not below 0" },
         { "repeat-penalty", 0, "0 is out of range: not a number above 0" },
         { "repeat-penalty", INFINITY, "inf is out of range: not a number above 0" },
         { "repeat-last-n", -2, "-2 is out of range: not a whole number not below -1" },
