@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/json.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "io/input.h"
+#include "job/chat.h"
 #include "stream/tokens.h"
 #include "vocab/vocab.h"
 
@@ -29,33 +31,49 @@ static const char help[] =
     "  -m, --model=FILE        whose vocabulary: a GGUF file, a tokenizer.json, or a\n"
     "                          directory that has one\n"
     "  -0, --null              a sequence ends with a NUL\n"
+    "      --chat              a conversation in JSON, through the chat template;\n"
+    "                          operands are files\n"
+    "      --continue-final-message  with --chat: leave the last message open\n"
     "      --count             print how many ids there are, not the ids\n"
+    "      --kwargs=JSON       with --chat: names for the template, an object\n"
     "      --no-add-special    add no start and end tokens\n"
+    "      --no-generation-prompt  with --chat: do not begin an answer\n"
     "      --no-parse-special  text that looks like a control token is text\n"
+    "      --now=TIME          with --chat: the template's time, 2025-03-14T15:09:26\n"
     "      --pieces            print id, byte offset, length and piece, a line each\n"
+    "      --render            with --chat: print the text, not its ids\n"
     "      --special           with -d: show control tokens\n"
+    "      --template=WHICH    with --chat: a template's name in the model, or a file\n"
     "      --vocab             print id, type, score and piece of the vocabulary\n"
     "  -q, --quiet             no warnings\n"
     "  -v, --verbose           say what the vocabulary is\n"
     "  -h, --help              show this help\n"
     "  -V, --version           show the version\n";
 
-enum { OPT_COUNT = 256, OPT_NO_ADD, OPT_NO_PARSE, OPT_PIECES, OPT_SPECIAL, OPT_VOCAB };
+enum { OPT_COUNT = 256, OPT_NO_ADD, OPT_NO_PARSE, OPT_PIECES, OPT_SPECIAL, OPT_VOCAB, OPT_CHAT,
+       OPT_CONTINUE, OPT_KWARGS, OPT_NO_PROMPT, OPT_NOW, OPT_RENDER, OPT_TEMPLATE };
 
 static const struct option options[] = {
+    { "chat",             no_argument,       NULL, OPT_CHAT },
+    { "continue-final-message", no_argument, NULL, OPT_CONTINUE },
     { "count",            no_argument,       NULL, OPT_COUNT },
     { "detokenize",       no_argument,       NULL, 'd' },
     { "file",             required_argument, NULL, 'f' },
     { "help",             no_argument,       NULL, 'h' },
     { "json",             no_argument,       NULL, 'j' },
+    { "kwargs",           required_argument, NULL, OPT_KWARGS },
     { "lines",            no_argument,       NULL, 'l' },
     { "model",            required_argument, NULL, 'm' },
     { "no-add-special",   no_argument,       NULL, OPT_NO_ADD },
+    { "no-generation-prompt", no_argument,   NULL, OPT_NO_PROMPT },
     { "no-parse-special", no_argument,       NULL, OPT_NO_PARSE },
+    { "now",              required_argument, NULL, OPT_NOW },
     { "null",             no_argument,       NULL, '0' },
     { "pieces",           no_argument,       NULL, OPT_PIECES },
     { "quiet",            no_argument,       NULL, 'q' },
+    { "render",           no_argument,       NULL, OPT_RENDER },
     { "special",          no_argument,       NULL, OPT_SPECIAL },
+    { "template",         required_argument, NULL, OPT_TEMPLATE },
     { "verbose",          no_argument,       NULL, 'v' },
     { "version",          no_argument,       NULL, 'V' },
     { "vocab",            no_argument,       NULL, OPT_VOCAB },
@@ -67,6 +85,9 @@ static struct {
     size_t      n_files, files_cap;
     char        form;                /* of a sequence's text: 'l' '0' 'j', or 0: all   */
     bool        detok, count, pieces, special, vocab;
+    bool        is_chat, render, chat_options;
+    struct lm_chat_options chat;
+    const char *kwargs;
     unsigned    flags;
     struct cli_env_options env;
 } opt = { .flags = LM_ENCODE_DEFAULT };
@@ -144,10 +165,12 @@ static void add_pieces(void)
     }
 }
 
-static int encode(const char *text, size_t len, struct lm_err *err)
+/* guard: see lm_encoder_guarded; NULL for text that is the user's own. */
+static int encode_guarded(const char *text, const unsigned char *guard, size_t len,
+                          unsigned flags, struct lm_err *err)
 {
     ids.n = 0;
-    int s = lm_encoder_text(encoder, text, len, opt.flags, &ids, err);
+    int s = lm_encoder_guarded(encoder, text, guard, len, flags, &ids, err);
     if (s != LM_OK)
         return s;
     if (opt.count)
@@ -159,6 +182,11 @@ static int encode(const char *text, size_t len, struct lm_err *err)
     n_sequences++;
     print(false);
     return LM_OK;
+}
+
+static int encode(const char *text, size_t len, struct lm_err *err)
+{
+    return encode_guarded(text, NULL, len, opt.flags, err);
 }
 
 /* A line that is a JSON string. */
@@ -304,6 +332,77 @@ static int encode_all(char **text, const struct lm_env *env)
     print(true);
     lm_encoder_free(encoder);
     lm_ids_release(&ids);
+    return status;
+}
+
+/* ---- conversations -------------------------------------------------------- */
+
+enum { MAX_CONVERSATION = 1 << 30 };
+
+static int chat_file(const struct lm_chat *chat, const char *path)
+{
+    struct lm_err err;
+    struct lm_marked_text text = { 0 };
+    char *json = NULL;
+    size_t len;
+    int s = lm_read_file(path, MAX_CONVERSATION, &json, &len, &err);
+    if (s == LM_OK)
+        s = lm_chat_render(chat, json, len, &opt.chat, &text, &err);
+    if (s == LM_OK && opt.render)
+        lm_buf_add(&out, text.text.data, text.text.len);
+    else if (s == LM_OK)     /* start and end tokens are the template's business */
+        s = encode_guarded(text.text.data, (const unsigned char *)text.guard.data, text.text.len,
+                           opt.flags & ~(unsigned)LM_ENCODE_SPECIAL, &err);
+    print(false);
+    lm_marked_text_release(&text);
+    free(json);
+    if (s == LM_OK)
+        return CLI_OK;
+    if (!opt.render)
+        return fail_stream(strcmp(path, "-") ? path : "<stdin>", &err);
+    print(true);
+    return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
+}
+
+/* What --kwargs says, in an arena of the caller's. */
+static const struct lm_jval *chat_kwargs(struct lm_arena *arena)
+{
+    struct lm_err err;
+    const struct lm_jval *v = lm_json_tree(arena, opt.kwargs, strlen(opt.kwargs), &err);
+    if (!v)
+        cli_bad_usage("--kwargs: %s", err.text);
+    if (v->kind != LM_JSON_OBJECT)
+        cli_bad_usage("--kwargs: a JSON object is needed");
+    return v;
+}
+
+static int chat_all(char **files, const struct lm_env *env)
+{
+    static char *from_stdin[] = { "-", NULL };
+    struct lm_arena arena = { 0 };
+    struct lm_err err;
+    struct tm now;
+    int status = CLI_OK;
+    if (opt.kwargs)
+        opt.chat.kwargs = chat_kwargs(&arena);
+    if (!opt.chat.now) {
+        time_t t = time(NULL);
+        opt.chat.now = localtime_r(&t, &now);
+    }
+    struct lm_chat *chat = lm_chat_open(opt.model, env, &err);
+    if (!chat)
+        cli_die_err(opt.model, &err);
+    encoder = opt.render ? NULL : lm_encoder_new(vocab, env, &err);
+    if (!opt.render && !encoder)
+        cli_die_err(opt.model, &err);
+    ids.want_spans = opt.pieces;
+    for (char **f = *files ? files : from_stdin; *f && status == CLI_OK; f++)
+        status = chat_file(chat, *f);
+    print(true);
+    lm_encoder_free(encoder);
+    lm_ids_release(&ids);
+    lm_chat_free(chat);
+    lm_arena_release(&arena);
     return status;
 }
 
@@ -453,8 +552,34 @@ static void check_usage(char **operands)
         cli_bad_usage("-f, --no-add-special and --no-parse-special are for text");
     if (opt.vocab && (*operands || opt.form))
         cli_bad_usage("--vocab takes no text and no form of it");
+    if (opt.chat_options && !opt.is_chat)
+        cli_bad_usage("--continue-final-message, --kwargs, --no-generation-prompt, --now, --render "
+                      "and --template go with --chat");
+    if (opt.is_chat && (opt.detok || opt.vocab || opt.form || opt.n_files))
+        cli_bad_usage("-0, -d, -f, -j, -l and --vocab do not go with --chat");
+    if (opt.render && (opt.count || opt.pieces))
+        cli_bad_usage("--render prints text: no --count and no --pieces");
+    if (opt.is_chat && strcmp(opt.model, "-") == 0)
+        cli_bad_usage("with --chat the model cannot come from standard input");
     if (*operands && opt.n_files)
         cli_bad_usage("text comes from operands or from -f, not both");
+}
+
+static void chat_option(int c, const char *arg)
+{
+    static struct tm now;
+    opt.chat_options = true;
+    switch (c) {
+    case OPT_CONTINUE: opt.chat.continue_final = true; break;
+    case OPT_KWARGS: opt.kwargs = arg; break;
+    case OPT_NO_PROMPT: opt.chat.no_generation_prompt = true; break;
+    case OPT_RENDER: opt.render = true; break;
+    case OPT_TEMPLATE: opt.chat.template = arg; break;
+    default:
+        if (!lm_chat_time(arg, &now))
+            cli_bad_usage("--now: '%s' is no time such as 2025-03-14T15:09:26", arg);
+        opt.chat.now = &now;
+    }
 }
 
 int main(int argc, char **argv)
@@ -469,6 +594,9 @@ int main(int argc, char **argv)
         case 'm': opt.model = optarg; break;
         case 'q': opt.env.quiet = true; break;
         case 'v': opt.env.verbose = true; break;
+        case OPT_CHAT: opt.is_chat = true; break;
+        case OPT_CONTINUE: case OPT_KWARGS: case OPT_NO_PROMPT: case OPT_NOW: case OPT_RENDER:
+        case OPT_TEMPLATE: chat_option(c, optarg); break;
         case OPT_COUNT: opt.count = true; break;
         case OPT_PIECES: opt.pieces = true; break;
         case OPT_SPECIAL: opt.special = true; break;
@@ -484,11 +612,12 @@ int main(int argc, char **argv)
 
     struct lm_err err;
     struct lm_env env = cli_env(opt.env);
-    struct lm_vocab *v = lm_vocab_open(opt.model, &env, &err);
-    if (!v)
+    struct lm_vocab *v = opt.render ? NULL : lm_vocab_open(opt.model, &env, &err);
+    if (!v && !opt.render)
         cli_die_err(opt.model, &err);
     vocab = v;
-    int status = opt.vocab ? list_vocab() : opt.detok ? decode_all(argv) : encode_all(argv, &env);
+    int status = opt.vocab ? list_vocab() : opt.detok ? decode_all(argv)
+               : opt.is_chat ? chat_all(argv, &env) : encode_all(argv, &env);
     lm_vocab_free(v);
     lm_buf_release(&out);
     free(opt.files);

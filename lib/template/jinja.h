@@ -191,7 +191,8 @@ struct jundef {
 };
 
 struct jrange {
-    int64_t start, stop, step, n;
+    int64_t    start, stop, step, n;
+    struct jv *items;                /* once somebody went through them */
 };
 
 struct jbig {
@@ -204,6 +205,7 @@ struct jbig {
 struct jscope {
     struct jscope *up;
     struct jdict   vars;
+    bool           kept;             /* a macro sees it: it may not be used again */
 };
 
 struct jloop {

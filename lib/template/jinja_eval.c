@@ -48,6 +48,17 @@ static struct jscope *new_scope(struct jrun *r, struct jscope *up)
     return s;
 }
 
+/* A scope for the next round of a loop: the last one's, unless somebody still sees it. */
+static struct jscope *next_scope(struct jrun *r, struct jscope *last, struct jscope *up)
+{
+    if (!last || last->kept)
+        return new_scope(r, up);
+    last->vars.n = 0;
+    if (last->vars.n_slots)
+        memset(last->vars.slots, 0, last->vars.n_slots * sizeof *last->vars.slots);
+    return last;
+}
+
 static void assign(struct jrun *r, const struct jnode *target, struct jv v)
 {
     r->pos = target->pos;
@@ -250,6 +261,8 @@ static struct jv make_macro(struct jrun *r, const struct jnode *n)
     struct jmacro *m = lm_jalloc(r, 1, sizeof *m);
     m->node = n;
     m->scope = r->scope;
+    for (struct jscope *s = r->scope; s && !s->kept; s = s->up)
+        s->kept = true;
     return (struct jv){ .kind = J_MACRO, .macro = m };
 }
 
@@ -367,9 +380,9 @@ static struct jlist *wanted_items(struct jrun *r, const struct jnode *n, struct 
     if (!n->c)
         return all;
     struct jlist *l = lm_jalloc(r, 1, sizeof *l);
-    struct jscope *old = r->scope;
+    struct jscope *old = r->scope, *round = NULL;
     for (size_t i = 0; i < all->n; i++) {
-        r->scope = new_scope(r, old);
+        r->scope = round = next_scope(r, round, old);
         assign(r, n->a, all->v[i]);
         if (lm_jtruth(r, eval(r, n->c)))
             lm_jpush(r, l, all->v[i]);
@@ -381,14 +394,14 @@ static struct jlist *wanted_items(struct jrun *r, const struct jnode *n, struct 
 static void loop_over(struct jrun *r, const struct jnode *n, struct jv over, int depth)
 {
     static const struct jstr loop_name = { "loop", NULL, 4 };
-    struct jscope *outer = r->scope;
+    struct jscope *outer = r->scope, *round = NULL;
     r->pos = n->b->pos;
     struct jlist *all = wanted_items(r, n, lm_jiter(r, over));
     struct jloop *l = lm_jalloc(r, 1, sizeof *l);
     *l = (struct jloop){ .n = all->n, .items = all->v, .depth = depth, .scope = outer,
                          .node = n->op ? n : NULL };
     for (l->i = 0; l->i < l->n; l->i++) {
-        r->scope = new_scope(r, outer);
+        r->scope = round = next_scope(r, round, outer);
         bind(r, r->scope, &loop_name, (struct jv){ .kind = J_LOOP, .loop = l });
         assign(r, n->a, all->v[l->i]);
         exec(r, n->list);

@@ -267,6 +267,7 @@ struct jlist *lm_jiter(struct jrun *r, struct jv v)
     struct jlist *l = lm_jalloc(r, 1, sizeof *l);
     if (v.kind == J_LIST || v.kind == J_TUPLE || v.kind == J_GEN) {
         *l = *v.l;
+        l->cap = l->n;                           /* what is added goes elsewhere */
         if (v.kind == J_GEN)
             v.l->n = v.l->cap = 0;
         lm_jstep(r, l->n);
@@ -286,8 +287,11 @@ struct jlist *lm_jiter(struct jrun *r, struct jv v)
         }
     } else if (v.kind == J_RANGE) {
         lm_jstep(r, (uint64_t)v.r->n);
+        if (!v.r->items)
+            v.r->items = lm_jalloc(r, (size_t)v.r->n, sizeof *v.r->items);
         for (int64_t i = 0; i < v.r->n; i++)
-            lm_jpush(r, l, lm_jrange_at(v.r, i));
+            v.r->items[i] = lm_jrange_at(v.r, i);
+        *l = (struct jlist){ v.r->items, (size_t)v.r->n, (size_t)v.r->n };
     }
     return l;
 }

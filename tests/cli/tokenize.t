@@ -131,7 +131,6 @@ fails 2 "text from two sides" tokenize -m "$m" -f t1 x
 fails 2 "two forms" tokenize -m "$m" -l -j x
 fails 2 "--special without -d" tokenize -m "$m" --special x
 fails 2 "-d of text files" tokenize -m "$m" -d -f t1
-fails 2 "a chat, not yet" tokenize -m "$m" --chat t1
 fails 1 "a file that is no model" tokenize -m t3 x
 printf 'a' >a; tokenize -m "$m" -f a -f /no/such >out 2>err; ok $? 2 "a second file that is missing"
 ok "$(sed -n 2p out | cut -c 1-2)" "! " "breaks the stream off"

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/* A conversation in JSON made ready for a template, and what is left of the result. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/input.h"
+#include "job/chat_parts.h"
+
+#define MAX_TEMPLATE ((size_t)1 << 24)
+
+/* Stands behind the text of a message that is to be continued, to find where that ends. */
+static const char marker[] = "THE-MESSAGE-GOES-ON-FROM-HERE ";
+
+struct request {
+    const struct lm_chat         *chat;
+    const struct lm_chat_options *o;
+    struct lm_arena               arena;
+    const struct lm_jval         *root, *messages, *tools, *documents, *kwargs;
+    bool                          prompt, go_on;
+    const char                   *final;     /* text of the message to be continued */
+    size_t                        final_len;
+    struct lm_err                *err;
+};
+
+/* ---- trees ------------------------------------------------------------------------------------- */
+
+static struct lm_jval *node(struct request *q, enum lm_json_kind kind, const char *key)
+{
+    struct lm_jval *v = lm_arena_alloc(&q->arena, sizeof *v);
+    if (v) {
+        v->kind = kind;
+        v->key = key;
+        v->key_len = key ? strlen(key) : 0;
+    }
+    return v;
+}
+
+/* Append a copy of v under a key (NULL: its own); false when memory is short. */
+static bool append(struct request *q, struct lm_jval *to, struct lm_jval **last,
+                   const struct lm_jval *v, const char *key)
+{
+    struct lm_jval *copy = node(q, v ? v->kind : LM_JSON_NULL, key);
+    if (!copy)
+        return false;
+    if (v) {
+        *copy = *v;
+        copy->next = NULL;
+        if (key) {
+            copy->key = key;
+            copy->key_len = strlen(key);
+        }
+    }
+    if (*last)
+        (*last)->next = copy;
+    else
+        to->first = copy;
+    *last = copy;
+    to->len++;
+    return true;
+}
+
+static bool present(const struct lm_jval *v)
+{
+    return v && v->kind != LM_JSON_NULL;
+}
+
+static bool same_key(const struct lm_jval *v, const char *key)
+{
+    return v->key_len == strlen(key) && !memcmp(v->key, key, v->key_len);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------ */
+
+/* content with the marker behind it. */
+static struct lm_jval *marked(struct request *q, const struct lm_jval *v)
+{
+    struct lm_jval *copy = lm_arena_alloc(&q->arena, sizeof *copy);
+    char *text = lm_arena_alloc(&q->arena, v->len + sizeof marker);
+    if (!copy || !text) {
+        lm_fail_nomem(q->err);
+        return NULL;
+    }
+    memcpy(text, v->str, v->len);
+    memcpy(text + v->len, marker, sizeof marker);
+    *copy = *v;
+    copy->str = text;
+    copy->len = v->len + sizeof marker - 1;
+    q->final = v->str;
+    q->final_len = v->len;
+    return copy;
+}
+
+/* A list of parts: the marker goes to the last that has text. */
+static struct lm_jval *marked_parts(struct request *q, const struct lm_jval *parts)
+{
+    const struct lm_jval *last = NULL;
+    struct lm_jval *list = node(q, LM_JSON_ARRAY, parts->key), *tail = NULL;
+    for (const struct lm_jval *p = parts->first; p; p = p->next)
+        if (lm_jval_str(lm_jval_get(p, "text")))
+            last = p;
+    if (!last) {
+        lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
+        return NULL;
+    }
+    for (const struct lm_jval *p = parts->first; p && list; p = p->next) {
+        struct lm_jval part = *p, *end = NULL;
+        if (p == last) {
+            part.first = NULL;
+            part.len = 0;
+            for (const struct lm_jval *m = p->first; m; m = m->next) {
+                const struct lm_jval *v = m;
+                if (same_key(m, "text") && m == lm_jval_get(p, "text") && !(v = marked(q, m)))
+                    return NULL;
+                if (!append(q, &part, &end, v, NULL))
+                    list = NULL;
+            }
+        }
+        if (!list || !append(q, list, &tail, &part, NULL))
+            list = NULL;
+    }
+    if (!list)
+        lm_fail_nomem(q->err);
+    return list;
+}
+
+static const struct lm_jval *content_to_continue(struct request *q, const struct lm_jval *v)
+{
+    if (lm_jval_str(v))
+        return marked(q, v);
+    if (v->kind == LM_JSON_ARRAY)
+        return marked_parts(q, v);
+    lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
+    return NULL;
+}
+
+/* A message as templates get it: without members that are null, with its reasoning under
+ * both names. */
+static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **last,
+                       const struct lm_jval *m, bool go_on)
+{
+    static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
+    struct lm_jval *out = node(q, LM_JSON_OBJECT, NULL), *tail = NULL;
+    const struct lm_jval *reasoning = NULL, *content = lm_jval_get(m, "content");
+    bool ok = out;
+    if (go_on && !present(content))
+        return lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
+    for (const struct lm_jval *e = m->first; e && ok; e = e->next) {
+        const struct lm_jval *v = e;
+        if (e->kind == LM_JSON_NULL)
+            continue;
+        if (go_on && e == content && !(v = content_to_continue(q, e)))
+            return LM_EDATA;
+        ok = append(q, out, &tail, v, NULL);
+    }
+    for (size_t i = 0; i < 3 && !present(reasoning); i++)
+        reasoning = lm_jval_get(m, names[i]);
+    for (size_t i = 0; i < 2 && ok && present(reasoning); i++)
+        if (!present(lm_jval_get(m, names[i])))
+            ok = append(q, out, &tail, reasoning, names[i]);
+    if (!ok || !append(q, to, last, out, NULL))
+        return lm_fail_nomem(q->err);
+    return LM_OK;
+}
+
+static int take_messages(struct request *q, const struct lm_jval *messages)
+{
+    struct lm_jval *list = node(q, LM_JSON_ARRAY, NULL), *tail = NULL;
+    size_t i = 0;
+    int s = list ? LM_OK : lm_fail_nomem(q->err);
+    if (!messages || messages->kind != LM_JSON_ARRAY)
+        return lm_fail(q->err, LM_EDATA, "no list of messages");
+    if (!messages->first && q->go_on)
+        return lm_fail(q->err, LM_EDATA, "there is no message to continue");
+    for (const struct lm_jval *m = messages->first; m && s == LM_OK; m = m->next, i++) {
+        if (m->kind != LM_JSON_OBJECT)
+            return lm_fail(q->err, LM_EDATA, "messages[%zu] is not an object", i);
+        s = add_message(q, list, &tail, m, q->go_on && !m->next);
+    }
+    q->messages = list;
+    return s;
+}
+
+/* ---- the request ------------------------------------------------------------------------------------ */
+
+/* A list, or null; NULL when it is neither. */
+static int take_list(struct request *q, const char *key, const struct lm_jval **out)
+{
+    const struct lm_jval *v = lm_jval_get(q->root, key);
+    if (present(v) && v->kind != LM_JSON_ARRAY)
+        return lm_fail(q->err, LM_EDATA, "%s is not a list", key);
+    *out = present(v) ? v : NULL;
+    return LM_OK;
+}
+
+static int take_flag(struct request *q, const char *key, bool *out, bool *said)
+{
+    const struct lm_jval *v = lm_jval_get(q->root, key);
+    *said = present(v);
+    if (*said && !lm_jval_bool(v, out))
+        return lm_fail(q->err, LM_EDATA, "%s is neither true nor false", key);
+    return LM_OK;
+}
+
+static int parse(struct request *q, const char *json, size_t len)
+{
+    bool said, said_go_on;
+    int s;
+    q->root = lm_json_tree(&q->arena, json, len, q->err);
+    if (!q->root)
+        return q->err ? (int)q->err->code : LM_EDATA;
+    q->prompt = true;
+    if (q->root->kind != LM_JSON_OBJECT && q->root->kind != LM_JSON_ARRAY)
+        return lm_fail(q->err, LM_EDATA, "not a conversation: an object with messages is needed");
+    if ((s = take_flag(q, "add_generation_prompt", &q->prompt, &said)) ||
+        (s = take_flag(q, "continue_final_message", &q->go_on, &said_go_on)) ||
+        (s = take_list(q, "tools", &q->tools)) || (s = take_list(q, "documents", &q->documents)))
+        return s;
+    q->go_on |= q->o->continue_final;
+    if (q->o->no_generation_prompt || (q->go_on && !said))
+        q->prompt = false;
+    if (q->go_on && q->prompt)
+        return lm_fail(q->err, LM_EUSE, "a message cannot be continued and a new one begun: "
+                       "continue_final_message and add_generation_prompt");
+    q->kwargs = lm_jval_get(q->root, "chat_template_kwargs");
+    if (present(q->kwargs) && q->kwargs->kind != LM_JSON_OBJECT)
+        return lm_fail(q->err, LM_EDATA, "chat_template_kwargs is not an object");
+    return take_messages(q, q->root->kind == LM_JSON_ARRAY ? q->root
+                                                           : lm_jval_get(q->root, "messages"));
+}
+
+/* ---- the template ----------------------------------------------------------------------------------- */
+
+static int no_template(const struct lm_chat *c, const char *name, struct lm_err *err)
+{
+    char names[200] = "";
+    for (size_t i = 0; i < c->n && strlen(names) < 150; i++) {
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%.*s", i ? ", " : "",
+                 (int)(c->templates[i].name.len < 40 ? c->templates[i].name.len : 40),
+                 c->templates[i].name.p);
+    }
+    if (!name && !c->n)
+        return lm_fail(err, LM_EUSE, "the model has no chat template: name one with --template");
+    if (!name)
+        return lm_fail(err, LM_EUSE, "the model has no default chat template; it has: %s", names);
+    return lm_fail(err, LM_EUSE, "--template %.100s: no file, and no template of the model%s%s",
+                   name, c->n ? ", which has: " : "", names);
+}
+
+/* Text and name; *file is malloc'ed when it was read from one. */
+static int choose(const struct request *q, struct lm_str *text, const char **name, char **file)
+{
+    const char *want = q->o->template;
+    const struct lm_chat_template *t = NULL;
+    struct lm_err why = { 0 };
+    *file = NULL;
+    if (!want && q->tools)
+        t = lm_chat_find(q->chat, "tool_use");
+    if (!t)
+        t = lm_chat_find(q->chat, want ? want : "default");
+    *name = "chat template";
+    if (t) {
+        *text = t->text;
+        return LM_OK;
+    }
+    if (!want)
+        return no_template(q->chat, NULL, q->err);
+    if (lm_read_file(want, MAX_TEMPLATE, file, &text->len, &why) != LM_OK)
+        return strpbrk(want, "/.") ? lm_fail(q->err, why.code, "%s: %s", want, why.text)
+                                   : no_template(q->chat, want, q->err);
+    text->p = *file;
+    *name = want;
+    return LM_OK;
+}
+
+static bool build_layer(struct request *q, struct lm_jval *vars)
+{
+    struct lm_jval *last = NULL, *prompt = node(q, q->prompt ? LM_JSON_TRUE : LM_JSON_FALSE, NULL);
+    *vars = (struct lm_jval){ .kind = LM_JSON_OBJECT };
+    return prompt && append(q, vars, &last, q->messages, "messages") &&
+           append(q, vars, &last, q->tools, "tools") &&
+           append(q, vars, &last, q->documents, "documents") &&
+           append(q, vars, &last, prompt, "add_generation_prompt");
+}
+
+static int fill_in(struct request *q, struct lm_marked_text *out)
+{
+    struct lm_jval vars;
+    struct lm_str text;
+    const char *name;
+    char *file;
+    int s = choose(q, &text, &name, &file);
+    if (s != LM_OK)
+        return s;
+    struct lm_template *t = lm_template_parse(text.p, text.len, q->err);
+    free(file);
+    if (!t)
+        return lm_err_at(q->err, LM_EDATA, "%s", name);
+    if (build_layer(q, &vars)) {
+        const struct lm_template_layer layers[] = {
+            { &q->chat->special, false }, { &vars, true },
+            { present(q->kwargs) ? q->kwargs : NULL, true }, { q->o->kwargs, false },
+        };
+        s = lm_template_render(t, layers, 4, q->o->now, NULL, out, q->err);
+        if (s != LM_OK)
+            lm_err_at(q->err, s, "%s", name);
+    } else {
+        s = lm_fail_nomem(q->err);
+    }
+    lm_template_free(t);
+    return s;
+}
+
+/* ---- continuing -------------------------------------------------------------------------------------- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= 9 && c <= 13);
+}
+
+static bool has(const char *hay, size_t n, const char *needle, size_t len, size_t *last)
+{
+    for (size_t i = n; i + 1 > len; i--)
+        if (memcmp(hay + i - len, needle, len) == 0) {
+            *last = i - len;
+            return true;
+        }
+    return len == 0;
+}
+
+/* Cut the text at the marker; a template that trims messages trims there, too. */
+static int cut(const struct request *q, struct lm_marked_text *out)
+{
+    const size_t len = sizeof marker - 1;
+    const char *final = q->final, *p = out->text.data;
+    size_t n = q->final_len, at = 0, ignored = 0;
+    while (n && is_space(final[n - 1]))
+        n--;
+    while (n && is_space(*final))
+        final++, n--;
+    if (!has(p, out->text.len, final, n, &ignored) ||
+        !has(p, out->text.len, marker, len - 1, &at))
+        return lm_fail(q->err, LM_EDATA, "the text of the last message does not appear in what the "
+                       "template makes of it: it cannot be continued");
+    bool whole = at + len <= out->text.len && p[at + len - 1] == ' ';
+    while (!whole && at && is_space(p[at - 1]))
+        at--;
+    out->text.len = out->guard.len = at;
+    out->text.data[at] = 0;
+    return LM_OK;
+}
+
+int lm_chat_render(const struct lm_chat *c, const char *json, size_t len,
+                   const struct lm_chat_options *o, struct lm_marked_text *out,
+                   struct lm_err *err)
+{
+    struct request q = { .chat = c, .o = o, .err = err };
+    struct lm_marked_text text = { 0 };
+    int s = parse(&q, json, len);
+    if (s == LM_OK)
+        s = fill_in(&q, &text);
+    if (s == LM_OK && q.go_on)
+        s = cut(&q, &text);
+    if (s == LM_OK) {
+        lm_buf_add(&out->text, text.text.data, text.text.len);
+        lm_buf_add(&out->guard, text.guard.data, text.guard.len);
+        if (out->text.failed || out->guard.failed)
+            s = lm_fail_nomem(err);
+    }
+    lm_marked_text_release(&text);
+    lm_arena_release(&q.arena);
+    return s;
+}
+
+bool lm_chat_time(const char *text, struct tm *out)
+{
+    static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
+    static const size_t lengths[] = { 10, 16, 19 };
+    for (size_t i = 0; i < 3; i++) {
+        struct tm t = { .tm_isdst = -1 };
+        const char *end = strlen(text) == lengths[i] ? strptime(text, forms[i], &t) : NULL;
+        if (!end || *end)
+            continue;
+        struct tm check = t;
+        check.tm_isdst = 0;
+        check.tm_hour = 12;                      /* no hour is skipped for daylight then */
+        if (mktime(&check) == (time_t)-1 || check.tm_mday != t.tm_mday)
+            return false;
+        t.tm_wday = check.tm_wday;
+        t.tm_yday = check.tm_yday;
+        *out = t;
+        return true;
+    }
+    return false;
+}

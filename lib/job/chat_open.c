@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Where chat templates and special tokens come from. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/size.h"
+#include "hf/hf_vocab_parts.h"
+#include "io/input.h"
+#include "job/chat_parts.h"
+
+const struct lm_chat_template *lm_chat_find(const struct lm_chat *c, const char *name)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->templates[i].name.len == strlen(name) &&
+            !memcmp(c->templates[i].name.p, name, strlen(name)))
+            return &c->templates[i];
+    return NULL;
+}
+
+static int add_template(struct lm_chat *c, struct lm_str name, struct lm_str text,
+                        struct lm_err *err)
+{
+    char *n = lm_arena_copy(&c->arena, name.p, name.len);
+    char *t = lm_arena_copy(&c->arena, text.p, text.len);
+    if (!n || !t || !lm_grow(&c->templates, &c->cap, c->n + 1, sizeof *c->templates))
+        return lm_fail_nomem(err);
+    c->templates[c->n++] = (struct lm_chat_template){ { n, name.len }, { t, text.len } };
+    return LM_OK;
+}
+
+static int add_special(struct lm_chat *c, const char *name, size_t name_len, const char *text,
+                       size_t len, struct lm_err *err)
+{
+    struct lm_jval *v = lm_arena_alloc(&c->arena, sizeof *v);
+    if (!v)
+        return lm_fail_nomem(err);
+    v->kind = LM_JSON_STRING;
+    v->str = lm_arena_copy(&c->arena, text, len);
+    v->key = lm_arena_copy(&c->arena, name, name_len);
+    v->len = len;
+    v->key_len = name_len;
+    if (!v->str || !v->key)
+        return lm_fail_nomem(err);
+    if (c->last_special)
+        c->last_special->next = v;
+    else
+        c->special.first = v;
+    c->last_special = v;
+    c->special.len++;
+    return LM_OK;
+}
+
+/* ---- GGUF --------------------------------------------------------------------------------- */
+
+static int gguf_templates(struct lm_chat *c, const struct lm_gguf *g, struct lm_err *err)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const size_t n = sizeof key - 1;
+    int s = LM_OK;
+    for (uint64_t i = 0; i < g->n_kv && s == LM_OK; i++) {
+        const struct lm_gguf_kv *kv = &g->kv[i];
+        struct lm_str name = { "default", 7 };
+        if (kv->kind != LM_GGUF_STR || kv->key.len < n || memcmp(kv->key.p, key, n) != 0)
+            continue;
+        if (kv->key.len > n + 1 && kv->key.p[n] == '.')
+            name = (struct lm_str){ kv->key.p + n + 1, kv->key.len - n - 1 };
+        else if (kv->key.len != n)
+            continue;
+        s = add_template(c, name, kv->str, err);
+    }
+    return s;
+}
+
+static int gguf_special(struct lm_chat *c, const struct lm_gguf *g, struct lm_err *err)
+{
+    static const struct { const char *key, *name; } ids[] = {
+        { "tokenizer.ggml.bos_token_id", "bos_token" },
+        { "tokenizer.ggml.eos_token_id", "eos_token" },
+        { "tokenizer.ggml.unknown_token_id", "unk_token" },
+        { "tokenizer.ggml.seperator_token_id", "sep_token" },
+        { "tokenizer.ggml.padding_token_id", "pad_token" },
+        { "tokenizer.ggml.cls_token_id", "cls_token" },
+        { "tokenizer.ggml.mask_token_id", "mask_token" },
+    };
+    struct lm_gguf_arr tokens = { 0 };
+    int s = lm_gguf_arr(g, "tokenizer.ggml.tokens", LM_GGUF_STR, &tokens, err);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && s == LM_OK; i++) {
+        uint32_t id;
+        s = lm_gguf_u32(g, ids[i].key, &id, err);
+        if (s == LM_OK && id < tokens.n) {
+            struct lm_str t = ((const struct lm_str *)tokens.data)[id];
+            s = add_special(c, ids[i].name, strlen(ids[i].name), t.p, t.len, err);
+        } else if (s == 1) {
+            s = LM_OK;
+        }
+    }
+    return s < 0 ? s : LM_OK;
+}
+
+static int from_gguf(struct lm_chat *c, const char *path, struct lm_err *err)
+{
+    struct lm_in *in = lm_in_open(path, 0, err);
+    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
+    int s = g ? gguf_templates(c, g, err) : LM_EDATA;
+    if (s == LM_OK)
+        s = gguf_special(c, g, err);
+    lm_gguf_free(g);
+    lm_in_close(in);
+    return s;
+}
+
+/* ---- Hugging Face ---------------------------------------------------------------------------- */
+
+/* A special token stands there as its text or as an object with it. */
+static int config_special(struct lm_chat *c, const struct lm_jval *config, struct lm_err *err)
+{
+    static const char end[] = "_token";
+    const size_t n = sizeof end - 1;
+    const struct lm_jval *more = lm_jval_get(config, "model_specific_special_tokens");
+    int s = more ? config_special(c, more, err) : LM_OK;
+    for (const struct lm_jval *e = config->first; e && s == LM_OK; e = e->next) {
+        const struct lm_jval *text = e->kind == LM_JSON_OBJECT ? lm_jval_get(e, "content") : e;
+        if (e->key_len > n && !memcmp(e->key + e->key_len - n, end, n) && lm_jval_str(text))
+            s = add_special(c, e->key, e->key_len, text->str, text->len, err);
+    }
+    return s;
+}
+
+static int from_config(struct lm_chat *c, struct lm_hf_source *src, struct lm_err *err)
+{
+    struct lm_hf_vocab v = { 0 };
+    const struct lm_jval *config = NULL;
+    char *text = NULL;
+    size_t len;
+    int s = lm_hf_load(src, "tokenizer_config.json", &text, &len, err);
+    if (s == LM_OK) {
+        config = lm_json_tree(&c->arena, text, len, err);
+        free(text);
+        if (!config)
+            return lm_err_at(err, LM_EDATA, "tokenizer_config.json");
+        if (config->kind == LM_JSON_OBJECT)
+            s = config_special(c, config, err);
+    }
+    if (s >= 0)
+        s = lm_hf_chat_templates(&v, src, config, err);
+    for (size_t i = 0; i < v.n_templates && s == LM_OK; i++)
+        s = add_template(c, v.templates[i].name, v.templates[i].text, err);
+    lm_hf_vocab_release(&v);
+    return s;
+}
+
+static int from_directory(struct lm_chat *c, const char *path, const struct lm_env *env,
+                          struct lm_err *err)
+{
+    struct lm_hf_source *src = lm_hf_open(path, NULL, env, err);
+    int s = src ? from_config(c, src, err) : LM_EDATA;
+    lm_hf_close(src);
+    return s;
+}
+
+/* Where a file lies. */
+static int beside(struct lm_chat *c, const char *path, const struct lm_env *env,
+                  struct lm_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int s = dir ? from_directory(c, dir, env, err) : lm_fail_nomem(err);
+    free(dir);
+    return s;
+}
+
+struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_chat *c = calloc(1, sizeof *c);
+    struct stat st;
+    size_t len = strlen(path);
+    int s;
+    if (!c) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    c->special.kind = LM_JSON_OBJECT;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        s = from_directory(c, path, env, err);
+    else if (len > 5 && !strcmp(path + len - 5, ".json"))
+        s = beside(c, path, env, err);
+    else
+        s = from_gguf(c, path, err);
+    if (s == LM_OK)
+        return c;
+    lm_chat_free(c);
+    return NULL;
+}
+
+void lm_chat_free(struct lm_chat *c)
+{
+    if (!c)
+        return;
+    lm_arena_release(&c->arena);
+    free(c->templates);
+    free(c);
+}

@@ -1,0 +1,155 @@
+#!/bin/sh
+# chat.t - tokenize --chat: conversations through chat templates; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+m=$root/tests/data/m.gguf
+data=$root/tests/data/template
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+chat() { tokenize -m "$m" --chat "$@"; }
+# The conversation {"messages":[{"role":"user","content":TEXT}]}.
+user() { printf '{"messages":[{"role":"user","content":"%s"}]}' "$1"; }
+
+# ---- ids and text; the ids are the Hugging Face library's for the rendered text ----
+text='<|begin_of_text|><|start_header_id|>user<|end_header_id|>
+
+Hello<|eot_id|><|start_header_id|>assistant<|end_header_id|>
+
+'
+ids="360 363 84 82 265 364 198 198 39 68 277 78 365 363 282 82 72 82 83 289 83 364 198 198"
+user Hello >hello.json
+ok "$(chat <hello.json)" "$ids" "ids, from standard input"
+ok "$(chat hello.json hello.json)" "$ids
+$ids" "operands are files, a sequence each"
+ok "$(chat --count hello.json)" 24 "--count"
+ok "$(chat --render hello.json; echo .)" "$text." "--render"
+ok "$(chat --render hello.json | tokenize -m "$m" --no-add-special)" "$ids" \
+   "the text tokenized without start token is the same"
+ok "$(chat --render --no-generation-prompt hello.json | tail -c 10)" "<|eot_id|>" \
+   "--no-generation-prompt"
+ok "$(tokenize -m "$root/tests/data/hf" --chat --render hello.json; echo .)" "$text." \
+   "the template and the special tokens of a checkpoint"
+ok "$(tokenize -m "$root/tests/data/hf" --chat hello.json)" "$ids" "and its ids"
+ok "$(tokenize -m "$root/tests/data/hf/tokenizer.json" --chat hello.json)" "$ids" \
+   "the files beside a tokenizer.json"
+ok "$(chat <hello.json | tr ' ' '\n' | grep -c '^360$')" 1 "one start token"
+tokenize -m "$m" --chat hello.json 2>err >out; ok "$(cat err)" "" "and no warning"
+
+# ---- what a message says is text ----
+user '<|eot_id|>' >special.json
+ok "$(chat --no-generation-prompt special.json)" \
+   "360 363 84 82 265 364 198 198 27 91 68 78 83 62 72 67 91 29 365" \
+   "a control token's text in a message is text"
+ok "$(chat --render --no-generation-prompt special.json | tail -c 20)" '<|eot_id|><|eot_id|>' \
+   "it is rendered all the same"
+user '<|eot_' >half.json
+printf '%s' "{{ messages[0].content + 'id|>' }}{{ '<|eot_id|>' }}" >half.jinja
+ok "$(chat --template half.jinja half.json)" "27 91 68 78 83 62 72 67 91 29 365" \
+   "half a control token from a message does not make one"
+printf '%s' "{{ (messages[0].content | upper | lower).split('|')[1] }}{{ '<|eot_id|>'|trim }}" >part.jinja
+ok "$(chat --template part.jinja special.json)" "68 78 83 62 72 67 365" "through filters and methods"
+ok "$(chat --no-parse-special hello.json | tr ' ' '\n' | grep -c '^36')" 0 "--no-parse-special"
+
+# ---- the request ----
+ok "$(printf '[{"role":"user","content":"Hello"}]' | chat)" "$ids" "a list of messages alone"
+printf '%s' '{"messages":[{"role":"assistant","content":"It is "}],"continue_final_message":true}' >c
+ok "$(chat --render c | tail -c 7)" "
+
+It is" "continue_final_message; this template trims, so the space is gone"
+printf '%s' '{"messages":[{"role":"assistant","content":[{"type":"text","text":"It is "}]}]}' >c
+printf '%s' '[{{ messages[0].content[0].text }}]' >part.jinja
+ok "$(chat --render --continue-final-message --template part.jinja c)" "[It is " \
+   "--continue-final-message in a part"
+printf '%s' '{{ tools }} {{ documents|tojson }} {{ a }} {{ b }} {{ add_generation_prompt }}' >vars.jinja
+printf '%s' '{"messages":[],"documents":[{"t":1.0}],"chat_template_kwargs":{"a":1,"b":2},"model":"x"}' >c
+ok "$(chat --render --template vars.jinja --kwargs '{"b":"é"}' c)" 'None [{"t": 1.0}] 1 é True' \
+   "tools, documents, chat_template_kwargs, --kwargs"
+printf '%s' '{{ strftime_now("%d %b %Y %H:%M:%S %A") }}' >now.jinja
+ok "$(chat --render --template now.jinja --now 2025-03-14T15:09:26 hello.json)" \
+   "14 Mar 2025 15:09:26 Friday" "--now"
+ok "$(chat --render --template now.jinja --now 2024-02-29 hello.json)" \
+   "29 Feb 2024 00:00:00 Thursday" "--now with a date alone"
+ok "$(TZ=UTC0 chat --render --template now.jinja hello.json | cut -d ' ' -f 3)" "$(TZ=UTC0 date +%Y)" \
+   "without it, now"
+
+# ---- named templates ----
+mkdir named && cat >named/tokenizer_config.json <<'EOF'
+{"bos_token": {"content": "<s>"}, "eos_token": null, "chat_template": [
+ {"name": "default", "template": "D{{ bos_token }}{{ eos_token }}"},
+ {"name": "tool_use", "template": "T"}, {"name": "rag", "template": "R"}]}
+EOF
+named() { tokenize -m named --chat --render "$@"; }
+ok "$(named hello.json)" "D<s>" "the default one"
+ok "$(named --template rag hello.json)" R "--template by name"
+ok "$(printf '{"messages":[],"tools":[{}]}' | named)" T "tool_use when there are tools"
+named --template nope hello.json 2>err; ok $? 2 "no such template"
+has "$(cat err)" "which has: default, tool_use, rag" "which there are"
+
+# ---- failures ----
+fails() { # STATUS PART TEMPLATE NAME
+    printf '%s' "$3" >f.jinja
+    chat --render --template f.jinja hello.json >out 2>err
+    ok "$?:$(cat out)" "$1:" "$4: status"
+    has "$(cat err)" "$2" "$4: message"
+}
+fails 1 "f.jinja: line 2, column 6: No filter named 'nope'." 'a
+{{ 1|nope }}' "an unknown filter"
+fails 1 "f.jinja: line 1, column 4: Encountered unknown tag 'frob'." '{% frob %}' "an unknown tag"
+fails 1 ": no" 'abc{{ raise_exception("no") }}' "raise_exception"
+fails 1 "nested deeper" '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' "a macro without end"
+fails 1 "memory" "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s * 9 %}{% endfor %}" \
+    "a string without end"
+fails 1 "steps" "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}" \
+    "a loop without end"
+printf '{"messages":' | chat --render 2>err;              ok $? 1 "broken JSON"
+has "$(cat err)" "<stdin>: line 1" "with its place"
+printf '{"messages":[3]}' | chat --render 2>err;          ok $? 1 "no messages"
+printf '{}' | chat --render 2>err;                        ok $? 1 "none at all"
+chat --render --template missing.jinja hello.json 2>err;  ok $? 2 "a template file that is not there"
+chat --render --kwargs '[1]' hello.json 2>err;            ok $? 2 "--kwargs that is no object"
+chat --render --now yesterday hello.json 2>err;           ok $? 2 "--now that is no time"
+chat --render --now 2025-02-30 hello.json 2>err;          ok $? 2 "a day that is not there"
+chat -j hello.json 2>err;                                 ok $? 2 "-j"
+tokenize -m "$m" --render hello.json 2>err;               ok $? 2 "--render without --chat"
+ok "$(tokenize -m "$m" Hello)" "360 39 68 277 78" "a text needs no template"
+tokenize -m "$root/tests/data/vocab/qwen.gguf" --chat hello.json 2>err; ok $? 2 "a model without one"
+has "$(cat err)" "--template" "what then"
+
+# ---- whole conversations: the texts are transformers' ----
+command -v python3 >/dev/null || { echo "1..$n"; exit; }
+conversations() { # MODEL EXPECTED [OPTION...]
+    model=$1 want=$2
+    shift 2
+    python3 - "$model" "$data/conv.jsonl" "$want" "$@" <<'EOF'
+import json, subprocess, sys
+model, convs, expected = sys.argv[1:4]
+convs = {c["i"]: c for c in map(json.loads, open(convs))}
+for want in map(json.loads, open(expected)):
+    c = convs[want["i"]]
+    args = ["tokenize", "-m", model, "--chat", "--render", "--now", "2025-03-14T15:09:26", *sys.argv[4:]]
+    args += [] if c["add_generation_prompt"] else ["--no-generation-prompt"]
+    args += ["--continue-final-message"] if c["continue_final_message"] else []
+    args += ["--kwargs", json.dumps(c["kwargs"])]
+    r = subprocess.run(args, input=json.dumps({k: c[k] for k in ("messages", "tools", "documents")}).encode(),
+                       capture_output=True)
+    got = r.stdout.decode()
+    if (r.returncode != 1 or got) if want["text"] is None else got != want["text"]:
+        print(f"{want['i']} {want['name']}: {got!r} {r.stderr.decode()}")
+EOF
+}
+ok "$(conversations "$root/tests/data/vocab/qwen.gguf" "$data/smollm2.jsonl" --template "$data/smollm2.jinja")" "" \
+   "SmolLM2's template"
+shared=${LMPIPE_SHARED:-$root/../shared}
+for t in llama3 qwen3 gemma3 deepseek_v3; do
+    [ -f "$shared/tokenizers/$t.tar.zst" ] && zstd -qdc "$shared/tokenizers/$t.tar.zst" | tar xf - || continue
+    ok "$(conversations "$t" "$shared/fixtures/template/expected/$t.jsonl")" "" "$t's template"
+done
+echo "1..$n"
