@@ -24,7 +24,9 @@
 #include "gguf/gguf.h"
 
 /* How rotary frequencies are stretched beyond the training length. */
-enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN };
+enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG };
+
+#define LM_MAX_LAYERS 4096
 
 /* The numbers of a model.  Zero where the file has no such key, until the
  * architecture's `settle` puts the defaults in and checks them. */
@@ -36,8 +38,17 @@ struct lm_hparams {
     uint32_t n_vocab;                 /* rows of the output matrix, set by the loader    */
     uint32_t window;                  /* positions a token sees, itself included; 0: all */
     uint32_t n_expert;
+    uint32_t q_rank, kv_rank;         /* inner lengths of factored projections           */
+    uint32_t max_ctx;                 /* positions there are; 0: no end                  */
+    bool     parallel;                /* attention and feed-forward of the same input    */
+    bool     has_pattern;             /* local[] says which layers the window is for     */
+    uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
     float    norm_eps;
+    float    attn_scale, embd_scale, residual_scale, logit_scale;
+    float    attn_cap, logit_cap;     /* soft caps; 0: none                              */
     float    rope_base;
+    float    rope_base_local;         /* of layers with a window; 0: the same            */
+    float    rope_attn;               /* longrope: scales cosine and sine; 0: unchanged  */
     enum lm_rope_scaling rope_scaling;
     float    rope_factor;
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
@@ -50,6 +61,15 @@ enum lm_key_from {
     LM_FROM_NOTHING,        /* never written by conversion                                */
     LM_FROM_CONFIG,         /* first of config[] that config.json has                     */
     LM_FROM_HEAD_DIM,       /* head_dim, else hidden_size / num_attention_heads           */
+    LM_FROM_ROT_DIM,        /* that times config[], in rope_parameters or config.json     */
+    LM_FROM_SUM,            /* of all config[]                                            */
+    LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
+    LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */
+    LM_FROM_LOCAL_LAYERS,   /* layer_types[i] is "sliding_attention"; with a window only  */
+    LM_FROM_ROPE_LOCAL,     /* config[] in config.json, else in rope_parameters of
+                               sliding_attention                                          */
+    LM_FROM_ROPE_ATTN,      /* longrope's factor of cosine and sine                       */
+    LM_FROM_ROPE_OR_NONE,   /* the scaling's name, "none" without                         */
     LM_FROM_ROPE,           /* config[] in rope_parameters or config.json itself          */
     LM_FROM_ROPE_TYPE,      /* the scaling's name: "linear", "yarn"; else not written     */
     LM_FROM_ROPE_LINEAR,    /* config[] in rope_scaling, when it is linear or yarn        */
@@ -65,13 +85,13 @@ enum {
 /* A metadata key; rows stand in the order in which conversion writes them. */
 struct lm_arch_key {
     const char       *name;         /* after "ARCH.", unless it begins with "general."    */
-    enum lm_gguf_kind kind;         /* as written; U32, F32 or STR                        */
+    enum lm_gguf_kind kind;         /* as written; U32, F32, BOOL, STR or (BOOL) ARR      */
     unsigned          flags;
     enum lm_key_from  from;
-    const char       *config[5];    /* names in config.json, NULL after the last; "=V": the
+    const char       *config[6];    /* names in config.json, NULL after the last; "=V": the
                                        value where the config's class has a default       */
-    size_t            field;        /* offset in struct lm_hparams of the u32, f32 or
-                                       (STR: the scaling's name) enum it sets             */
+    size_t            field;        /* offset in struct lm_hparams of the u32, f32, bool or
+                                       (STR: the scaling's name) enum it sets; ARR: local */
 };
 
 /* A size that a tensor's shape is made of. */
@@ -84,7 +104,17 @@ enum lm_dim {
     LM_DIM_K,               /* n_head_kv * head_k                                         */
     LM_DIM_V,               /* n_head_kv * head_v                                         */
     LM_DIM_HEADS_OUT,       /* n_head * head_v                                            */
-    LM_DIM_ROT_PAIRS        /* n_rot / 2                                                  */
+    LM_DIM_ROT_PAIRS,       /* n_rot / 2                                                  */
+    LM_DIM_QKV,             /* all rows of queries, keys and values                       */
+    LM_DIM_2_FF,            /* 2 n_ff                                                     */
+    LM_DIM_HEAD_K,          /* head_k                                                     */
+    LM_DIM_HEADS,           /* n_head                                                     */
+    LM_DIM_HEADS_KV,        /* n_head_kv                                                  */
+    LM_DIM_CTX,             /* n_ctx_train                                                */
+    LM_DIM_Q_RANK,          /* q_rank                                                     */
+    LM_DIM_KV_RANK,         /* kv_rank                                                    */
+    LM_DIM_KV_RANK_ROT,     /* kv_rank + n_rot                                            */
+    LM_DIM_KV_INNER         /* n_head * (head_k - n_rot + head_v)                         */
 };
 
 /* What conversion does to a tensor. */
@@ -93,8 +123,15 @@ enum lm_transform {
     LM_PAIR_Q_ROWS,         /* rows of each of n_head heads from two halves to neighbouring
                                pairs: reshape(H, 2, d/2, cols), swap axes 1 and 2          */
     LM_PAIR_K_ROWS,         /* the same for n_head_kv heads                               */
-    LM_MAKE_ROPE_FREQS      /* made, not read: llama3 frequency factors; only when
+    LM_ADD_ONE,             /* every weight plus 1                                        */
+    LM_TRANSPOSE,           /* columns become rows                                        */
+    LM_SPLIT_QKV_ROWS,      /* rows in n_head_kv groups of queries, key, value become all
+                               queries, all keys, all values                              */
+    LM_STACK,               /* {h} in the source counts vectors that become rows          */
+    LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
+    LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */
+    LM_MAKE_ROPE_SHORT      /* short_factor, likewise                                     */
 };
 
 enum {
@@ -102,6 +139,22 @@ enum {
     LM_TENSOR_PER_LAYER = 2,    /* {i} stands for the layer                               */
     LM_TENSOR_MATRIX    = 4,    /* multiplied with: may be repacked for it                */
     LM_TENSOR_TABLE     = 8     /* rows are looked up                                     */
+};
+
+/* What a tensor is for; a bias follows its weight. */
+enum lm_role {
+    LM_TOKEN_EMBD, LM_POS_EMBD, LM_ROPE_FREQS, LM_ROPE_LONG_FACTORS, LM_ROPE_SHORT_FACTORS,
+    LM_OUTPUT, LM_OUTPUT_B, LM_OUTPUT_NORM, LM_OUTPUT_NORM_B,
+    LM_ATTN_NORM, LM_ATTN_NORM_B, LM_ATTN_NORM_2, LM_ATTN_NORM_2_B,
+    LM_ATTN_Q, LM_ATTN_Q_B, LM_ATTN_K, LM_ATTN_K_B, LM_ATTN_V, LM_ATTN_V_B,
+    LM_ATTN_QKV, LM_ATTN_QKV_B, LM_ATTN_OUT, LM_ATTN_OUT_B,
+    LM_ATTN_Q_NORM, LM_ATTN_Q_NORM_B, LM_ATTN_K_NORM, LM_ATTN_K_NORM_B,
+    LM_ATTN_Q_A, LM_ATTN_Q_A_B, LM_ATTN_Q_A_NORM, LM_ATTN_Q_A_NORM_B,
+    LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
+    LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
+    LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
+    LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
+    LM_N_ROLES
 };
 
 struct lm_arch_tensor {
@@ -113,9 +166,13 @@ struct lm_arch_tensor {
     enum lm_transform transform;
     int               instead;      /* index + 1 of the tensor that takes its place when it
                                        is missing (tied output); 0: none                  */
+    enum lm_role      role;
+    const char       *source_2;     /* another name of the source, or NULL                */
 };
 
 struct lm_build;                    /* build.h: what a graph builder works with           */
+
+struct lm_dense;                    /* dense.h                                            */
 
 struct lm_arch {
     const char                  *name;          /* general.architecture                   */
@@ -127,9 +184,13 @@ struct lm_arch {
                                                    NULL-terminated                        */
     /* Defaults for what the keys left at zero, and every check that makes the numbers safe
      * to size memory with.  LM_EDATA or LM_ENOSUP naming the key. */
-    int (*settle)(struct lm_hparams *h, struct lm_err *err);
+    int (*settle)(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
     /* Append the nodes of one evaluation to the graph. */
     int (*build)(struct lm_build *b);
+    const struct lm_dense       *dense;         /* what its builder varies                */
+    /* The family's name for a pre-tokenizer that several names share: pairs of the name
+     * that its expressions are recognised by and the family's own; NULL-terminated, or NULL. */
+    const char *const           *pre_names;
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */

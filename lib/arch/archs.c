@@ -7,10 +7,19 @@
 
 #include "base/size.h"
 
-extern const struct lm_arch lm_arch_llama;
+extern const struct lm_arch
+    lm_arch_llama, lm_arch_qwen2, lm_arch_qwen3, lm_arch_smollm3, lm_arch_granite,
+    lm_arch_gemma, lm_arch_gemma2, lm_arch_gemma3, lm_arch_phi2, lm_arch_phi3, lm_arch_olmo2,
+    lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
+    lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
+    lm_arch_falcon, lm_arch_minicpm3;
 
 const struct lm_arch *const lm_archs[] = {
-    &lm_arch_llama,
+    &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_smollm3, &lm_arch_granite,
+    &lm_arch_gemma, &lm_arch_gemma2, &lm_arch_gemma3, &lm_arch_phi2, &lm_arch_phi3,
+    &lm_arch_olmo2, &lm_arch_starcoder2, &lm_arch_stablelm, &lm_arch_command_r,
+    &lm_arch_cohere2, &lm_arch_exaone4, &lm_arch_glm4, &lm_arch_ernie4_5, &lm_arch_nemotron,
+    &lm_arch_gpt2, &lm_arch_gptneox, &lm_arch_falcon, &lm_arch_minicpm3,
     NULL
 };
 
@@ -85,12 +94,13 @@ size_t lm_arch_n_tensors(const struct lm_arch *a)
     return n;
 }
 
-/* Scaling names that files use; longrope and others cannot be run yet. */
+/* Scaling names that files use. */
 static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *out,
                         struct lm_err *err)
 {
     static const struct { const char *name; enum lm_rope_scaling value; } names[] = {
         { "none", LM_ROPE_NONE }, { "linear", LM_ROPE_LINEAR }, { "yarn", LM_ROPE_YARN },
+        { "longrope", LM_ROPE_LONG }, { "su", LM_ROPE_LONG },
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i].name) == s.len && memcmp(names[i].name, s.p, s.len) == 0) {
@@ -101,6 +111,23 @@ static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *
                    (int)(s.len < 64 ? s.len : 64), s.p);
 }
 
+/* Which layers have a window. */
+static int read_local(const struct lm_gguf *g, const char *key, struct lm_hparams *h,
+                      struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int r = lm_gguf_arr(g, key, LM_GGUF_BOOL, &a, err);
+    if (r)
+        return r;
+    if (a.n > LM_MAX_LAYERS)
+        return lm_fail(err, LM_EDATA, "%s: %llu layers", key, (unsigned long long)a.n);
+    h->has_pattern = true;
+    for (size_t i = 0; i < a.n; i++)
+        if (((const uint8_t *)a.data)[i])
+            h->local[i / 64] |= UINT64_C(1) << i % 64;
+    return LM_OK;
+}
+
 static int read_key(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
                     struct lm_hparams *h, struct lm_err *err)
 {
@@ -108,6 +135,10 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     struct lm_str s;
     int r;
     switch (k->kind) {
+    case LM_GGUF_ARR:
+        return read_local(g, key, h, err);
+    case LM_GGUF_BOOL:
+        return lm_gguf_bool(g, key, field, err);
     case LM_GGUF_U32:
         return lm_gguf_u32(g, key, field, err);
     case LM_GGUF_F32:
@@ -134,7 +165,7 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
         if (r == 1 && k->flags & LM_KEY_REQUIRED)
             return lm_fail(err, LM_EDATA, "%s: missing", key);
     }
-    return a->settle(h, err);
+    return a->settle(a, h, err);
 }
 
 static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
@@ -148,6 +179,20 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_V:         return lm_mul_u64(h->n_head_kv, h->head_v, out);
     case LM_DIM_HEADS_OUT: return lm_mul_u64(h->n_head, h->head_v, out);
     case LM_DIM_ROT_PAIRS: *out = h->n_rot / 2; return true;
+    case LM_DIM_QKV:
+        return lm_mul_u64((uint64_t)h->n_head + h->n_head_kv, h->head_k, out) &&
+               lm_add_u64(*out, (uint64_t)h->n_head_kv * h->head_v, out);
+    case LM_DIM_2_FF:      return lm_mul_u64(h->n_ff, 2, out);
+    case LM_DIM_HEAD_K:    *out = h->head_k; return true;
+    case LM_DIM_HEADS:     *out = h->n_head; return true;
+    case LM_DIM_HEADS_KV:  *out = h->n_head_kv; return true;
+    case LM_DIM_CTX:       *out = h->n_ctx_train; return true;
+    case LM_DIM_Q_RANK:    *out = h->q_rank; return true;
+    case LM_DIM_KV_RANK:   *out = h->kv_rank; return true;
+    case LM_DIM_KV_RANK_ROT: *out = (uint64_t)h->kv_rank + h->n_rot; return true;
+    case LM_DIM_KV_INNER:
+        return h->n_rot <= h->head_k &&
+               lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
     case LM_DIM_END:       break;
     }
     *out = 1;
@@ -167,10 +212,21 @@ uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *
     return n;
 }
 
+struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum lm_role role)
+{
+    for (size_t i = 0; i < b->n_weights; i++)
+        if (b->arch->tensors[i].role == role && b->weights[layer * b->n_weights + i])
+            return lm_import(b->graph, b->weights[layer * b->n_weights + i]);
+    return NULL;
+}
+
 struct lm_rope lm_build_rope(const struct lm_hparams *h)
 {
     struct lm_rope r = { .n_rot = h->n_rot, .base = h->rope_base, .factor = 1 };
+    r.attn = h->rope_attn;
     if (h->rope_scaling == LM_ROPE_NONE)
+        return r;
+    if (h->rope_scaling == LM_ROPE_LONG)
         return r;
     r.factor = h->rope_factor;
     if (h->rope_scaling == LM_ROPE_YARN) {

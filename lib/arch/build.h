@@ -9,6 +9,7 @@
 #include "tensor/tensor.h"
 
 struct lm_build {
+    const struct lm_arch    *arch;
     const struct lm_hparams *h;
     struct lm_graph         *graph;
     /* [n_layer][n_weights], indexed as the architecture's tensor rows; NULL: missing.
@@ -20,15 +21,14 @@ struct lm_build {
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pages;      /* I64 [n_tokens]                                */
+    struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
+                                            have at the end of the batch; NULL: not used  */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
     struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out]      */
 };
 
-/* A weight as a leaf of the graph, or NULL. */
-static inline struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, size_t i)
-{
-    return lm_import(b->graph, b->weights[layer * b->n_weights + i]);
-}
+/* A weight as a leaf of the graph, or NULL.  Those that are not per layer: layer 0. */
+struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum lm_role role);
 
 /* The rope scaling that the model's numbers ask for. */
 struct lm_rope lm_build_rope(const struct lm_hparams *h);

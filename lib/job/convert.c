@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/f16.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "job/convert_parts.h"
@@ -98,12 +99,25 @@ struct work {
     const struct lm_type         *from, *to;
     uint64_t                      cols, rows, unit;     /* unit: rows that are permuted together */
     uint64_t                      src_row, dst_row;     /* bytes                                 */
+    uint64_t                      head, n_groups;       /* LM_SPLIT_QKV_ROWS: rows of a head,
+                                                           groups                                */
     uint64_t                      first;                /* row the block begins with             */
     uint64_t                      n;                    /* rows of the block                     */
     uint8_t                      *src, *dst;
     float                        *scratch;              /* [threads][cols]                       */
     int64_t                      *bad;                  /* [n]: first bad value of a row, or -1  */
 };
+
+/* Groups of queries, a key and a value become all queries, all keys, all values. */
+static uint64_t qkv_row(const struct work *w, uint64_t i)
+{
+    const uint64_t d = w->head, group = w->unit / d / w->n_groups - 2;
+    const uint64_t n_q = w->n_groups * group, head = i / d;
+    if (head < n_q)
+        return (head / group * (group + 2) + head % group) * d + i % d;
+    const uint64_t kv = head - n_q, g = kv % w->n_groups;
+    return (g * (group + 2) + group + kv / w->n_groups) * d + i % d;
+}
 
 /* The row of the block that becomes row i of the output: within a head, row 2j comes from
  * the first half, 2j + 1 from the second. */
@@ -112,7 +126,19 @@ static uint64_t source_row(const struct work *w, uint64_t i)
     if (w->unit == 1)
         return i;
     const uint64_t head = i / w->unit, r = i % w->unit;
+    if (w->it->row->transform == LM_SPLIT_QKV_ROWS)
+        return qkv_row(w, i);
     return head * w->unit + (r & 1) * (w->unit / 2) + r / 2;
+}
+
+/* As the reference: weights of binary16 are added to in it. */
+static void add_one(const struct lm_type *from, float *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        row[i] += 1;
+        if (from->id == LM_F16)
+            row[i] = lm_f16_load(lm_f16_store(row[i]));
+    }
 }
 
 static void convert_row(void *arg, size_t i, int thread)
@@ -122,7 +148,11 @@ static void convert_row(void *arg, size_t i, int thread)
     uint8_t *dst = w->dst + i * w->dst_row;
     const size_t cols = (size_t)w->cols;
     float *row = w->scratch + (size_t)thread * cols;
-    if (w->from == w->to) {
+    if (w->it->row->transform == LM_ADD_ONE) {
+        w->from->decode(src, row, cols);
+        add_one(w->from, row, cols);
+        lm_type_encode(w->to, row, dst, 1, cols, NULL, NULL);
+    } else if (w->from == w->to) {
         memcpy(dst, src, (size_t)w->src_row);
     } else if (w->to->id == LM_F32) {
         w->from->decode(src, (float *)dst, cols);
@@ -176,6 +206,17 @@ static int set_up(struct work *w, const struct lm_convert *c, const struct lm_co
         if (w->unit == 0 || w->unit % 2)
             return lm_fail(err, LM_EDATA, "%s: %llu rows are no pairs in each head",
                            it->t.source, (unsigned long long)w->rows);
+    }
+    if (tf == LM_SPLIT_QKV_ROWS) {
+        if (it->t.n_dims == 1) {
+            w->rows = w->cols;
+            w->cols = 1;
+        }
+        w->unit = w->rows;
+        w->head = c->cfg.h.head_k;
+        w->n_groups = c->cfg.h.n_head_kv;
+        if (w->n_groups == 1)
+            w->unit = 1;
     }
     lm_type_row_bytes(w->from, w->cols, &w->src_row);
     lm_type_row_bytes(w->to, w->cols, &w->dst_row);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* config.json: both spellings of it, read by the architecture's row. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static const struct lm_jval *find_rope(const struct lm_jval *config)
  * length. */
 static int read_rope(struct lm_convert *c, struct lm_err *err)
 {
-    static const char *const known[] = { "linear", "yarn", "llama3" };
+    static const char *const known[] = { "linear", "yarn", "llama3", "longrope" };
     struct lm_convert_config *g = &c->cfg;
     g->rope = find_rope(g->json);
     const struct lm_jval *t = lm_jval_get(g->rope, "rope_type");
@@ -32,6 +33,8 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     g->rope_type = "";
     if (!type || !strcmp(type, "default"))
         return LM_OK;
+    if (!strcmp(type, "su"))
+        type = "longrope";                  /* its first name */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(type, known[i]))
             g->rope_type = known[i];
@@ -103,6 +106,9 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
             *text = name + 1;
         else if (k->from == LM_FROM_CONFIG)
             v = present(lm_jval_get(g->json, name));
+        else if (k->from == LM_FROM_ROPE_LOCAL && !(v = present(lm_jval_get(g->json, name))))
+            v = present(lm_jval_get(lm_jval_get(lm_jval_get(g->json, "rope_parameters"),
+                                                "sliding_attention"), name));
         else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
             v = present(lm_jval_get(g->json, name));
         else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||
@@ -124,6 +130,100 @@ static int head_dim(const struct lm_convert_config *g, int64_t *out, struct lm_e
     return LM_OK;
 }
 
+/* head_dim times the rotated part of it, cut to a whole number. */
+static int rot_dim(const struct lm_convert_config *g, const struct lm_arch_key *k, int64_t *out,
+                   struct lm_err *err)
+{
+    double factor = 1;
+    const int r = head_dim(g, out, err);
+    for (size_t i = 0; i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
+        const struct lm_jval *v = present(lm_jval_get(g->rope, k->config[i]));
+        v = v ? v : present(lm_jval_get(g->json, k->config[i]));
+        if (*k->config[i] == '=')
+            factor = strtod(k->config[i] + 1, NULL);
+        if (*k->config[i] == '=' || lm_jval_f64(v, &factor))
+            break;
+    }
+    if (!(factor > 0 && factor <= 1))
+        return lm_fail(err, LM_EDATA, "config.json: %s: %g: must be above 0 and at most 1",
+                       k->config[0], factor);
+    *out = r ? 0 : (int64_t)((double)*out * factor);
+    return r;
+}
+
+/* Made from several numbers: *out is -1 where one is missing. */
+static int made_number(const struct lm_convert_config *g, const struct lm_arch_key *k,
+                       int64_t *out, struct lm_err *err)
+{
+    int64_t v, sum = 0;
+    bool multi = false, fresh = false;
+    *out = -1;
+    if (k->from == LM_FROM_HEAD_DIM)
+        return head_dim(g, out, err);
+    if (k->from == LM_FROM_ROT_DIM)
+        return rot_dim(g, k, out, err);
+    lm_jval_bool(lm_jval_get(g->json, "multi_query"), &multi);
+    lm_jval_bool(lm_jval_get(g->json, "new_decoder_architecture"), &fresh);
+    if (k->from == LM_FROM_KV_HEADS && multi && !fresh)
+        *out = 1;
+    for (size_t i = 0; i < sizeof k->config / sizeof *k->config && k->config[i] && *out < 0; i++) {
+        const bool ok = lm_jval_i64(lm_jval_get(g->json, k->config[i]), &v) && v >= 0 &&
+                        v <= UINT32_MAX;
+        if (k->from == LM_FROM_SUM && !ok)
+            return LM_OK;
+        sum += ok ? v : 0;
+        if (ok && k->from != LM_FROM_SUM)
+            *out = k->from == LM_FROM_4_TIMES ? 4 * v : v;
+    }
+    if (k->from == LM_FROM_SUM)
+        *out = sum;
+    if (k->from == LM_FROM_KV_HEADS && *out < 0)
+        *out = 1;
+    return LM_OK;
+}
+
+/* Longer contexts make cosine and sine grow by sqrt(1 + ln(stretch) / ln(original)). */
+static int rope_attn(const struct lm_convert_config *g, float *f, struct lm_err *err)
+{
+    double most = 0, orig = 0, factor;
+    const struct lm_jval *v = lm_jval_get(g->json, "original_max_position_embeddings");
+    if (strcmp(g->rope_type, "longrope"))
+        return 1;
+    if (lm_jval_f64(lm_jval_get(g->rope, "attention_factor"), &factor)) {
+        *f = (float)factor;
+        return LM_OK;
+    }
+    v = present(v) ? v : lm_jval_get(g->rope, "original_max_position_embeddings");
+    if (!lm_jval_f64(lm_jval_get(g->json, "max_position_embeddings"), &most) ||
+        !lm_jval_f64(v, &orig) || !(orig > 1))
+        return lm_fail(err, LM_EDATA, "config.json: longrope needs max_position_embeddings and "
+                       "original_max_position_embeddings");
+    *f = most > orig ? (float)sqrt(1 + log(most / orig) / log(orig)) : 1;
+    return LM_OK;
+}
+
+static bool is_made(enum lm_key_from from)
+{
+    return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
+           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS;
+}
+
+int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, uint8_t *local,
+                      size_t max, size_t *n, struct lm_err *err)
+{
+    const struct lm_jval *types = present(lm_jval_get(c->cfg.json, "layer_types"));
+    *n = 0;
+    if (k->from != LM_FROM_LOCAL_LAYERS || !types || !c->cfg.h.window)
+        return 1;
+    for (const struct lm_jval *t = types->first; t; t = t->next) {
+        const char *s = lm_jval_str(t);
+        if (!s || *n == max)
+            return lm_fail(err, LM_EDATA, "config.json: layer_types: bad entry");
+        local[(*n)++] = !strcmp(s, "sliding_attention");
+    }
+    return LM_OK;
+}
+
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
                    float *f, const char **s, struct lm_err *err)
 {
@@ -132,36 +232,50 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
     int64_t i = -1;
     double d = 0;
     const bool flag = !strcmp(g->rope_type, "linear") || !strcmp(g->rope_type, "yarn");
+    const bool made = is_made(k->from);
     if (k->from == LM_FROM_NOTHING || (k->from == LM_FROM_ROPE_TYPE && !flag))
         return 1;
     if (k->from == LM_FROM_ROPE_TYPE) {
         *s = g->rope_type;
         return LM_OK;
     }
+    if (k->from == LM_FROM_ROPE_OR_NONE) {
+        *s = flag ? g->rope_type : "none";
+        return LM_OK;
+    }
+    if (k->from == LM_FROM_ROPE_ATTN)
+        return rope_attn(g, f, err);
     if (k->from == LM_FROM_FILE_TYPE) {
         *u = c->file_type;
         return LM_OK;
     }
-    const struct lm_jval *v = k->from == LM_FROM_HEAD_DIM ? NULL : find_value(g, k, &text);
-    int r = k->from == LM_FROM_HEAD_DIM ? head_dim(g, &i, err) : LM_OK;
+    const struct lm_jval *v = made ? NULL : find_value(g, k, &text);
+    int r = made ? made_number(g, k, &i, err) : LM_OK;
     if (r)
         return r;
-    if (k->from != LM_FROM_HEAD_DIM && !v && !text)
+    if (!v && !text && i < 0)
         return k->flags & LM_KEY_REQUIRED
                    ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
     bool ok = true;
-    if (k->kind == LM_GGUF_F32) {
+    if (k->kind == LM_GGUF_STR) {
+        *s = text ? text : lm_jval_str(v);
+        ok = *s != NULL;
+    } else if (k->kind == LM_GGUF_BOOL) {
+        bool flagged = text && !strcmp(text, "true");
+        ok = text || lm_jval_bool(v, &flagged);
+        *u = flagged;
+    } else if (k->kind == LM_GGUF_F32) {
         d = text ? strtod(text, NULL) : 0;
         ok = text || lm_jval_f64(v, &d);
         *f = (float)d;
     } else {
         i = text ? strtoll(text, NULL, 10) : i;
-        ok = text || k->from == LM_FROM_HEAD_DIM || lm_jval_i64(v, &i);
+        ok = text || made || lm_jval_i64(v, &i);
         ok = ok && i >= 0 && i <= UINT32_MAX;
         *u = (uint32_t)i;
     }
     return ok ? LM_OK : lm_fail(err, LM_EDATA, "config.json: %s is no number that fits",
-                                k->from == LM_FROM_HEAD_DIM ? "head_dim" : k->config[0]);
+                                k->config[0] ? k->config[0] : "head_dim");
 }
 
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
@@ -170,7 +284,7 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
         uint32_t u = 0;
         float f = 0;
         const char *s = NULL;
-        if (k->flags & LM_KEY_UNUSED)
+        if (k->flags & LM_KEY_UNUSED || k->kind == LM_GGUF_ARR)
             continue;
         const int r = lm_convert_key(c, k, &u, &f, &s, err);
         if (r < 0)
@@ -180,7 +294,9 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
             memcpy(field, &u, sizeof u);
         else if (r == 0 && k->kind == LM_GGUF_F32)
             memcpy(field, &f, sizeof f);
+        else if (r == 0 && k->kind == LM_GGUF_BOOL)
+            *(bool *)field = u;
     }
-    const int r = c->cfg.arch->settle(&c->cfg.h, err);
+    const int r = c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
     return r ? lm_err_at(err, r, "config.json") : LM_OK;
 }

@@ -15,7 +15,11 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         uint32_t u = 0;
         float f = 0;
         const char *s = NULL;
-        const int r = lm_convert_key(c, k, &u, &f, &s, err);
+        uint8_t local[LM_MAX_LAYERS];
+        size_t n;
+        const int r = k->kind == LM_GGUF_ARR
+                          ? lm_convert_layers(c, k, local, LM_MAX_LAYERS, &n, err)
+                          : lm_convert_key(c, k, &u, &f, &s, err);
         if (r < 0)
             return r;
         if (r)
@@ -27,6 +31,10 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
             lm_gguf_set_str(c->w, name, s, strlen(s));
         else if (k->kind == LM_GGUF_F32)
             lm_gguf_set_f32(c->w, name, f);
+        else if (k->kind == LM_GGUF_BOOL)
+            lm_gguf_set_bool(c->w, name, u);
+        else if (k->kind == LM_GGUF_ARR)
+            lm_gguf_set_arr(c->w, name, LM_GGUF_BOOL, local, n);
         else
             lm_gguf_set_u32(c->w, name, u);
     }
@@ -103,6 +111,11 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
                              c->env, err);
     if (r)
         return r;
+    for (const char *const *p = c->cfg.arch->pre_names; p && *p && !o->pre; p += 2)
+        if (!strcmp(v.pre, *p)) {
+            v.pre = p[1];
+            break;
+        }
     token_keys(c->w, &v);
     r = template_keys(c, &v, o, err);
     for (size_t i = 0; i < v.n_adds; i++)

@@ -35,7 +35,7 @@ struct lm_convert_config {
     const struct lm_arch *arch;
     struct lm_hparams     h;
     const struct lm_jval *rope;         /* rope_parameters or rope_scaling, or NULL   */
-    const char           *rope_type;    /* "", "linear", "yarn", "llama3"             */
+    const char           *rope_type;    /* "", "linear", "yarn", "llama3", "longrope" */
     bool                  tied;
 };
 
@@ -73,6 +73,13 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_err *err);
  */
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
                    float *f, const char **s, struct lm_err *err);
+
+/*
+ * The key that says of each layer whether it has a window: local[i] is 1 or 0, *n layers of at
+ * most max.  1 when it is not written.
+ */
+int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, uint8_t *local,
+                      size_t max, size_t *n, struct lm_err *err);
 
 /* Fill cfg.h from config.json (n_vocab aside). */
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err);

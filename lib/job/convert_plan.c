@@ -49,7 +49,8 @@ static const struct lm_arch_tensor *find_row(const struct lm_arch *a, const char
                                              uint32_t *layer)
 {
     for (const struct lm_arch_tensor *t = a->tensors; t->name; t++)
-        if (t->source && lm_arch_match(t->source, name, layer))
+        if ((t->source && lm_arch_match(t->source, name, layer)) ||
+            (t->source_2 && lm_arch_match(t->source_2, name, layer)))
             return t;
     return NULL;
 }

@@ -242,6 +242,13 @@ static void kv_pages(struct lm_memory *base, size_t first, size_t n, int64_t *ds
         dst[i] = (int64_t)(uintptr_t)m->batch[first + i]->pages;
 }
 
+static void kv_lengths(struct lm_memory *base, size_t first, size_t n, int32_t *dst)
+{
+    struct kv *m = (struct kv *)base;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int32_t)m->batch[first + i]->pending;
+}
+
 static uint32_t kv_length(const struct lm_memory *base, uint32_t seq)
 {
     const struct seq *s = find((const struct kv *)base, seq);
@@ -305,7 +312,7 @@ static void kv_free(struct lm_memory *base)
 }
 
 static const struct lm_memory_ops kv_ops = {
-    kv_free, kv_begin, kv_pages, kv_end, kv_length, kv_remove, kv_room
+    kv_free, kv_begin, kv_pages, kv_lengths, kv_end, kv_length, kv_remove, kv_room
 };
 
 struct lm_memory *lm_kv_new(const struct lm_kv_shape *s, uint32_t n_ctx, uint32_t n_batch,

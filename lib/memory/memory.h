@@ -36,6 +36,8 @@ struct lm_memory_ops {
     /* Addresses of the page lists of tokens first .. first + n - 1 of the batch, for the
      * graph's input of that kind. */
     void     (*pages)(struct lm_memory *m, size_t first, size_t n, int64_t *dst);
+    /* The lengths that their sequences will have when the whole batch is kept. */
+    void     (*lengths)(struct lm_memory *m, size_t first, size_t n, int32_t *dst);
     /* The batch is evaluated (keep) or has failed. */
     void     (*end)(struct lm_memory *m, bool keep);
     /* Length of a sequence, 0 when unknown. */

@@ -61,9 +61,10 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
     r->n_tokens = n;
     r->n_out = n_out;
     r->b = (struct lm_build){
-        .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
+        .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .kv = c->kv, .n_tokens = n, .n_out = n_out,
         .ids = input(r, LM_I32, n), .pos = input(r, LM_I32, n), .pages = input(r, LM_I64, n),
+        .lengths = input(r, LM_I32, n),
         .wanted = n_out ? input(r, LM_I32, n_out) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK) {
@@ -206,6 +207,9 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     c->n_ubatch = o && o->n_ubatch ? o->n_ubatch : 512;
     if (c->n_ubatch > c->n_batch)
         c->n_ubatch = c->n_batch;
+    if (c->m->h.max_ctx && c->n_ctx > c->m->h.max_ctx)
+        return lm_fail(err, LM_EUSE, "a context of %u tokens: the model has %u positions",
+                       c->n_ctx, c->m->h.max_ctx);
     if (c->n_ctx > INT32_MAX || c->n_batch > INT32_MAX)
         return lm_fail(err, LM_EUSE, "context or batch is too large");
     c->row = lm_malloc_array(c->n_batch, sizeof *c->row);
@@ -283,6 +287,8 @@ static void fill(struct lm_ctx *c, struct ready *r, const struct lm_batch_token 
             *wanted++ = (int32_t)i;
     }
     c->memory->ops->pages(c->memory, first, r->n_tokens, r->b.pages->data);
+    if (r->b.lengths->seen)
+        c->memory->ops->lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
 }
 
 static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,

@@ -195,11 +195,43 @@ struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_t
     return node(g, LM_OP_SWIGLU, NULL, (struct lm_tensor *[]){ a, b });
 }
 
+struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_GELU, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_GELU_ERF, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_RELU2, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap)
+{
+    return node(g, LM_OP_SOFTCAP, &(union lm_op_arg){ .scale = cap }, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_concat(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_CONCAT, NULL, (struct lm_tensor *[]){ a, b });
+}
+
 struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                               float eps)
 {
     return node(g, LM_OP_RMS_NORM, &(union lm_op_arg){ .eps = eps },
                 (struct lm_tensor *[]){ x, w });
+}
+
+struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *b, float eps)
+{
+    return node(g, LM_OP_LAYER_NORM, &(union lm_op_arg){ .eps = eps },
+                (struct lm_tensor *[]){ x, w, b });
 }
 
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
@@ -208,15 +240,17 @@ struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_
 }
 
 struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
-                                struct lm_tensor *factors, const struct lm_rope *r)
+                                struct lm_tensor *factors, struct lm_tensor *far,
+                                struct lm_tensor *lengths, const struct lm_rope *r)
 {
     return node(g, LM_OP_ROPE_TABLE, &(union lm_op_arg){ .rope = *r },
-                (struct lm_tensor *[]){ pos, factors });
+                (struct lm_tensor *[]){ pos, factors, far, lengths });
 }
 
 struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *table)
 {
-    return node(g, LM_OP_ROPE, NULL, (struct lm_tensor *[]){ x, table });
+    return node(g, LM_OP_ROPE, table ? &(union lm_op_arg){ .rope = table->arg.rope } : NULL,
+                (struct lm_tensor *[]){ x, table });
 }
 
 struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm_tensor *v,
@@ -229,10 +263,12 @@ struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm
 
 struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *pages,
                           struct lm_tensor *pos, struct lm_tensor *stored,
-                          const struct lm_kv_layout *kv, float scale, uint32_t window)
+                          const struct lm_kv_layout *kv, float scale, uint32_t window,
+                          float softcap)
 {
     return node(g, LM_OP_ATTN,
-                &(union lm_op_arg){ .attn = { .kv = *kv, .scale = scale, .window = window } },
+                &(union lm_op_arg){ .attn = { .kv = *kv, .scale = scale, .window = window,
+                                              .softcap = softcap } },
                 (struct lm_tensor *[]){ q, pages, pos, stored });
 }
 

@@ -88,6 +88,32 @@ static int shape_rms_norm(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int shape_layer_norm(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_f32(t->src[0], err);
+    if (r)
+        return r;
+    for (int i = 1; i <= 2; i++)
+        if (t->src[i] && !vector(t->src[i], LM_F32, t->src[0]->ne[0]))
+            return lm_fail(err, LM_EUSE, "weight or bias is no vector of the row's length");
+    like(t, t->src[0]);
+    return LM_OK;
+}
+
+static int shape_concat(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *a = t->src[0], *b = t->src[1];
+    int r = want_f32(a, err);
+    if (r || (r = want_f32(b, err)))
+        return r;
+    if ((b->ne[1] != a->ne[1] && b->ne[1] != 1) || b->ne[2] != a->ne[2] || b->ne[3] != a->ne[3] ||
+        b->ne[0] > SIZE_MAX - a->ne[0])
+        return lm_fail(err, LM_EUSE, "sources differ in heads or tokens");
+    like(t, a);
+    t->ne[0] += b->ne[0];
+    return LM_OK;
+}
+
 static int shape_mul_mat(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *w = t->src[0], *x = t->src[1];
@@ -106,6 +132,7 @@ static int shape_mul_mat(struct lm_tensor *t, struct lm_err *err)
 static int shape_rope_table(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *pos = t->src[0], *factors = t->src[1];
+    const struct lm_tensor *far = t->src[2], *lengths = t->src[3];
     uint32_t n_rot = t->arg.rope.n_rot;
     if (n_rot == 0 || n_rot % 2)
         return lm_fail(err, LM_EUSE, "%u values cannot turn in pairs", n_rot);
@@ -113,6 +140,9 @@ static int shape_rope_table(struct lm_tensor *t, struct lm_err *err)
         return lm_fail(err, LM_EUSE, "positions must be a vector of i32");
     if (factors && !vector(factors, LM_F32, n_rot / 2))
         return lm_fail(err, LM_EUSE, "frequency factors must be %u f32", n_rot / 2);
+    if (far && (!factors || !lengths || !vector(far, LM_F32, n_rot / 2) ||
+                !vector(lengths, LM_I32, pos->ne[0])))
+        return lm_fail(err, LM_EUSE, "far factors need near ones, and the tokens' lengths");
     shape2(t, n_rot, 2);
     t->ne[2] = pos->ne[0];
     return LM_OK;
@@ -220,9 +250,15 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SCALE]      = { "scale",      1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_SILU]       = { "silu",       1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SWIGLU]     = { "swiglu",     2, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_GELU]       = { "gelu",       1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_GELU_ERF]   = { "gelu_erf",   1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_RELU2]      = { "relu2",      1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
     [LM_OP_RMS_NORM]   = { "rms_norm",   2, 0, true,  shape_rms_norm, flops_norm, NULL },
+    [LM_OP_LAYER_NORM] = { "layer_norm", 3, 2, true,  shape_layer_norm, flops_norm, NULL },
     [LM_OP_MUL_MAT]    = { "mul_mat",    2, 0, false, shape_mul_mat, flops_mul_mat, NULL },
-    [LM_OP_ROPE_TABLE] = { "rope_table", 2, 1, false, shape_rope_table, flops_silu, NULL },
+    [LM_OP_ROPE_TABLE] = { "rope_table", 4, 3, false, shape_rope_table, flops_silu, NULL },
     [LM_OP_ROPE]       = { "rope",       2, 0, true,  shape_rope, flops_rope, NULL },
     [LM_OP_KV_STORE]   = { "kv_store",   4, 0, false, shape_kv_store, flops_none, NULL },
     [LM_OP_ATTN]       = { "attn",       4, 1, false, shape_attn, flops_attn, NULL },

@@ -37,7 +37,13 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SCALE,
     LM_OP_SILU,
     LM_OP_SWIGLU,
+    LM_OP_GELU,
+    LM_OP_GELU_ERF,
+    LM_OP_RELU2,
+    LM_OP_SOFTCAP,
+    LM_OP_CONCAT,
     LM_OP_RMS_NORM,
+    LM_OP_LAYER_NORM,
     LM_OP_MUL_MAT,
     LM_OP_ROPE_TABLE,
     LM_OP_ROPE,
@@ -61,7 +67,9 @@ struct lm_rope {
     float    factor;              /* that angle divided by this; 1: unchanged             */
     bool     yarn;                /* ... for low frequencies only (Peng et al., 2023)     */
     uint32_t orig_ctx;            /* yarn: the training length                            */
-    float    ext, attn, beta_fast, beta_slow;    /* yarn; attn scales cosine and sine     */
+    float    ext, beta_fast, beta_slow;          /* yarn                                  */
+    float    attn;                /* scales cosine and sine; 0: unchanged                 */
+    bool     halves;              /* pair i is i and i + n_rot / 2, else neighbours       */
 };
 
 /* Positions in one page of a key/value cache. */
@@ -77,13 +85,14 @@ struct lm_kv_layout {
 
 /* What an operation needs beside its sources. */
 union lm_op_arg {
-    float          eps;                                       /* RMS_NORM               */
-    float          scale;                                     /* SCALE                  */
-    struct lm_rope rope;                                      /* ROPE_TABLE             */
+    float          eps;                                       /* RMS_NORM, LAYER_NORM   */
+    float          scale;                                     /* SCALE, SOFTCAP         */
+    struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
         struct lm_kv_layout kv;
         float               scale;
         uint32_t            window;                           /* 0: all positions       */
+        float               softcap;                          /* 0: none                */
     } attn;                                                   /* ATTN; kv: KV_STORE too */
 };
 
@@ -154,22 +163,39 @@ struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s);
 struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 
+/* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
+ * and Gimpel, 2016);   max(a, 0)^2 (So et al., 2021);   cap tanh(a / cap). */
+struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
+
+/* Rows of a [n, heads, tokens] with those of b [m, heads or 1, tokens] behind them:
+ * F32 [n + m, heads, tokens]; a b of one head goes to all. */
+struct lm_tensor *lm_concat(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+
 /* Rows of x divided by sqrt(mean of squares + eps), times w [ne0] (Zhang and
  * Sennrich, 2019). */
 struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                               float eps);
 
+/* Rows of x less their mean, divided by sqrt(variance + eps), times w [ne0] plus b [ne0]
+ * (Ba et al., 2016); w, b: or NULL. */
+struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *b, float eps);
+
 /* w [cols, rows] of any type, x F32 [cols, n]: F32 [rows, n]. */
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x);
 
 /* Cosines and sines of positions pos (I32 [n]): F32 [n_rot, 2, n], for each pair
- * i (c, c) in the first row and (-s, s) in the second.  factors: F32 [n_rot / 2] that
- * divide the frequencies, or NULL. */
+ * i (c, c) in the first row and (-s, s) in the second, where the pair's values stand.  factors: F32 [n_rot / 2] that
+ * divide the frequencies, or NULL.  far: factors instead of these for tokens whose
+ * lengths (I32 [n]) exceed r->orig_ctx, or NULL. */
 struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
-                                struct lm_tensor *factors, const struct lm_rope *r);
+                                struct lm_tensor *factors, struct lm_tensor *far,
+                                struct lm_tensor *lengths, const struct lm_rope *r);
 
-/* Turn neighbouring pairs of x [head, heads, n] by a table for n positions (Su et al.,
- * 2021, in the order of GGUF files). */
+/* Turn the pairs of x [head, heads, n] by a table for n positions (Su et al., 2021). */
 struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *table);
 
 /*
@@ -179,14 +205,16 @@ struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_ten
  * lm_kv_store writes k [head_k, n_head_kv, n] and v [head_v, n_head_kv, n] of each token
  * at its position; the result is empty and stands for "has been stored".
  * lm_attn: q [head_k, n_head, n] against positions 0 .. pos, after `stored`:
- * F32 [head_v * n_head, n].
+ * F32 [head_v * n_head, n].  Of `window` positions only the last are seen; scores s become
+ * softcap tanh(s / softcap); 0: neither.
  */
 struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm_tensor *v,
                               struct lm_tensor *pages, struct lm_tensor *pos,
                               const struct lm_kv_layout *kv);
 struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *pages,
                           struct lm_tensor *pos, struct lm_tensor *stored,
-                          const struct lm_kv_layout *kv, float scale, uint32_t window);
+                          const struct lm_kv_layout *kv, float scale, uint32_t window,
+                          float softcap);
 
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */

@@ -362,7 +362,7 @@ static void test_rope_table(void **state)
         struct lm_graph g = {0};
         struct lm_tensor *f = kind == 2 ? with_data(&g, LM_F32, 1, (size_t[]){ 16 }, twice) : NULL;
         struct lm_tensor *t = lm_rope_table(
-            &g, with_data(&g, LM_I32, 1, (size_t[]){ 2 }, (void *)pos), f, &r);
+            &g, with_data(&g, LM_I32, 1, (size_t[]){ 2 }, (void *)pos), f, NULL, NULL, &r);
         evaluate(&g, t, 1);
         const float *c = (const float *)t->data + 64, *s = c + 32;
         for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -386,7 +386,8 @@ static void test_rope(void **state)
     (void)state;
     random_floats(x[0][0], TOKENS * HEADS * HEAD);
     struct lm_tensor *table = lm_rope_table(
-        &g, with_data(&g, LM_I32, 1, (size_t[]){ TOKENS }, (void *)pos), NULL, &r);
+        &g, with_data(&g, LM_I32, 1, (size_t[]){ TOKENS }, (void *)pos), NULL, NULL, NULL,
+        &r);
     struct lm_tensor *t = lm_rope(
         &g, with_data(&g, LM_F32, 3, (size_t[]){ HEAD, HEADS, TOKENS }, x), table);
     evaluate(&g, t, 2);
@@ -466,7 +467,7 @@ static void check_attention(uint32_t type, uint32_t window, int threads, double 
         with_data(&g, LM_F32, 3, (size_t[]){ DV, KV_HEADS, BATCH }, v), list, at, &kv);
     struct lm_tensor *t = lm_attn(
         &g, with_data(&g, LM_F32, 3, (size_t[]){ DK, HEADS, BATCH }, q), list, at, stored, &kv,
-        0.2f, window);
+        0.2f, window, 0);
     evaluate(&g, t, threads);
     for (size_t i = 0; i < BATCH; i++)
         for (size_t h = 0; h < HEADS; h++)

@@ -108,13 +108,13 @@ static struct lm_tensor *bad(struct lm_graph *g, int i)
     case 8: return lm_mul_mat(g, f, h);
     case 9: return lm_get_rows(g, f, f);
     case 10: return lm_get_rows(g, n, n);
-    case 11: return lm_rope_table(g, n, NULL, &rope);
-    case 12: rope.n_rot = 8; return lm_rope_table(g, f, NULL, &rope);
-    case 13: rope.n_rot = 8; return lm_rope_table(g, n, leaf(g, LM_F32, 8, 1), &rope);
+    case 11: return lm_rope_table(g, n, NULL, NULL, NULL, &rope);
+    case 12: rope.n_rot = 8; return lm_rope_table(g, f, NULL, NULL, NULL, &rope);
+    case 13: rope.n_rot = 8; return lm_rope_table(g, n, leaf(g, LM_F32, 8, 1), NULL, NULL, &rope);
     case 14: return lm_rope(g, q, leaf3(g, LM_F32, 32, 2, 4));
     case 15: return lm_rope(g, q, leaf3(g, LM_F32, 16, 2, 3));
-    case 16: return lm_attn(g, q, pages, n, NULL, &kv, 1, 0);
-    case 17: kv.n_head_kv = 2; return lm_attn(g, q, n, n, NULL, &kv, 1, 0);
+    case 16: return lm_attn(g, q, pages, n, NULL, &kv, 1, 0, 0);
+    case 17: kv.n_head_kv = 2; return lm_attn(g, q, n, n, NULL, &kv, 1, 0, 0);
     case 18: return lm_kv_store(g, q, q, pages, n, &kv);
     case 19: return lm_add(g, f, NULL);
     case 20: return leaf(g, LM_Q8_0, 33, 1);

@@ -40,6 +40,8 @@ static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, floa
             for (size_t i = 0; i < a->d_k; i++)
                 sum += q[i] * row[i];
             s[p] = sum * a->scale;
+            if (a->softcap > 0)
+                s[p] = a->softcap * tanhf(s[p] / a->softcap);
             top = s[p] > top ? s[p] : top;
         }
         if (top > m) {

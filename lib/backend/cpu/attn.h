@@ -42,6 +42,7 @@ struct lm_attn {
      * token must all be there.  window, if not 0: only the last `window` of them. */
     size_t       n_kv, window;
     float        scale;
+    float        softcap;           /* scores become softcap tanh(score / softcap); 0: not   */
 };
 
 /* Bytes of scratch for heads of these sizes and calls of at most n_tok tokens of n_head

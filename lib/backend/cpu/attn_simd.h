@@ -191,14 +191,23 @@ static void values(struct query *q, size_t n, const float *v, size_t dv_pad)
         add_values_1(q + i, v, dv_pad, to, q[i].to);
 }
 
+/* Scores to softcap tanh(s / softcap), up to whole vectors. */
+static void cap(float *s, size_t n, float softcap)
+{
+    for (size_t p = 0; p < n; p += W)
+        vf_store(s + p, vf_cap(vf_load(s + p), vf_set1(softcap)));
+}
+
 /* The n (at most QUERIES) queries that see anything of the tile at p0. */
 static void one_page(struct query *q, size_t n, size_t p0, const float *k, size_t dk_pad,
-                     const float *v, size_t dv_pad, struct ahead *ahead)
+                     const float *v, size_t dv_pad, struct ahead *ahead, float softcap)
 {
     for (size_t i = 0; i < n; i++) {
         q[i].from = q[i].first > p0 ? q[i].first - p0 : 0;
         q[i].to = q[i].end - p0 < TILE ? q[i].end - p0 : TILE;
         scores(q[i].s, q[i].q, k, q[i].to, dk_pad, ahead);
+        if (softcap > 0)
+            cap(q[i].s, q[i].to, softcap);
         softmax(q + i, dv_pad);
     }
     values(q, n, v, dv_pad);
@@ -265,7 +274,7 @@ static void attn(const struct lm_attn *a, void *scratch)
             end--;
         for (; i < end; i += QUERIES)
             one_page(q + i, end - i < QUERIES ? end - i : QUERIES, p0, k, dk_pad, v, dv_pad,
-                     &ahead);
+                     &ahead, a->softcap);
     }
     for (size_t i = 0; i < nq; i++)
         finish(a, q + i, i / a->n_head, i % a->n_head);

@@ -70,12 +70,38 @@ static void scale(const struct lm_exec *e, const struct lm_step *s, size_t job, 
                            t->ne[0]);
 }
 
-static void silu(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+static void softcap(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
-        e->cpu->vec->silu((float *)row(t, r), (const float *)row(t->src[0], r), t->ne[0]);
+        e->cpu->vec->softcap((float *)row(t, r), (const float *)row(t->src[0], r), t->arg.scale,
+                             t->ne[0]);
+}
+
+static void unary(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const struct lm_vec *v = e->cpu->vec;
+    void (*f)(float *, const float *, size_t) =
+        t->op == LM_OP_SILU ? v->silu : t->op == LM_OP_GELU ? v->gelu
+        : t->op == LM_OP_GELU_ERF ? v->gelu_erf : v->relu2;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        f((float *)row(t, r), (const float *)row(t->src[0], r), t->ne[0]);
+}
+
+static void concat(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *a = t->src[0], *b = t->src[1];
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        float *dst = (float *)row(t, r);
+        memcpy(dst, row(a, r), a->ne[0] * sizeof *dst);
+        memcpy(dst + a->ne[0], row(b, b->ne[1] == t->ne[1] ? r : r / t->ne[1]),
+               b->ne[0] * sizeof *dst);
+    }
 }
 
 static void rms_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
@@ -85,6 +111,15 @@ static void rms_norm(const struct lm_exec *e, const struct lm_step *s, size_t jo
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         e->cpu->vec->rms_norm((float *)row(t, r), (const float *)row(t->src[0], r),
                               t->src[1]->data, t->ne[0], t->arg.eps);
+}
+
+static void layer_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *w = t->src[1], *b = t->src[2];
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->layer_norm((float *)row(t, r), (const float *)row(t->src[0], r),
+                                w ? w->data : NULL, b ? b->data : NULL, t->ne[0], t->arg.eps);
 }
 
 /*
@@ -118,18 +153,23 @@ static void rope_table(const struct lm_exec *e, const struct lm_step *s, size_t 
     const struct lm_rope *r = &t->arg.rope;
     const int32_t *pos = t->src[0]->data;
     const float *factors = t->src[1] ? t->src[1]->data : NULL;
-    float attn = r->yarn ? r->attn : 1.0f;
+    const float *far = t->src[2] ? t->src[2]->data : NULL;
+    const int32_t *lengths = far ? t->src[3]->data : NULL;
+    float attn = r->attn > 0 ? r->attn : 1.0f;
+    size_t second = r->halves ? r->n_rot / 2 : 1, step = r->halves ? 1 : 2;
     (void)e;
     (void)job;
     (void)thread;
     for (uint32_t i = 0; i < r->n_rot / 2; i++) {
-        float f = (float)frequency(r, i, factors);
+        float near = (float)frequency(r, i, factors);
+        float other = far ? (float)frequency(r, i, far) : near;
         for (size_t p = 0; p < t->ne[2]; p++) {
-            float *c = (float *)row(t, 2 * p) + 2 * i, *sn = c + r->n_rot;
-            float angle = (float)pos[p] * f;
-            c[0] = c[1] = cosf(angle) * attn;
-            sn[1] = sinf(angle) * attn;
-            sn[0] = -sn[1];
+            float *c = (float *)row(t, 2 * p) + step * i, *sn = c + r->n_rot;
+            bool is_far = lengths && (uint32_t)lengths[p] > r->orig_ctx;
+            float angle = (float)pos[p] * (is_far ? other : near);
+            c[0] = c[second] = cosf(angle) * attn;
+            sn[second] = sinf(angle) * attn;
+            sn[0] = -sn[second];
         }
     }
 }
@@ -144,12 +184,14 @@ static void rope(const struct lm_exec *e, const struct lm_step *s, size_t job, i
 {
     const struct lm_tensor *t = s->t, *x = t->src[0], *table = t->src[1];
     size_t n = table->ne[0];
+    void (*turn)(float *, const float *, const float *, const float *, size_t) =
+        t->arg.rope.halves ? e->cpu->vec->rope_halves : e->cpu->vec->rope;
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
         const float *c = (const float *)row(table, 2 * (r / t->ne[1] % t->ne[2]));
         const float *src = (const float *)row(x, r);
         float *dst = (float *)row(t, r);
-        e->cpu->vec->rope(dst, src, c, c + n, n);
+        turn(dst, src, c, c + n, n);
         if (dst != src)
             memcpy(dst + n, src + n, (t->ne[0] - n) * sizeof *dst);
     }
@@ -244,7 +286,7 @@ static void attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
             .v_off = kv->v_off + h * LM_KV_PAGE * kv->v_row, .v_row = kv->v_row,
             .k_type = kv->k_type->id, .v_type = kv->v_type->id,
             .n_kv = (size_t)pos[first] + 1, .window = t->arg.attn.window,
-            .scale = t->arg.attn.scale,
+            .scale = t->arg.attn.scale, .softcap = t->arg.attn.softcap,
         };
         e->cpu->attn(&a, lm_exec_scratch(e, thread));
         first += n;
@@ -293,8 +335,14 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_MUL]        = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_SCALE]      = { scale, count_rows, NULL, rows_per_job },
-    [LM_OP_SILU]       = { silu, count_rows, NULL, rows_per_job },
+    [LM_OP_SILU]       = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_SWIGLU]     = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_GELU]       = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_GELU_ERF]   = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_RELU2]      = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_SOFTCAP]    = { softcap, count_rows, NULL, rows_per_job },
+    [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
+    [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
     [LM_OP_RMS_NORM]   = { rms_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ROPE_TABLE] = { rope_table, count_one, NULL, one_per_job },
     [LM_OP_ROPE]       = { rope, count_rows, NULL, rows_per_job },

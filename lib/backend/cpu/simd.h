@@ -87,6 +87,12 @@ INLINE vd vd_add_squares(vd s, vf a)
     __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
     return (vd){ _mm512_fmadd_pd(lo, lo, s.lo), _mm512_fmadd_pd(hi, hi, s.hi) };
 }
+INLINE vd vd_add(vd s, vf a)
+{
+    __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return (vd){ _mm512_add_pd(lo, s.lo), _mm512_add_pd(hi, s.hi) };
+}
 INLINE double vd_sum(vd s) { return _mm512_reduce_add_pd(_mm512_add_pd(s.lo, s.hi)); }
 
 /* Lane i: the sum of the lanes of a[i], in an order that is the same for every lane. */
@@ -202,6 +208,12 @@ INLINE vd vd_add_squares(vd s, vf a)
     __m256d hi = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
     return (vd){ _mm256_fmadd_pd(lo, lo, s.lo), _mm256_fmadd_pd(hi, hi, s.hi) };
 }
+INLINE vd vd_add(vd s, vf a)
+{
+    __m256d lo = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    __m256d hi = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return (vd){ _mm256_add_pd(lo, s.lo), _mm256_add_pd(hi, s.hi) };
+}
 INLINE double vd_sum(vd s)
 {
     double t[4];
@@ -258,6 +270,13 @@ INLINE vf vf_exp(vf x)
     UNROLL for (int i = 0; i < 7; i++)
         e = vf_fma(e, r, vf_set1(inv[i]));
     return vf_unless_lt(x, vf_set1(-87), vf_scale2(e, n));
+}
+
+/* cap tanh(x / cap) = cap (1 - 2 / (1 + e^(2x / cap))) */
+INLINE vf vf_cap(vf x, vf cap)
+{
+    vf e = vf_exp(vf_div(vf_add(x, x), cap));
+    return vf_mul(cap, vf_sub(vf_set1(1), vf_div(vf_set1(2), vf_add(vf_set1(1), e))));
 }
 
 INLINE int32_t load32(const void *p)

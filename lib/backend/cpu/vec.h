@@ -22,10 +22,20 @@ struct lm_vec {
     void (*scale)(float *d, const float *a, float s, size_t n);
     void (*silu)(float *d, const float *a, size_t n);                     /* a / (1 + exp(-a)) */
     void (*swiglu)(float *d, const float *a, const float *b, size_t n);   /* silu(a) b         */
+    void (*gelu)(float *d, const float *a, size_t n);                     /* tanh form         */
+    void (*gelu_erf)(float *d, const float *a, size_t n);                 /* a (1 + erf) / 2   */
+    void (*relu2)(float *d, const float *a, size_t n);                    /* max(a, 0)^2       */
+    /* s tanh(a / s); versions agree within 1e-6 s */
+    void (*softcap)(float *d, const float *a, float s, size_t n);
     /* d = x w / sqrt(mean(x^2) + eps) */
     void (*rms_norm)(float *d, const float *x, const float *w, size_t n, float eps);
+    /* d = (x - mean) w / sqrt(variance + eps) + b; w, b: or NULL */
+    void (*layer_norm)(float *d, const float *x, const float *w, const float *b, size_t n,
+                       float eps);
     /* Neighbouring pairs turned: d = x c + swapped(x) s; n even. */
     void (*rope)(float *d, const float *x, const float *c, const float *s, size_t n);
+    /* The same for pairs i and i + n / 2. */
+    void (*rope_halves)(float *d, const float *x, const float *c, const float *s, size_t n);
     /* Rounded to binary16, to nearest even. */
     void (*to_f16)(uint16_t *d, const float *a, size_t n);
 };

@@ -59,6 +59,37 @@ static void swiglu(float *d, const float *a, const float *b, size_t n)
         put(d + i, vf_mul(silu_of(get(a + i, n - i)), get(b + i, n - i)), n - i);
 }
 
+/* x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) */
+static void gelu(float *d, const float *a, size_t n)
+{
+    for (size_t i = 0; i < n; i += W) {
+        vf x = get(a + i, n - i);
+        vf cube = vf_mul(vf_mul(x, x), x);
+        vf u = vf_mul(vf_set1(-2 * 0.7978845608f), vf_fma(cube, vf_set1(0.044715f), x));
+        put(d + i, vf_div(x, vf_add(vf_set1(1), vf_exp(u))), n - i);
+    }
+}
+
+static void gelu_erf(float *d, const float *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = 0.5f * a[i] * (1.0f + erff(a[i] * 0.7071067812f));
+}
+
+static void relu2(float *d, const float *a, size_t n)
+{
+    for (size_t i = 0; i < n; i += W) {
+        vf x = vf_max(get(a + i, n - i), vf_zero());
+        put(d + i, vf_mul(x, x), n - i);
+    }
+}
+
+static void softcap(float *d, const float *a, float s, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, vf_cap(get(a + i, n - i), vf_set1(s)), n - i);
+}
+
 static void rms_norm(float *d, const float *x, const float *w, size_t n, float eps)
 {
     vd sum = vd_zero();
@@ -69,12 +100,45 @@ static void rms_norm(float *d, const float *x, const float *w, size_t n, float e
         put(d + i, vf_mul(vf_mul(get(x + i, n - i), f), get(w + i, n - i)), n - i);
 }
 
+static void layer_norm(float *d, const float *x, const float *w, const float *b, size_t n,
+                       float eps)
+{
+    vd sum = vd_zero(), squares = vd_zero();
+    for (size_t i = 0; i < n; i += W) {
+        vf v = get(x + i, n - i);
+        sum = vd_add(sum, v);
+        squares = vd_add_squares(squares, v);
+    }
+    double mean = vd_sum(sum) / (double)n, var = vd_sum(squares) / (double)n - mean * mean;
+    vf f = vf_set1((float)(1.0 / sqrt((var > 0 ? var : 0) + (double)eps)));
+    vf m = vf_set1((float)mean);
+    for (size_t i = 0; i < n; i += W) {
+        vf v = vf_mul(vf_sub(get(x + i, n - i), m), f);
+        if (w)
+            v = vf_mul(v, get(w + i, n - i));
+        put(d + i, b ? vf_add(v, get(b + i, n - i)) : v, n - i);
+    }
+}
+
 static void rope(float *d, const float *x, const float *c, const float *s, size_t n)
 {
     for (size_t i = 0; i < n; i += W) {
         vf v = get(x + i, n - i);
         vf r = vf_mul(v, get(c + i, n - i));
         put(d + i, vf_fma(vf_swap_pairs(v), get(s + i, n - i), r), n - i);
+    }
+}
+
+static void rope_halves(float *d, const float *x, const float *c, const float *s, size_t n)
+{
+    size_t h = n / 2;
+    for (size_t i = 0; i < h; i += W) {
+        size_t left = h - i;
+        vf a = get(x + i, left), b = get(x + h + i, left);
+        vf lo = vf_fma(b, get(s + i, left), vf_mul(a, get(c + i, left)));
+        vf hi = vf_fma(a, get(s + h + i, left), vf_mul(b, get(c + h + i, left)));
+        put(d + i, lo, left);
+        put(d + h + i, hi, left);
     }
 }
 
@@ -90,4 +154,5 @@ static void to_f16(uint16_t *d, const float *a, size_t n)
     }
 }
 
-#define VEC_TABLE { add, mul, scale, silu, swiglu, rms_norm, rope, to_f16 }
+#define VEC_TABLE { add, mul, scale, silu, swiglu, gelu, gelu_erf, relu2, softcap, rms_norm, \
+                    layer_norm, rope, rope_halves, to_f16 }

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+#include "arch/dense.h"
+
+#include <math.h>
+
+/* A count that memory is sized by: 1 .. max. */
+static int need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
+                struct lm_err *err)
+{
+    if (v >= 1 && v <= max)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "%s.%s: %u: must be 1 to %u", a->name, key, v, max);
+}
+
+static int check_counts(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
+{
+    int r;
+    if ((r = need(a, "block_count", h->n_layer, LM_MAX_LAYERS, err)) ||
+        (r = need(a, "context_length", h->n_ctx_train, 1 << 30, err)) ||
+        (r = need(a, "embedding_length", h->n_embd, 1 << 20, err)) ||
+        (r = need(a, "feed_forward_length", h->n_ff, 1 << 24, err)) ||
+        (r = need(a, "attention.head_count", h->n_head, 1 << 16, err)) ||
+        (r = need(a, "attention.head_count_kv", h->n_head_kv, 1 << 16, err)) ||
+        (r = need(a, "attention.key_length", h->head_k, 1 << 14, err)) ||
+        (r = need(a, "attention.value_length", h->head_v, 1 << 14, err)) ||
+        (r = need(a, "rope.dimension_count", h->n_rot, h->head_k, err)))
+        return r;
+    if (h->n_head % h->n_head_kv)
+        return lm_fail(err, LM_EDATA, "%s.attention.head_count_kv: %u does not divide "
+                       "the %u heads", a->name, h->n_head_kv, h->n_head);
+    if (h->n_rot % 2 && !a->dense->learned_positions)
+        return lm_fail(err, LM_EDATA, "%s.rope.dimension_count: %u is odd", a->name, h->n_rot);
+    return LM_OK;
+}
+
+static int check_rope(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
+{
+    if (!(h->rope_base >= 1 && h->rope_base < 1e30f))
+        return lm_fail(err, LM_EDATA, "%s.rope.freq_base: %g: must be 1 to 1e30", a->name,
+                       (double)h->rope_base);
+    if (!(h->rope_base_local >= 1 && h->rope_base_local < 1e30f))
+        return lm_fail(err, LM_EDATA, "%s.rope.freq_base_swa: %g: must be 1 to 1e30", a->name,
+                       (double)h->rope_base_local);
+    if (!(h->rope_factor > 0 && h->rope_factor < 1e9f))
+        return lm_fail(err, LM_EDATA, "%s.rope.scaling.factor: %g: must be above 0", a->name,
+                       (double)h->rope_factor);
+    if (!(h->yarn_ext <= 1 && h->yarn_attn < 1e9f))
+        return lm_fail(err, LM_EDATA, "%s.rope.scaling.yarn_*_factor: out of range", a->name);
+    if (!(h->yarn_beta_fast > 0 && h->yarn_beta_slow > 0 && h->yarn_beta_fast < 1e9f))
+        return lm_fail(err, LM_EDATA, "%s.rope.scaling.yarn_beta_*: must be above 0", a->name);
+    if (!(h->rope_attn >= 0 && h->rope_attn < 1e9f))
+        return lm_fail(err, LM_EDATA, "%s.rope.scaling.attn_factor: out of range", a->name);
+    return LM_OK;
+}
+
+static int check_scales(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
+{
+    const struct { const char *key; float v; } keys[] = {
+        { "attention.scale", h->attn_scale }, { "embedding_scale", h->embd_scale },
+        { "residual_scale", h->residual_scale }, { "logit_scale", h->logit_scale },
+        { "attn_logit_softcapping", h->attn_cap }, { "final_logit_softcapping", h->logit_cap },
+    };
+    if (!(h->norm_eps >= 0 && h->norm_eps < 1))
+        return lm_fail(err, LM_EDATA, "%s.attention.layer_norm%s_epsilon: %g: must be 0 to 1",
+                       a->name, a->dense->norm == LM_NORM_RMS ? "_rms" : "",
+                       (double)h->norm_eps);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!(keys[i].v >= 0 && keys[i].v < 1e9f))
+            return lm_fail(err, LM_EDATA, "%s.%s: %g: must be 0 to 1e9", a->name, keys[i].key,
+                           (double)keys[i].v);
+    return LM_OK;
+}
+
+/* The defaults of the method's authors: cosine and sine grow by 0.1 ln(factor). */
+static void settle_yarn(struct lm_hparams *h)
+{
+    if (h->rope_orig_ctx == 0)
+        h->rope_orig_ctx = h->n_ctx_train;
+    if (h->yarn_ext < 0)
+        h->yarn_ext = 1;
+    if (h->yarn_attn < 0)
+        h->yarn_attn = h->rope_factor > 1 ? 0.1f * logf(h->rope_factor) + 1 : 1;
+    if (h->yarn_beta_fast == 0)
+        h->yarn_beta_fast = 32;
+    if (h->yarn_beta_slow == 0)
+        h->yarn_beta_slow = 1;
+}
+
+int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
+{
+    if (h->n_expert)
+        return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: models with experts are not "
+                       "supported", a->name, h->n_expert);
+    if (h->n_head == 0)
+        return need(a, "attention.head_count", 0, 1 << 16, err);
+    if (h->n_head_kv == 0)
+        h->n_head_kv = h->n_head;
+    if (h->head_k == 0)
+        h->head_k = h->n_embd / h->n_head;
+    if (h->head_v == 0)
+        h->head_v = h->n_embd / h->n_head;
+    if (h->n_rot == 0)
+        h->n_rot = h->head_k;
+    if (h->rope_base == 0)
+        h->rope_base = 10000;
+    if (h->rope_base_local == 0)
+        h->rope_base_local = h->rope_base;
+    if (h->rope_factor == 0)
+        h->rope_factor = 1;
+    if (a->dense->learned_positions)
+        h->max_ctx = h->n_ctx_train;
+    settle_yarn(h);
+    if (a->dense->constants)
+        a->dense->constants(h);
+    int r = check_counts(a, h, err);
+    if (!r)
+        r = check_rope(a, h, err);
+    return r ? r : check_scales(a, h, err);
+}
+
+/* --- pieces of the graph --------------------------------------------------------------- */
+
+struct lm_tensor *lm_dense_linear(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                  struct lm_tensor *x)
+{
+    struct lm_tensor *y = lm_mul_mat(b->graph, lm_build_weight(b, layer, w), x);
+    struct lm_tensor *bias = lm_build_weight(b, layer, w + 1);
+    return bias ? lm_add(b->graph, y, bias) : y;
+}
+
+struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                struct lm_tensor *x)
+{
+    struct lm_tensor *weight = lm_build_weight(b, layer, w);
+    if (!weight)
+        return x;
+    if (b->arch->dense->norm == LM_NORM_RMS)
+        return lm_rms_norm(b->graph, x, weight, b->h->norm_eps);
+    return lm_layer_norm(b->graph, x, weight, lm_build_weight(b, layer, w + 1), b->h->norm_eps);
+}
+
+static struct lm_tensor *heads(struct lm_build *b, struct lm_tensor *x, size_t len, size_t n)
+{
+    return lm_reshape(b->graph, x, 3, (size_t[]){ len, n, b->n_tokens });
+}
+
+/* Part of every row of x as heads. */
+static struct lm_tensor *part(struct lm_build *b, struct lm_tensor *x, size_t first, size_t len,
+                              size_t n)
+{
+    if (!x)
+        return NULL;
+    return lm_view(b->graph, x, 3, (size_t[]){ len, n, b->n_tokens },
+                   (size_t[]){ 4, 4 * len, x->nb[1] }, 4 * first);
+}
+
+/* Products of the same input, one after the other, so that they can be taken together. */
+static void together(struct lm_build *b, struct lm_tensor *const t[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lm_graph_expand(b->graph, t[i]);
+}
+
+/* Norm of queries or keys: over all heads at once, over each with the same weights, or over
+ * each with its own, as the weight's shape says. */
+static struct lm_tensor *norm_heads(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                    struct lm_tensor *x, size_t len, size_t n)
+{
+    const float eps = b->h->norm_eps;
+    struct lm_graph *g = b->graph;
+    struct lm_tensor *weight = lm_build_weight(b, layer, w);
+    if (!weight || !x)
+        return x;
+    if (weight->ne[1] > 1) {
+        x = lm_reshape(g, lm_layer_norm(g, x, NULL, NULL, eps), 2,
+                       (size_t[]){ len * n, b->n_tokens });
+        x = lm_mul(g, x, lm_reshape(g, weight, 1, (size_t[]){ len * n }));
+        return heads(b, x, len, n);
+    }
+    if (weight->ne[0] == len)
+        return lm_dense_norm(b, layer, w, x);
+    x = lm_reshape(g, x, 2, (size_t[]){ len * n, b->n_tokens });
+    return heads(b, lm_dense_norm(b, layer, w, x), len, n);
+}
+
+static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                      struct lm_tensor *table, struct lm_tensor *out[3])
+{
+    const struct lm_hparams *h = b->h;
+    size_t nq = (size_t)h->n_head * h->head_k, nk = (size_t)h->n_head_kv * h->head_k;
+    if (lm_build_weight(b, layer, LM_ATTN_QKV)) {
+        struct lm_tensor *all = lm_dense_linear(b, layer, LM_ATTN_QKV, x);
+        out[0] = part(b, all, 0, h->head_k, h->n_head);
+        out[1] = part(b, all, nq, h->head_k, h->n_head_kv);
+        out[2] = part(b, all, nq + nk, h->head_v, h->n_head_kv);
+    } else {
+        struct lm_tensor *q = lm_dense_linear(b, layer, LM_ATTN_Q, x);
+        struct lm_tensor *k = lm_dense_linear(b, layer, LM_ATTN_K, x);
+        struct lm_tensor *v = lm_dense_linear(b, layer, LM_ATTN_V, x);
+        bool only_store = layer + 1 == h->n_layer && b->n_out == 0;
+        together(b, only_store ? (struct lm_tensor *[]){ k, v }
+                               : (struct lm_tensor *[]){ q, k, v }, only_store ? 2 : 3);
+        out[0] = heads(b, q, h->head_k, h->n_head);
+        out[1] = heads(b, k, h->head_k, h->n_head_kv);
+        out[2] = heads(b, v, h->head_v, h->n_head_kv);
+    }
+    out[0] = norm_heads(b, layer, LM_ATTN_Q_NORM, out[0], h->head_k, h->n_head);
+    out[1] = norm_heads(b, layer, LM_ATTN_K_NORM, out[1], h->head_k, h->n_head_kv);
+    if (table) {
+        out[0] = lm_rope(b->graph, out[0], table);
+        out[1] = lm_rope(b->graph, out[1], table);
+    }
+}
+
+/* How many positions a layer sees; 0: all. */
+static uint32_t window_of(const struct lm_build *b, uint32_t layer)
+{
+    const struct lm_hparams *h = b->h;
+    const uint32_t every = b->arch->dense->all_every;
+    if (h->has_pattern)
+        return h->local[layer / 64] >> layer % 64 & 1 ? h->window : 0;
+    return every && layer % every == every - 1 ? 0 : h->window;
+}
+
+/* Tables of rotation: [0] of layers without a window, [1] of layers with one. */
+static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
+{
+    struct lm_rope rope = lm_build_rope(b->h), local = rope;
+    struct lm_tensor *near = lm_build_weight(b, 0, LM_ROPE_FREQS), *far = NULL;
+    if (!near && (near = lm_build_weight(b, 0, LM_ROPE_SHORT_FACTORS)))
+        far = lm_build_weight(b, 0, LM_ROPE_LONG_FACTORS);
+    rope.halves = local.halves = b->arch->dense->rope_halves;
+    rope.orig_ctx = b->h->rope_orig_ctx;
+    tables[0] = tables[1] = lm_rope_table(b->graph, b->pos, near, far, far ? b->lengths : NULL,
+                                          &rope);
+    if (b->h->rope_base_local != b->h->rope_base) {
+        local = (struct lm_rope){ .n_rot = rope.n_rot, .base = b->h->rope_base_local,
+                                  .factor = 1, .halves = rope.halves };
+        tables[1] = lm_rope_table(b->graph, b->pos, NULL, NULL, NULL, &local);
+    }
+}
+
+static struct lm_tensor *table_of(const struct lm_build *b, uint32_t layer,
+                                  struct lm_tensor *const tables[2])
+{
+    const struct lm_dense *d = b->arch->dense;
+    const uint32_t every = d->unturned_every, window = window_of(b, layer);
+    if (d->learned_positions || (every && layer % every == every - 1))
+        return NULL;
+    if (d->all_unturned && b->h->window && !window)
+        return NULL;
+    return tables[window != 0];
+}
+
+/* Remember k and v of this layer; NULL for the last layer's result when nothing is wanted. */
+static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                   struct lm_tensor *table, bool only_store)
+{
+    const struct lm_hparams *h = b->h;
+    const struct lm_dense *d = b->arch->dense;
+    struct lm_tensor *qkv[3] = { NULL, NULL, NULL };
+    (d->qkv ? d->qkv : plain_qkv)(b, layer, x, table, qkv);
+    struct lm_tensor *stored = lm_kv_store(b->graph, qkv[1], qkv[2], b->pages, b->pos,
+                                           &b->kv[layer]);
+    if (only_store) {
+        lm_graph_expand(b->graph, stored);
+        return NULL;
+    }
+    float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
+    return lm_attn(b->graph, qkv[0], b->pages, b->pos, stored, &b->kv[layer], scale,
+                   window_of(b, layer), h->attn_cap);
+}
+
+static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
+{
+    switch (b->arch->dense->act) {
+    case LM_ACT_SILU:     return lm_silu(b->graph, x);
+    case LM_ACT_GELU:     return lm_gelu(b->graph, x);
+    case LM_ACT_GELU_ERF: return lm_gelu_erf(b->graph, x);
+    case LM_ACT_RELU2:    break;
+    }
+    return lm_relu2(b->graph, x);
+}
+
+static struct lm_tensor *gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
+{
+    if (b->arch->dense->act == LM_ACT_SILU)
+        return lm_swiglu(b->graph, gate, up);
+    return lm_mul(b->graph, activate(b, gate), up);
+}
+
+/* Half of every row of x. */
+static struct lm_tensor *half(struct lm_build *b, struct lm_tensor *x, size_t which)
+{
+    if (!x)
+        return NULL;
+    return lm_view(b->graph, x, 2, (size_t[]){ b->h->n_ff, x->ne[1] },
+                   (size_t[]){ 4, x->nb[1] }, 4 * which * b->h->n_ff);
+}
+
+static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    struct lm_tensor *up;
+    if (lm_build_weight(b, layer, LM_FFN_GATE)) {
+        struct lm_tensor *gate = lm_dense_linear(b, layer, LM_FFN_GATE, x);
+        up = lm_dense_linear(b, layer, LM_FFN_UP, x);
+        together(b, (struct lm_tensor *[]){ gate, up }, 2);
+        up = gated(b, gate, up);
+    } else {
+        up = lm_dense_linear(b, layer, LM_FFN_UP, x);
+        up = up && up->ne[0] == 2 * (size_t)b->h->n_ff ? gated(b, half(b, up, 0), half(b, up, 1))
+                                                       : activate(b, up);
+    }
+    return lm_dense_linear(b, layer, LM_FFN_DOWN, up);
+}
+
+static struct lm_tensor *add_scaled(struct lm_build *b, struct lm_tensor *x, struct lm_tensor *y)
+{
+    if (b->h->residual_scale > 0)
+        y = lm_scale(b->graph, y, b->h->residual_scale);
+    return lm_add(b->graph, x, y);
+}
+
+static struct lm_tensor *embed(struct lm_build *b)
+{
+    struct lm_graph *g = b->graph;
+    struct lm_tensor *x = lm_get_rows(g, lm_build_weight(b, 0, LM_TOKEN_EMBD), b->ids);
+    if (b->h->embd_scale > 0)
+        x = lm_scale(g, x, b->h->embd_scale);
+    if (b->arch->dense->learned_positions)
+        x = lm_add(g, x, lm_get_rows(g, lm_build_weight(b, 0, LM_POS_EMBD), b->pos));
+    return x;
+}
+
+static int head(struct lm_build *b, struct lm_tensor *x)
+{
+    const struct lm_hparams *h = b->h;
+    struct lm_graph *g = b->graph;
+    x = lm_dense_norm(b, 0, LM_OUTPUT_NORM, x);
+    b->logits = lm_dense_linear(b, 0, LM_OUTPUT, x);
+    if (h->logit_scale > 0)
+        b->logits = lm_scale(g, b->logits, b->arch->dense->divide_logits ? 1 / h->logit_scale
+                                                                          : h->logit_scale);
+    if (h->logit_cap > 0)
+        b->logits = lm_softcap(g, b->logits, h->logit_cap);
+    if (b->logits)
+        b->logits->flags |= LM_TENSOR_OUTPUT;
+    return lm_graph_expand(g, b->logits);
+}
+
+/* One layer; NULL after the last when nothing is wanted. */
+static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tensor *x,
+                                  struct lm_tensor *table)
+{
+    struct lm_graph *g = b->graph;
+    bool last = i + 1 == b->h->n_layer, parallel = b->h->parallel;
+    struct lm_tensor *n = lm_dense_norm(b, i, LM_ATTN_NORM, x), *in = n;
+    if (lm_build_weight(b, i, LM_ATTN_NORM_2))
+        in = lm_dense_norm(b, i, LM_ATTN_NORM_2, x);
+    struct lm_tensor *a = attention(b, i, in, table, last && b->n_out == 0);
+    if (last && b->n_out == 0)
+        return NULL;
+    if (last && b->n_out < b->n_tokens) {
+        a = lm_get_rows(g, a, b->wanted);
+        x = lm_get_rows(g, x, b->wanted);
+        n = parallel ? lm_get_rows(g, n, b->wanted) : n;
+    }
+    a = lm_dense_norm(b, i, LM_POST_ATTN_NORM, lm_dense_linear(b, i, LM_ATTN_OUT, a));
+    if (parallel) {
+        if (lm_build_weight(b, i, LM_FFN_NORM))
+            n = lm_dense_norm(b, i, LM_FFN_NORM, x);
+        return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, n)));
+    }
+    x = add_scaled(b, x, a);
+    n = feed_forward(b, i, lm_dense_norm(b, i, LM_FFN_NORM, x));
+    return add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
+}
+
+int lm_dense_build(struct lm_build *b)
+{
+    struct lm_tensor *tables[2], *x = embed(b);
+    make_tables(b, tables);
+    for (uint32_t i = 0; i < b->h->n_layer; i++)
+        if (!(x = layer_of(b, i, x, table_of(b, i, tables))))
+            return b->graph->err.code;
+    return head(b, x);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_ARCH_DENSE_H
+#define LM_ARCH_DENSE_H
+
+/*
+ * Decoders whose layers are attention and feed-forward, and what varies between their
+ * families.  For each layer, x being [n_embd] a token and scale the residual scale:
+ *
+ *   one after the other              side by side (parallel)
+ *   h = norm(x, attn_norm)           h = norm(x, attn_norm)
+ *   a = attention(h)                 a = attention(norm(x, attn_norm_2), or h without one)
+ *   x = x + scale post(a)            f = feed_forward(norm(x, ffn_norm), or h without one)
+ *   h = norm(x, ffn_norm)            x = x + scale (a + f)
+ *   x = x + scale post(feed_forward(h))
+ *
+ *   attention      q, k, v = Wq h, Wk h, Wv h, or one product cut in three; q and k normalized
+ *                  if there are weights for it, and rotated; Wo of the weighted values
+ *   feed_forward   Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate; a gate
+ *                  may be the first half of Wup's rows
+ *   post           a norm if there is a weight for it
+ *
+ * logits = Woutput norm(x, output_norm).  A norm without its weight leaves x as it is, a
+ * product without its bias adds none: what there is is said by the tensor rows.
+ */
+
+#include "arch/build.h"
+
+enum lm_norm { LM_NORM_RMS, LM_NORM_LAYER };
+enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2 };
+
+struct lm_dense {
+    enum lm_norm norm;
+    enum lm_act  act;
+    bool         rope_halves;       /* rotated pairs are halves of a head, else neighbours   */
+    bool         learned_positions; /* position_embd instead of rotation                     */
+    uint32_t     all_every;         /* with a window: every n-th layer sees everything; 0:
+                                       the window is every layer's                           */
+    bool         all_unturned;      /* with a window: layers that see everything have no
+                                       rotation                                              */
+    uint32_t     unturned_every;    /* every n-th layer has no rotation; 0: all have one     */
+    bool         divide_logits;     /* by logit_scale, else multiply                         */
+    /* What the family's runtime knows beside the file's keys, before lm_dense_settle's
+     * checks; or NULL. */
+    void       (*constants)(struct lm_hparams *h);
+    /* Queries, keys and values of a layer from its input, rotated; NULL: as above. */
+    void       (*qkv)(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                      struct lm_tensor *table, struct lm_tensor *out[3]);
+};
+
+/* For struct lm_arch: defaults and checks; the graph. */
+int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
+int lm_dense_build(struct lm_build *b);
+
+/* W x, plus its bias if there is one. */
+struct lm_tensor *lm_dense_linear(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                  struct lm_tensor *x);
+/* The family's norm of rows of x, or x if there is no weight. */
+struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                struct lm_tensor *x);
+
+#endif

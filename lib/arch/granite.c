@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Granite (2024): llama with four multipliers, of the embedding, the scores, what a layer adds,
+ * and (dividing) the logits. */
+#include "arch/dense.h"
+#include "arch/rows.h"
+
+static const struct lm_arch_key keys[] = {
+    LM_KEYS_BEGIN,
+    LM_KEY_BASE("=10000"),
+    LM_KEY_RMS_EPS("=1e-6"),
+    LM_KEY_FILE_TYPE,
+    LM_KEY_VOCAB,
+    LM_KEY_ROT("=1"),
+    LM_KEY_F32("attention.scale", 0, attn_scale, "attention_multiplier", "=1"),
+    LM_KEY_F32("embedding_scale", 0, embd_scale, "embedding_multiplier", "=1"),
+    LM_KEY_F32("residual_scale", 0, residual_scale, "residual_multiplier", "=1"),
+    LM_KEY_F32("logit_scale", 0, logit_scale, "logits_scaling", "=1"),
+    LM_KEYS_HEAD_DIM_READ,
+    LM_KEYS_END,
+};
+
+static const struct lm_arch_tensor tensors[] = {
+    LM_T_ENDS,
+    LM_T_TWO_NORMS,
+    LM_T_QKV(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
+    LM_T_QKV_B(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
+    LM_T_O,
+    LM_T_O_B,
+    LM_T_GATED,
+    LM_T_GATED_B,
+    LM_T_END,
+};
+
+static const char *const classes[] = { "GraniteForCausalLM", NULL };
+static const char *const ignored[] = { NULL };
+static const char *const pre_names[] = { "smollm", "refact", NULL };
+static const struct lm_dense dense = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .divide_logits = true,
+};
+
+const struct lm_arch lm_arch_granite = {
+    .name = "granite", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .pre_names = pre_names,
+};

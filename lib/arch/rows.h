@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_ARCH_ROWS_H
+#define LM_ARCH_ROWS_H
+
+/* Rows that many families share: metadata keys with their sources in config.json, and
+ * tensors.  The embedding is the first tensor row of every family. */
+
+#include "arch/arch.h"
+
+#define LM_FIELD(f) offsetof(struct lm_hparams, f)
+
+/* --- keys ------------------------------------------------------------------------------- */
+
+#define LM_KEY_U32(name, flags, field, ...) \
+    { name, LM_GGUF_U32, flags, LM_FROM_CONFIG, { __VA_ARGS__ }, LM_FIELD(field) }
+#define LM_KEY_F32(name, flags, field, ...) \
+    { name, LM_GGUF_F32, flags, LM_FROM_CONFIG, { __VA_ARGS__ }, LM_FIELD(field) }
+
+#define LM_KEY_LAYERS \
+    LM_KEY_U32("block_count", LM_KEY_REQUIRED, n_layer, \
+               "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+#define LM_KEY_CTX \
+    LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, \
+               "max_position_embeddings", "n_positions", "n_ctx")
+#define LM_KEY_EMBD \
+    LM_KEY_U32("embedding_length", LM_KEY_REQUIRED, n_embd, "hidden_size", "n_embd", "d_model")
+#define LM_KEY_FF \
+    LM_KEY_U32("feed_forward_length", LM_KEY_REQUIRED, n_ff, "intermediate_size", "n_inner")
+#define LM_KEY_FF_4 \
+    { "feed_forward_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_4_TIMES, \
+      { "hidden_size", "n_embd" }, LM_FIELD(n_ff) }
+#define LM_KEY_HEADS \
+    LM_KEY_U32("attention.head_count", LM_KEY_REQUIRED, n_head, "num_attention_heads", "n_head")
+#define LM_KEY_HEADS_KV \
+    LM_KEY_U32("attention.head_count_kv", 0, n_head_kv, \
+               "num_key_value_heads", "num_attention_heads", "n_head")
+#define LM_KEY_BASE(class_default) \
+    { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_ROPE, \
+      { "rope_theta", class_default }, LM_FIELD(rope_base) }
+#define LM_KEY_RMS_EPS(class_default) \
+    LM_KEY_F32("attention.layer_norm_rms_epsilon", LM_KEY_REQUIRED, norm_eps, \
+               "rms_norm_eps", "norm_eps", class_default)
+#define LM_KEY_NORM_EPS(class_default) \
+    LM_KEY_F32("attention.layer_norm_epsilon", LM_KEY_REQUIRED, norm_eps, \
+               "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", class_default)
+#define LM_KEY_FILE_TYPE \
+    { "general.file_type", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_FILE_TYPE, { NULL }, 0 }
+#define LM_KEY_VOCAB \
+    { "vocab_size", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_CONFIG, { "vocab_size" }, 0 }
+#define LM_KEY_WINDOW \
+    LM_KEY_U32("attention.sliding_window", 0, window, "sliding_window")
+#define LM_KEY_ROT(...) \
+    { "rope.dimension_count", LM_GGUF_U32, 0, LM_FROM_ROT_DIM, { __VA_ARGS__ }, LM_FIELD(n_rot) }
+#define LM_KEY_PARALLEL(class_default) \
+    { "use_parallel_residual", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, \
+      { "use_parallel_residual", class_default }, LM_FIELD(parallel) }
+
+/* Length of a key and of a value, where the config's class has one. */
+#define LM_KEYS_HEAD_DIM(...) \
+    LM_KEY_U32("attention.key_length", 0, head_k, __VA_ARGS__), \
+    LM_KEY_U32("attention.value_length", 0, head_v, __VA_ARGS__)
+/* The same from hidden_size / num_attention_heads. */
+#define LM_KEYS_HEAD_DIM_MADE \
+    { "attention.key_length", LM_GGUF_U32, 0, LM_FROM_HEAD_DIM, { NULL }, LM_FIELD(head_k) }, \
+    { "attention.value_length", LM_GGUF_U32, 0, LM_FROM_HEAD_DIM, { NULL }, LM_FIELD(head_v) }
+/* Read, but not written. */
+#define LM_KEYS_HEAD_DIM_READ \
+    { "attention.key_length", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(head_k) }, \
+    { "attention.value_length", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(head_v) }
+#define LM_KEY_ROT_READ \
+    { "rope.dimension_count", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_rot) }
+#define LM_KEY_BASE_READ \
+    { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(rope_base) }
+
+#define LM_KEYS_ROPE_SCALING \
+    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_ROPE_TYPE, { NULL }, \
+      LM_FIELD(rope_scaling) }, \
+    { "rope.scaling.factor", LM_GGUF_F32, 0, LM_FROM_ROPE_LINEAR, { "factor" }, \
+      LM_FIELD(rope_factor) }, \
+    { "rope.scaling.original_context_length", LM_GGUF_U32, 0, LM_FROM_ROPE_YARN, \
+      { "original_max_position_embeddings" }, LM_FIELD(rope_orig_ctx) }, \
+    { "rope.scaling.yarn_ext_factor", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
+      { "extrapolation_factor" }, LM_FIELD(yarn_ext) }, \
+    { "rope.scaling.yarn_attn_factor", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
+      { "attention_factor" }, LM_FIELD(yarn_attn) }, \
+    { "rope.scaling.yarn_beta_fast", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
+      { "beta_fast" }, LM_FIELD(yarn_beta_fast) }, \
+    { "rope.scaling.yarn_beta_slow", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
+      { "beta_slow" }, LM_FIELD(yarn_beta_slow) }
+
+/* What most families begin with. */
+#define LM_KEYS_BEGIN \
+    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV, \
+    LM_KEYS_ROPE_SCALING
+#define LM_KEYS_END { NULL, LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, 0 }
+
+/* --- tensors ---------------------------------------------------------------------------- */
+
+#define LM_T_TABLE(role, name, source, rows) \
+    { name, source, { LM_DIM_EMBD, rows }, LM_TENSOR_TABLE, LM_AS_IS, 0, role, NULL }
+#define LM_T_EMBD(source) \
+    LM_T_TABLE(LM_TOKEN_EMBD, "token_embd.weight", source, LM_DIM_VOCAB)
+#define LM_T_OUTPUT(source) \
+    { "output.weight", source, { LM_DIM_EMBD, LM_DIM_VOCAB }, \
+      LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL, LM_AS_IS, 1, LM_OUTPUT, NULL }
+#define LM_T_OUTPUT_B(source) \
+    { "output.bias", source, { LM_DIM_VOCAB }, LM_TENSOR_OPTIONAL, LM_AS_IS, 0, LM_OUTPUT_B, \
+      NULL }
+#define LM_T_OUTPUT_NORM(source, transform) \
+    { "output_norm.weight", source, { LM_DIM_EMBD }, 0, transform, 0, LM_OUTPUT_NORM, NULL }
+#define LM_T_OUTPUT_NORM_B(source) \
+    { "output_norm.bias", source, { LM_DIM_EMBD }, 0, LM_AS_IS, 0, LM_OUTPUT_NORM_B, NULL }
+#define LM_T_MADE(role, name, transform) \
+    { name, NULL, { LM_DIM_ROT_PAIRS }, LM_TENSOR_OPTIONAL, transform, 0, role, NULL }
+#define LM_T_ROPE_FREQS LM_T_MADE(LM_ROPE_FREQS, "rope_freqs.weight", LM_MAKE_ROPE_FREQS)
+#define LM_T_ROPE_LONG \
+    LM_T_MADE(LM_ROPE_LONG_FACTORS, "rope_factors_long.weight", LM_MAKE_ROPE_LONG), \
+    LM_T_MADE(LM_ROPE_SHORT_FACTORS, "rope_factors_short.weight", LM_MAKE_ROPE_SHORT)
+
+/* Of each layer: NAME.weight with two axes, a vector that must be there, one that may. */
+#define LM_T_MATRIX(role, name, source, cols, rows, transform) \
+    { "blk.{i}." name ".weight", source, { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX, transform, 0, role, NULL }
+#define LM_T_VECTOR(role, name, source, len, transform) \
+    { "blk.{i}." name, source, { len }, LM_TENSOR_PER_LAYER, transform, 0, role, NULL }
+#define LM_T_MAYBE(role, name, source, len, transform) \
+    { "blk.{i}." name, source, { len }, LM_TENSOR_PER_LAYER | LM_TENSOR_OPTIONAL, transform, 0, \
+      role, NULL }
+#define LM_T_NORM(role, name, source) \
+    LM_T_VECTOR(role, name ".weight", source, LM_DIM_EMBD, LM_AS_IS)
+#define LM_T_NORM_1(role, name, source) \
+    LM_T_VECTOR(role, name ".weight", source, LM_DIM_EMBD, LM_ADD_ONE)
+
+#define LM_HF "model.layers.{i}."
+
+/* Separate projections with the usual names; biases of them. */
+#define LM_T_QKV(q_transform, k_transform) \
+    LM_T_MATRIX(LM_ATTN_Q, "attn_q", LM_HF "self_attn.q_proj.weight", LM_DIM_EMBD, LM_DIM_Q, \
+                q_transform), \
+    LM_T_MATRIX(LM_ATTN_K, "attn_k", LM_HF "self_attn.k_proj.weight", LM_DIM_EMBD, LM_DIM_K, \
+                k_transform), \
+    LM_T_MATRIX(LM_ATTN_V, "attn_v", LM_HF "self_attn.v_proj.weight", LM_DIM_EMBD, LM_DIM_V, \
+                LM_AS_IS)
+#define LM_T_QKV_B(q_transform, k_transform) \
+    LM_T_MAYBE(LM_ATTN_Q_B, "attn_q.bias", LM_HF "self_attn.q_proj.bias", LM_DIM_Q, \
+               q_transform), \
+    LM_T_MAYBE(LM_ATTN_K_B, "attn_k.bias", LM_HF "self_attn.k_proj.bias", LM_DIM_K, \
+               k_transform), \
+    LM_T_MAYBE(LM_ATTN_V_B, "attn_v.bias", LM_HF "self_attn.v_proj.bias", LM_DIM_V, LM_AS_IS)
+#define LM_T_O \
+    LM_T_MATRIX(LM_ATTN_OUT, "attn_output", LM_HF "self_attn.o_proj.weight", LM_DIM_HEADS_OUT, \
+                LM_DIM_EMBD, LM_AS_IS)
+#define LM_T_O_B \
+    LM_T_MAYBE(LM_ATTN_OUT_B, "attn_output.bias", LM_HF "self_attn.o_proj.bias", LM_DIM_EMBD, \
+               LM_AS_IS)
+#define LM_T_QK_NORM(len_q, len_k, transform) \
+    LM_T_VECTOR(LM_ATTN_Q_NORM, "attn_q_norm.weight", LM_HF "self_attn.q_norm.weight", len_q, \
+                transform), \
+    LM_T_VECTOR(LM_ATTN_K_NORM, "attn_k_norm.weight", LM_HF "self_attn.k_norm.weight", len_k, \
+                transform)
+#define LM_T_UP_DOWN \
+    LM_T_MATRIX(LM_FFN_UP, "ffn_up", LM_HF "mlp.up_proj.weight", LM_DIM_EMBD, LM_DIM_FF, \
+                LM_AS_IS), \
+    LM_T_MATRIX(LM_FFN_DOWN, "ffn_down", LM_HF "mlp.down_proj.weight", LM_DIM_FF, LM_DIM_EMBD, \
+                LM_AS_IS)
+#define LM_T_GATED \
+    LM_T_MATRIX(LM_FFN_GATE, "ffn_gate", LM_HF "mlp.gate_proj.weight", LM_DIM_EMBD, LM_DIM_FF, \
+                LM_AS_IS), \
+    LM_T_UP_DOWN
+#define LM_T_GATED_B \
+    LM_T_MAYBE(LM_FFN_GATE_B, "ffn_gate.bias", LM_HF "mlp.gate_proj.bias", LM_DIM_FF, \
+               LM_AS_IS), \
+    LM_T_MAYBE(LM_FFN_UP_B, "ffn_up.bias", LM_HF "mlp.up_proj.bias", LM_DIM_FF, LM_AS_IS), \
+    LM_T_MAYBE(LM_FFN_DOWN_B, "ffn_down.bias", LM_HF "mlp.down_proj.bias", LM_DIM_EMBD, \
+               LM_AS_IS)
+#define LM_T_TWO_NORMS \
+    LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
+    LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")
+/* Ends of a checkpoint with the usual names. */
+#define LM_T_ENDS \
+    LM_T_EMBD("model.embed_tokens.weight"), LM_T_OUTPUT("lm_head.weight"), \
+    LM_T_OUTPUT_NORM("model.norm.weight", LM_AS_IS)
+#define LM_T_END { NULL, NULL, { LM_DIM_END }, 0, LM_AS_IS, 0, LM_N_ROLES, NULL }
+
+#endif
