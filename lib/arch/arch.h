@@ -66,8 +66,7 @@ enum lm_key_from {
     LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
     LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */
     LM_FROM_LOCAL_LAYERS,   /* layer_types[i] is "sliding_attention"; with a window only  */
-    LM_FROM_ROPE_LOCAL,     /* config[] in config.json, else in rope_parameters of
-                               sliding_attention                                          */
+    LM_FROM_ROPE_LOCAL,     /* rope_theta of sliding_attention, else config[]             */
     LM_FROM_ROPE_ATTN,      /* longrope's factor of cosine and sine                       */
     LM_FROM_ROPE_OR_NONE,   /* the scaling's name, "none" without                         */
     LM_FROM_ROPE,           /* config[] in rope_parameters or config.json itself          */
@@ -84,7 +83,8 @@ enum {
 
 /* A metadata key; rows stand in the order in which conversion writes them. */
 struct lm_arch_key {
-    const char       *name;         /* after "ARCH.", unless it begins with "general."    */
+    const char       *name;         /* after "ARCH.", unless it begins with "general." or
+                                       "tokenizer."                                       */
     enum lm_gguf_kind kind;         /* as written; U32, F32, BOOL, STR or (BOOL) ARR      */
     unsigned          flags;
     enum lm_key_from  from;
@@ -172,6 +172,14 @@ struct lm_arch_tensor {
 
 struct lm_build;                    /* build.h: what a graph builder works with           */
 
+/* What the tokenizer of a family is, whatever a checkpoint's files say. */
+struct lm_arch_token {
+    const char *key;            /* after "tokenizer.ggml."                                */
+    const char *text;           /* the piece whose id it is; written among the other ids  */
+    uint32_t    id;             /* without a text: the id, or for "add_space_prefix" 0 or 1;
+                                   written last                                           */
+};
+
 struct lm_dense;                    /* dense.h                                            */
 
 struct lm_arch {
@@ -191,6 +199,7 @@ struct lm_arch {
     /* The family's name for a pre-tokenizer that several names share: pairs of the name
      * that its expressions are recognised by and the family's own; NULL-terminated, or NULL. */
     const char *const           *pre_names;
+    const struct lm_arch_token  *tokens;        /* ends with a NULL key; or NULL          */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
@@ -199,7 +208,8 @@ extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
 const struct lm_arch *lm_arch_by_name(const char *name);
 const struct lm_arch *lm_arch_by_class(const char *name);
 
-/* "ARCH.name", or the name itself when it begins with "general.".  dst holds LM_ARCH_NAME. */
+/* "ARCH.name", or the name itself when it begins with "general." or "tokenizer.".  dst holds
+ * LM_ARCH_NAME. */
 #define LM_ARCH_NAME 128
 void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst);
 

@@ -42,7 +42,7 @@ const struct lm_arch *lm_arch_by_class(const char *name)
 
 void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst)
 {
-    if (strncmp(k->name, "general.", 8) == 0)
+    if (strncmp(k->name, "general.", 8) == 0 || strncmp(k->name, "tokenizer.", 10) == 0)
         snprintf(dst, LM_ARCH_NAME, "%s", k->name);
     else
         snprintf(dst, LM_ARCH_NAME, "%s.%s", a->name, k->name);

@@ -27,6 +27,10 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
+static const struct lm_arch_token tokens[] = {
+    { "add_space_prefix", NULL, 0 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU,
 };
@@ -34,4 +38,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_ernie4_5 = {
     .name = "ernie4_5", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
 };

@@ -42,6 +42,11 @@ static const char *const classes[] = { "GemmaForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_token tokens[] = {
+    { "eot_token_id", NULL, 107 },
+    { "add_space_prefix", NULL, 0 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .constants = constants,
 };
@@ -49,4 +54,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma = {
     .name = "gemma", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
 };

@@ -52,6 +52,10 @@ static const char *const classes[] = { "Gemma2ForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_token tokens[] = {
+    { "add_space_prefix", NULL, 0 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 2,
     .constants = constants,
@@ -60,4 +64,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma2 = {
     .name = "gemma2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
 };

@@ -20,7 +20,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=1000000"),
     { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL,
-      { "rope_local_base_freq", "local_rope_theta", "rope_theta", "=10000" },
+      { "rope_local_base_freq", "local_rope_theta", "=10000" },
       LM_FIELD(rope_base_local) },
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
@@ -52,6 +52,10 @@ static const char *const classes[] = { "Gemma3ForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_token tokens[] = {
+    { "add_space_prefix", NULL, 0 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 6,
     .constants = constants,
@@ -60,4 +64,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma3 = {
     .name = "gemma3", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
 };

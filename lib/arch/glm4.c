@@ -32,6 +32,13 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "Glm4ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smaug-bpe", "glm4", "llama-bpe", "glm4", NULL };
+static const struct lm_arch_token tokens[] = {
+    { "eos_token_id", "<|endoftext|>", 0 },
+    { "eot_token_id", "<|user|>", 0 },
+    { "unknown_token_id", "<|endoftext|>", 0 },
+    { "bos_token_id", "<|endoftext|>", 0 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU,
 };
@@ -39,5 +46,6 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_glm4 = {
     .name = "glm4", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
     .pre_names = pre_names,
 };

@@ -45,6 +45,11 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "NemotronForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
+static const struct lm_arch_token tokens[] = {
+    { "padding_token_id", NULL, 0 },
+    { "unknown_token_id", NULL, 1 },
+    { NULL, NULL, 0 },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_RELU2, .rope_halves = true,
 };
@@ -52,4 +57,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_nemotron = {
     .name = "nemotron", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .tokens = tokens,
 };

@@ -19,6 +19,8 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEY_ROT("partial_rotary_factor", "=0.5"),
     LM_KEY_FILE_TYPE,
+    { "tokenizer.ggml.add_bos_token", LM_GGUF_BOOL, LM_KEY_UNUSED, LM_FROM_CONFIG,
+      { "=false" }, 0 },
     LM_KEY_BASE_READ,
     LM_KEYS_END,
 };

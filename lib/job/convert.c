@@ -104,7 +104,7 @@ struct work {
     uint64_t                      first;                /* row the block begins with             */
     uint64_t                      n;                    /* rows of the block                     */
     uint8_t                      *src, *dst;
-    float                        *scratch;              /* [threads][cols]                       */
+    float                        *scratch;              /* [threads][2][cols]                    */
     int64_t                      *bad;                  /* [n]: first bad value of a row, or -1  */
 };
 
@@ -123,7 +123,7 @@ static uint64_t qkv_row(const struct work *w, uint64_t i)
  * the first half, 2j + 1 from the second. */
 static uint64_t source_row(const struct work *w, uint64_t i)
 {
-    if (w->unit == 1)
+    if (w->unit == 1 || w->it->row->transform == LM_TRANSPOSE)
         return i;
     const uint64_t head = i / w->unit, r = i % w->unit;
     if (w->it->row->transform == LM_SPLIT_QKV_ROWS)
@@ -141,13 +141,25 @@ static void add_one(const struct lm_type *from, float *row, size_t n)
     }
 }
 
+/* The values that become row i, side by side: in the block, or gathered at `tmp` when they
+ * stand in a column. */
+static const uint8_t *values_of(const struct work *w, uint64_t i, void *tmp)
+{
+    const size_t size = w->from->bytes;
+    if (w->it->row->transform != LM_TRANSPOSE)
+        return w->src + source_row(w, i) * w->src_row;
+    for (uint64_t k = 0; k < w->cols; k++)
+        memcpy((uint8_t *)tmp + k * size, w->src + (k * w->rows + i) * size, size);
+    return tmp;
+}
+
 static void convert_row(void *arg, size_t i, int thread)
 {
     const struct work *w = arg;
-    const uint8_t *src = w->src + source_row(w, i) * w->src_row;
     uint8_t *dst = w->dst + i * w->dst_row;
     const size_t cols = (size_t)w->cols;
-    float *row = w->scratch + (size_t)thread * cols;
+    float *row = w->scratch + (size_t)thread * 2 * cols;
+    const uint8_t *src = values_of(w, i, row + cols);
     if (w->it->row->transform == LM_ADD_ONE) {
         w->from->decode(src, row, cols);
         add_one(w->from, row, cols);
@@ -170,7 +182,7 @@ static int bad_weight(const struct work *w, uint64_t i, struct lm_err *err)
     float *row = w->scratch;
     double worst = 0;
     uint64_t at = from;
-    w->from->decode(w->src + source_row(w, i) * w->src_row, row, (size_t)w->cols);
+    w->from->decode(values_of(w, i, row + w->cols), row, (size_t)w->cols);
     for (uint64_t k = from; k < from + w->to->block; k++)
         if (!(fabs(row[k]) <= fabs(worst))) {
             worst = row[k];
@@ -207,6 +219,8 @@ static int set_up(struct work *w, const struct lm_convert *c, const struct lm_co
             return lm_fail(err, LM_EDATA, "%s: %llu rows are no pairs in each head",
                            it->t.source, (unsigned long long)w->rows);
     }
+    if (tf == LM_TRANSPOSE)
+        w->unit = w->rows;              /* every row needs them all */
     if (tf == LM_SPLIT_QKV_ROWS) {
         if (it->t.n_dims == 1) {
             w->rows = w->cols;
@@ -228,7 +242,7 @@ static int set_up(struct work *w, const struct lm_convert *c, const struct lm_co
     w->src = lm_malloc_array((size_t)w->n, (size_t)w->src_row);
     w->dst = lm_malloc_array((size_t)w->n, (size_t)w->dst_row);
     w->bad = lm_malloc_array((size_t)w->n, sizeof *w->bad);
-    w->scratch = lm_malloc_array((size_t)threads * (size_t)w->cols, sizeof *w->scratch);
+    w->scratch = lm_malloc_array(2 * (size_t)threads * (size_t)w->cols, sizeof *w->scratch);
     return w->src && w->dst && w->bad && w->scratch ? LM_OK : lm_fail_nomem(err);
 }
 

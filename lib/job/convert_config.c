@@ -98,17 +98,17 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
 static const struct lm_jval *find_value(const struct lm_convert_config *g,
                                         const struct lm_arch_key *k, const char **text)
 {
-    const struct lm_jval *v = NULL;
+    const struct lm_jval *local =
+        lm_jval_get(lm_jval_get(g->json, "rope_parameters"), "sliding_attention");
+    const struct lm_jval *v = k->from == LM_FROM_ROPE_LOCAL
+                                  ? present(lm_jval_get(local, "rope_theta")) : NULL;
     const bool linear = !strcmp(g->rope_type, "linear"), yarn = !strcmp(g->rope_type, "yarn");
     for (size_t i = 0; !v && i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
         const char *name = k->config[i];
         if (*name == '=')
             *text = name + 1;
-        else if (k->from == LM_FROM_CONFIG)
+        else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL)
             v = present(lm_jval_get(g->json, name));
-        else if (k->from == LM_FROM_ROPE_LOCAL && !(v = present(lm_jval_get(g->json, name))))
-            v = present(lm_jval_get(lm_jval_get(lm_jval_get(g->json, "rope_parameters"),
-                                                "sliding_attention"), name));
         else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
             v = present(lm_jval_get(g->json, name));
         else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||

@@ -41,6 +41,64 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* The family's own ids that are pieces take their place among the others, or follow them. */
+static int family_ids(struct lm_hf_vocab *v, const struct lm_arch_token *t, struct lm_err *err)
+{
+    for (; t && t->key; t++) {
+        size_t k = 0, i = 0;
+        if (!t->text)
+            continue;
+        while (i < v->n && strcmp(v->pieces[i].p, t->text))
+            i++;
+        while (k < v->n_ids && strcmp(v->ids[k].key, t->key))
+            k++;
+        if (i == v->n || k == LM_HF_MAX_IDS)
+            return lm_fail(err, LM_EDATA, "the tokenizer has no piece %s", t->text);
+        v->ids[k].key = t->key;
+        v->ids[k].id = (uint32_t)i;
+        v->n_ids += k == v->n_ids;
+    }
+    return LM_OK;
+}
+
+/* Those that are numbers come last. */
+static void family_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v,
+                        const struct lm_arch_token *t)
+{
+    char key[64];
+    for (; t && t->key; t++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", t->key);
+        if (!strcmp(t->key, "add_space_prefix"))
+            lm_gguf_set_bool(w, key, t->id);
+        else if (!t->text && t->id < v->n)
+            lm_gguf_set_u32(w, key, t->id);
+    }
+}
+
+static bool has_prefix_rule(const struct lm_arch_token *t)
+{
+    while (t && t->key && strcmp(t->key, "add_space_prefix"))
+        t++;
+    return t && t->key;
+}
+
+/* What the reference finds out while it makes tensors stands before the rest. */
+static int early_keys(struct lm_convert *c, struct lm_err *err)
+{
+    for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
+        char name[LM_ARCH_NAME];
+        float f = 0;
+        const int r = k->from == LM_FROM_ROPE_ATTN ? lm_convert_key(c, k, NULL, &f, NULL, err) : 1;
+        if (r < 0)
+            return r;
+        if (r)
+            continue;
+        lm_arch_key_name(c->cfg.arch, k, name);
+        lm_gguf_set_f32(c->w, name, f);
+    }
+    return LM_OK;
+}
+
 static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
 {
     char key[64];
@@ -116,12 +174,17 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
             v.pre = p[1];
             break;
         }
+    if (has_prefix_rule(c->cfg.arch->tokens))
+        v.add_space_prefix = -1;
+    r = family_ids(&v, c->cfg.arch->tokens, err);
     token_keys(c->w, &v);
-    r = template_keys(c, &v, o, err);
+    if (!r)
+        r = template_keys(c, &v, o, err);
     for (size_t i = 0; i < v.n_adds; i++)
         says_bos = says_bos || !strcmp(v.adds[i].key, "add_bos_token");
     if (v.n == SIZE_WITHOUT_BOS && !says_bos)
         lm_gguf_set_bool(c->w, "tokenizer.ggml.add_bos_token", false);
+    family_keys(c->w, &v, c->cfg.arch->tokens);
     lm_hf_vocab_release(&v);
     return r;
 }
@@ -156,8 +219,10 @@ int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, st
         card.n_weights += n;
     }
     lm_gguf_set_str(c->w, "general.architecture", c->cfg.arch->name, strlen(c->cfg.arch->name));
+    int r = early_keys(c, err);
     lm_gguf_set_str(c->w, "general.type", "model", 5);
-    int r = load_generation(c, err);
+    if (!r)
+        r = load_generation(c, err);
     if (!r)
         r = lm_hf_card_write(c->w, c->src, c->cfg.json, c->generation, &card, c->env, err);
     if (!r)

@@ -144,12 +144,18 @@ static int expect_shard(struct lm_convert *c, size_t shard, struct lm_err *err)
     return r;
 }
 
+static bool is_made(const struct lm_convert *c, enum lm_transform t)
+{
+    return t == LM_MAKE_ROPE_FREQS ? !strcmp(c->cfg.rope_type, "llama3")
+         : t == LM_MAKE_ROPE_LONG || t == LM_MAKE_ROPE_SHORT
+             ? !strcmp(c->cfg.rope_type, "longrope") : false;
+}
+
 /* Tensors that are made come first; a row's transform says which. */
 static int add_made(struct lm_convert *c, struct lm_err *err)
 {
     for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++)
-        if (row->transform == LM_MAKE_ROPE_FREQS && !strcmp(c->cfg.rope_type, "llama3") &&
-            !new_item(c, row, 0, err))
+        if (is_made(c, row->transform) && !new_item(c, row, 0, err))
             return LM_ENOMEM;
     return LM_OK;
 }
@@ -246,15 +252,18 @@ static int check_shape(const struct lm_convert_item *it, struct lm_err *err)
 {
     const struct lm_st_tensor *st = it->st;
     bool ok = st->n_dims == it->t.n_dims;
+    const bool turned = it->row->transform == LM_TRANSPOSE;
     for (uint32_t d = 0; ok && d < st->n_dims; d++)
-        ok = st->shape[st->n_dims - 1 - d] == it->t.ne[d];
+        ok = st->shape[turned ? d : st->n_dims - 1 - d] == it->t.ne[d];
     if (!ok) {
         char got[100] = "", want[100] = "";
         struct lm_buf a = {0}, b = {0};
         for (uint32_t d = 0; d < st->n_dims; d++)
             lm_buf_printf(&a, "%s%llu", d ? ", " : "", (unsigned long long)st->shape[d]);
         for (uint32_t d = it->t.n_dims; d-- > 0;)
-            lm_buf_printf(&b, "%llu%s", (unsigned long long)it->t.ne[d], d ? ", " : "");
+            lm_buf_printf(&b, "%llu%s",
+                          (unsigned long long)it->t.ne[turned ? it->t.n_dims - 1 - d : d],
+                          d ? ", " : "");
         strncat(got, a.data ? a.data : "", sizeof got - 1);
         strncat(want, b.data ? b.data : "", sizeof want - 1);
         lm_buf_release(&a);
@@ -414,7 +423,8 @@ static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
  *   freq = theta^(-2i/d), w = 2 pi / freq
  *   1 when w < original/high_freq_factor, factor when w > original/low_freq_factor, else
  *   1 / ((1 - s) / factor + s), s = (original/w - low) / (high - low)
- * The power is rounded from double, so that every C library gives the same.
+ * A number divided by one of these is multiplied by its reciprocal, as there.  The power is
+ * rounded from double, so that every C library gives the same.
  */
 static int make_rope_freqs(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
@@ -434,8 +444,8 @@ static int make_rope_freqs(struct lm_convert *c, struct lm_convert_item *it, str
     for (uint64_t i = 0; i < it->t.ne[0]; i++) {
         const float e = (float)(2 * i) / (float)c->cfg.h.n_rot;
         const float freq = 1.0f / (float)pow((double)c->cfg.h.rope_base, (double)e);
-        const float w = two_pi / freq;
-        const float s = ((float)orig / w - (float)low) / (float)(high - low);
+        const float w = 1.0f / freq * two_pi;
+        const float s = (1.0f / w * (float)orig - (float)low) / (float)(high - low);
         if (w < (float)(orig / high))
             it->made[i] = 1;
         else if (w > (float)(orig / low))
@@ -444,6 +454,38 @@ static int make_rope_freqs(struct lm_convert *c, struct lm_convert_item *it, str
             it->made[i] = 1.0f / ((1.0f - s) / (float)factor + s);
     }
     return LM_OK;
+}
+
+/* The factors that config.json lists. */
+static int list_rope_factors(struct lm_convert *c, struct lm_convert_item *it,
+                             const char *key, struct lm_err *err)
+{
+    const struct lm_jval *list = lm_jval_get(c->cfg.rope, key), *f;
+    uint64_t n = 0;
+    it->made = lm_arena_array(&c->arena, (size_t)it->t.ne[0], sizeof *it->made);
+    if (!it->made)
+        return lm_fail_nomem(err);
+    for (f = list ? list->first : NULL; f && n < it->t.ne[0]; f = f->next) {
+        double v = 0;
+        if (!lm_jval_f64(f, &v) || !(v > 0 && v < 1e9))
+            break;
+        it->made[n++] = (float)v;
+    }
+    if (f || n != it->t.ne[0])
+        return lm_fail(err, LM_EDATA, "config.json: rope_scaling: %s: must be %llu numbers above 0",
+                       key, (unsigned long long)it->t.ne[0]);
+    return LM_OK;
+}
+
+/* The values of a tensor that no file has. */
+static int make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    switch (it->row->transform) {
+    case LM_MAKE_ROPE_FREQS: return make_rope_freqs(c, it, err);
+    case LM_MAKE_ROPE_LONG:  return list_rope_factors(c, it, "long_factor", err);
+    case LM_MAKE_ROPE_SHORT: return list_rope_factors(c, it, "short_factor", err);
+    default:                 return LM_OK;
+    }
 }
 
 /* A pipe gives a file's data in its own order, which must be that of the names. */
@@ -485,8 +527,7 @@ int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
     if (!r)
         r = check_order(c, err);
     for (size_t i = 0; !r && i < c->n_items; i++)
-        if (c->items[i].row->transform == LM_MAKE_ROPE_FREQS)
-            r = make_rope_freqs(c, &c->items[i], err);
+        r = make(c, &c->items[i], err);
     return r;
 }
 
