@@ -11,9 +11,11 @@
  * read the same row.
  *
  * To add an architecture:
- *   1. a file lib/arch/NAME.c with its keys, tensors, graph builder and row;
- *   2. its line in archs.c;
- *   3. a tiny model in tests/data and its line in tests/unit/test_model.c.
+ *   1. a file lib/arch/NAME.c with its keys, tensors and row (rows.h has those that many share),
+ *      and what its graph does otherwise than others (dense.h), or a graph builder;
+ *   2. its place in archs.c;
+ *   3. a checkpoint with its outputs in the lists of tests/cli/reference.t; for an operation
+ *      of its own a test in tests/unit/test_backend.c.
  */
 
 #include <stdbool.h>
@@ -221,6 +223,9 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
  * for {i} (plain decimal, no leading zeros; 0 without one).
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer);
+
+/* Has the family's table a tensor of that role? */
+bool lm_arch_has(const struct lm_arch *a, enum lm_role role);
 
 /* Number of tensor rows. */
 size_t lm_arch_n_tensors(const struct lm_arch *a);

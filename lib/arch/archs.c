@@ -86,6 +86,14 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer)
     return n && strcmp(hole + 3, name + head + n) == 0;
 }
 
+bool lm_arch_has(const struct lm_arch *a, enum lm_role role)
+{
+    const struct lm_arch_tensor *t = a->tensors;
+    while (t->name && t->role != role)
+        t++;
+    return t->name;
+}
+
 size_t lm_arch_n_tensors(const struct lm_arch *a)
 {
     size_t n = 0;

@@ -91,6 +91,9 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
     if (h->n_expert)
         return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: models with experts are not "
                        "supported", a->name, h->n_expert);
+    if (h->rope_scaling == LM_ROPE_LONG && !lm_arch_has(a, LM_ROPE_LONG_FACTORS))
+        return lm_fail(err, LM_ENOSUP, "%s.rope.scaling.type: longrope is not supported",
+                       a->name);
     if (h->n_head == 0)
         return need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)

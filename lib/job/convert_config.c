@@ -21,6 +21,19 @@ static const struct lm_jval *find_rope(const struct lm_jval *config)
     return full ? full : p ? p : present(lm_jval_get(config, "rope_scaling"));
 }
 
+/* Can the family's files say this scaling? */
+static bool can_scale(const struct lm_arch *a, const char *type)
+{
+    const struct lm_arch_key *k = a->keys;
+    if (!strcmp(type, "llama3"))
+        return lm_arch_has(a, LM_ROPE_FREQS);
+    if (!strcmp(type, "longrope"))
+        return lm_arch_has(a, LM_ROPE_LONG_FACTORS);
+    while (k->name && k->from != LM_FROM_ROPE_LINEAR)
+        k++;
+    return k->name;
+}
+
 /* The scalings that this version's files can say; "dynamic" only acts beyond the training
  * length. */
 static int read_rope(struct lm_convert *c, struct lm_err *err)
@@ -36,14 +49,14 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     if (!strcmp(type, "su"))
         type = "longrope";                  /* its first name */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(type, known[i]))
+        if (!strcmp(type, known[i]) && can_scale(g->arch, type))
             g->rope_type = known[i];
     if (!strcmp(type, "dynamic"))
         lm_note(c->env, LM_WARN, "config.json: rope_scaling dynamic is left out: it acts beyond "
                 "the training length only");
     else if (!*g->rope_type)
         return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling of type %.60s cannot be "
-                       "converted", type);
+                       "converted in a %s model", type, g->arch->name);
     return LM_OK;
 }
 

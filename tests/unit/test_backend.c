@@ -233,6 +233,30 @@ static void test_vectors(void **state)
             void (*const two[][2])(float *, const float *, const float *, size_t) = {
                 { ref->add, v->add }, { ref->mul, v->mul }, { ref->swiglu, v->swiglu },
             };
+            void (*const one[][2])(float *, const float *, size_t) = {
+                { ref->silu, v->silu }, { ref->gelu, v->gelu }, { ref->gelu_erf, v->gelu_erf },
+                { ref->relu2, v->relu2 },
+            };
+            for (size_t f = 0; f < 4; f++) {
+                one[f][0](d, a, n);
+                one[f][1](e, a, n);
+                for (size_t i = 0; i < 100; i++)
+                    close_to((double)e[i], (double)d[i], 1e-6);
+            }
+            ref->softcap(d, a, 3, n);
+            v->softcap(e, a, 3, n);
+            for (size_t i = 0; i < 100; i++)
+                close_to((double)e[i], (double)d[i], 3e-6);
+            for (int with = 0; with < 4; with++) {
+                ref->layer_norm(d, a, with & 1 ? b : NULL, with & 2 ? c : NULL, n, 1e-6f);
+                v->layer_norm(e, a, with & 1 ? b : NULL, with & 2 ? c : NULL, n, 1e-6f);
+                for (size_t i = 0; i < 100; i++)
+                    close_to((double)e[i], (double)d[i], 2e-6);
+            }
+            ref->rope_halves(d, a, b, c, n & ~(size_t)1);
+            v->rope_halves(e, a, b, c, n & ~(size_t)1);
+            for (size_t i = 0; i < 100; i++)
+                close_to((double)e[i], (double)d[i], 5e-7);
             for (size_t f = 0; f < 3; f++) {
                 two[f][0](d, a, b, n);
                 two[f][1](e, a, b, n);
@@ -253,6 +277,92 @@ static void test_vectors(void **state)
             v->to_f16(k, a, n);
             assert_memory_equal(h, k, sizeof h);
         }
+}
+
+/* Functions of one number, by their definitions. */
+static double unary(int op, double a)
+{
+    switch (op) {
+    case 0: return 0.5 * a * (1 + tanh(sqrt(2 / 3.14159265358979) * (a + 0.044715 * a * a * a)));
+    case 1: return 0.5 * a * (1 + erf(a / sqrt(2)));
+    case 2: return a > 0 ? a * a : 0;
+    default: return 3 * tanh(a / 3);
+    }
+}
+
+static void test_unary(void **state)
+{
+    (void)state;
+    random_floats(fa[0], N * COLS);
+    fa[0][0] = -30;
+    fa[0][1] = 30;
+    for (int op = 0; op < 4; op++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *a = with_data(&g, LM_F32, 2, (size_t[]){ COLS, N }, fa);
+        struct lm_tensor *t = op == 0 ? lm_gelu(&g, a) : op == 1 ? lm_gelu_erf(&g, a)
+                            : op == 2 ? lm_relu2(&g, a) : lm_softcap(&g, a, 3);
+        evaluate(&g, t, 2);
+        for (size_t r = 0; r < N; r++)
+            for (size_t i = 0; i < COLS; i++)
+                close_to((double)((float *)t->data)[r * COLS + i], unary(op, (double)fa[r][i]),
+                         2e-6);
+        lm_graph_release(&g);
+    }
+}
+
+static void test_layer_norm(void **state)
+{
+    (void)state;
+    random_floats(fa[0], N * COLS);
+    random_floats(fb[0], COLS);
+    random_floats(fw, COLS);
+    for (int with = 0; with < 4; with++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *w = with_data(&g, LM_F32, 1, (size_t[]){ COLS }, fw);
+        struct lm_tensor *b = with_data(&g, LM_F32, 1, (size_t[]){ COLS }, fb[0]);
+        struct lm_tensor *t = lm_layer_norm(
+            &g, with_data(&g, LM_F32, 2, (size_t[]){ COLS, N }, fa), with & 1 ? w : NULL,
+            with & 2 ? b : NULL, 1e-3f);
+        evaluate(&g, t, 2);
+        for (size_t r = 0; r < N; r++) {
+            double mean = 0, var = 0;
+            for (size_t i = 0; i < COLS; i++)
+                mean += (double)fa[r][i] / COLS;
+            for (size_t i = 0; i < COLS; i++)
+                var += ((double)fa[r][i] - mean) * ((double)fa[r][i] - mean) / COLS;
+            for (size_t i = 0; i < COLS; i++) {
+                double y = ((double)fa[r][i] - mean) / sqrt(var + 1e-3);
+                y = y * (with & 1 ? (double)fw[i] : 1) + (with & 2 ? (double)fb[0][i] : 0);
+                close_to((double)((float *)t->data)[r * COLS + i], y, 3e-6);
+            }
+        }
+        lm_graph_release(&g);
+    }
+}
+
+/* Rows behind rows; the second source has a row a head, or one for all heads. */
+static void test_concat(void **state)
+{
+    enum { A = 5, B = 3, HEADS_C = 4, TOK = 6 };
+    static float a[TOK][HEADS_C][A], b[TOK][HEADS_C][B];
+    (void)state;
+    random_floats(a[0][0], sizeof a / sizeof(float));
+    random_floats(b[0][0], sizeof b / sizeof(float));
+    for (size_t n = 1; n <= HEADS_C; n += HEADS_C - 1) {
+        struct lm_graph g = {0};
+        struct lm_tensor *t = lm_concat(
+            &g, with_data(&g, LM_F32, 3, (size_t[]){ A, HEADS_C, TOK }, a),
+            with_data(&g, LM_F32, 3, (size_t[]){ B, n, TOK }, b));
+        evaluate(&g, t, 2);
+        for (size_t k = 0; k < TOK; k++)
+            for (size_t h = 0; h < HEADS_C; h++) {
+                const float *got = (float *)t->data + (k * HEADS_C + h) * (A + B);
+                assert_memory_equal(got, a[k][h], sizeof a[k][h]);
+                assert_memory_equal(got + A, b[0][0] + (k * n + (n > 1 ? h : 0)) * B,
+                                    sizeof b[k][h]);
+            }
+        lm_graph_release(&g);
+    }
 }
 
 /* Far from zero silu is 0 or a itself, and what is no number stays none. */
@@ -376,14 +486,13 @@ static void test_rope_table(void **state)
     }
 }
 
-static void test_rope(void **state)
+static void check_rope(bool halves)
 {
     enum { HEAD = 40, HEADS = 3, TOKENS = 5, ROT = 16 };
     static float x[TOKENS][HEADS][HEAD];
     static const int32_t pos[TOKENS] = { 3, 9, 0, 1000, 2 };
-    struct lm_rope r = { .n_rot = ROT, .base = 100, .factor = 1 };
+    struct lm_rope r = { .n_rot = ROT, .base = 100, .factor = 1, .halves = halves };
     struct lm_graph g = {0};
-    (void)state;
     random_floats(x[0][0], TOKENS * HEADS * HEAD);
     struct lm_tensor *table = lm_rope_table(
         &g, with_data(&g, LM_I32, 1, (size_t[]){ TOKENS }, (void *)pos), NULL, NULL, NULL,
@@ -395,12 +504,46 @@ static void test_rope(void **state)
         for (size_t h = 0; h < HEADS; h++) {
             const float *got = (float *)t->data + (k * HEADS + h) * HEAD, *in = x[k][h];
             for (size_t i = 0; i < HEAD; i++) {
-                double angle = pos[k] * pow(100, -(double)(i & ~(size_t)1) / ROT);
+                size_t pair = halves ? i % (ROT / 2) : i / 2;
+                size_t other = halves ? (i + ROT / 2) % ROT : i ^ 1;
+                bool second = halves ? i >= ROT / 2 : i % 2;
+                double angle = pos[k] * pow(100, -2.0 * (double)pair / ROT);
                 double want = (double)in[i];
                 if (i < ROT)
-                    want = want * cos(angle) + (double)in[i ^ 1] * sin(angle) * (i % 2 ? 1 : -1);
+                    want = want * cos(angle) + (double)in[other] * sin(angle) * (second ? 1 : -1);
                 close_to((double)got[i], want, 2e-4);
             }
+        }
+    lm_graph_release(&g);
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    check_rope(false);
+    check_rope(true);
+}
+
+/* Tokens of sequences longer than the original context turn by the far factors, and grow. */
+static void test_far_factors(void **state)
+{
+    static float near[4] = { 1, 1, 2, 2 }, far[4] = { 1, 3, 3, 4 };
+    static const int32_t pos[] = { 5, 5, 9 }, lengths[] = { 16, 17, 16 };
+    struct lm_rope r = { .n_rot = 8, .base = 10, .factor = 1, .attn = 1.5f, .orig_ctx = 16 };
+    struct lm_graph g = {0};
+    (void)state;
+    struct lm_tensor *t = lm_rope_table(
+        &g, with_data(&g, LM_I32, 1, (size_t[]){ 3 }, (void *)pos),
+        with_data(&g, LM_F32, 1, (size_t[]){ 4 }, near),
+        with_data(&g, LM_F32, 1, (size_t[]){ 4 }, far),
+        with_data(&g, LM_I32, 1, (size_t[]){ 3 }, (void *)lengths), &r);
+    evaluate(&g, t, 1);
+    for (int p = 0; p < 3; p++)
+        for (int i = 0; i < 4; i++) {
+            double f = (double)(lengths[p] > 16 ? far[i] : near[i]);
+            const float *c = (float *)t->data + 16 * p + 2 * i;
+            close_to((double)c[0], 1.5 * cos(pos[p] * pow(10, -i / 4.0) / f), 1e-5);
+            close_to((double)c[9], 1.5 * sin(pos[p] * pow(10, -i / 4.0) / f), 1e-5);
         }
     lm_graph_release(&g);
 }
@@ -411,7 +554,7 @@ static float q[BATCH][HEADS][DK], k[BATCH][KV_HEADS][DK], v[BATCH][KV_HEADS][DV]
 static int32_t pos[BATCH];
 static int64_t lists[BATCH];
 
-static double exact(size_t t, size_t h, size_t d, uint32_t window)
+static double exact(size_t t, size_t h, size_t d, uint32_t window, double cap)
 {
     double s[BATCH], max = -1e300, sum = 0, out = 0;
     size_t g = h / (HEADS / KV_HEADS);
@@ -422,6 +565,8 @@ static double exact(size_t t, size_t h, size_t d, uint32_t window)
         for (size_t c = 0; c < DK; c++)
             s[i] += (double)q[t][h][c] * (double)k[i][g][c];
         s[i] *= 0.2;
+        if (cap > 0)
+            s[i] = cap * tanh(s[i] / cap);
         max = s[i] > max ? s[i] : max;
     }
     for (size_t i = 0; i <= t; i++) {
@@ -446,7 +591,8 @@ static struct lm_kv_layout cache_layout(uint32_t type, size_t *page)
     return kv;
 }
 
-static void check_attention(uint32_t type, uint32_t window, int threads, double tolerance)
+static void check_attention(uint32_t type, uint32_t window, float cap, int threads,
+                            double tolerance)
 {
     size_t page, ids[] = { BATCH };
     struct lm_kv_layout kv = cache_layout(type, &page);
@@ -467,13 +613,13 @@ static void check_attention(uint32_t type, uint32_t window, int threads, double 
         with_data(&g, LM_F32, 3, (size_t[]){ DV, KV_HEADS, BATCH }, v), list, at, &kv);
     struct lm_tensor *t = lm_attn(
         &g, with_data(&g, LM_F32, 3, (size_t[]){ DK, HEADS, BATCH }, q), list, at, stored, &kv,
-        0.2f, window, 0);
+        0.2f, window, cap);
     evaluate(&g, t, threads);
     for (size_t i = 0; i < BATCH; i++)
         for (size_t h = 0; h < HEADS; h++)
             for (size_t d = 0; d < DV; d++)
                 close_to((double)((float *)t->data)[(i * HEADS + h) * DV + d],
-                         exact(i, h, d, window), tolerance);
+                         exact(i, h, d, window, (double)cap), tolerance);
     for (size_t i = 0; i < 6; i++)
         free(pages[i / 3][i % 3]);
     lm_graph_release(&g);
@@ -485,11 +631,13 @@ static void test_attention(void **state)
     random_floats(q[0][0], sizeof q / sizeof(float));
     random_floats(k[0][0], sizeof k / sizeof(float));
     random_floats(v[0][0], sizeof v / sizeof(float));
-    check_attention(LM_F32, 0, 1, 1e-5);
-    check_attention(LM_F32, 0, 3, 1e-5);
-    check_attention(LM_F32, 70, 2, 1e-5);
-    check_attention(LM_F16, 0, 1, 2e-2);
-    check_attention(LM_F16, 1, 1, 2e-2);
+    check_attention(LM_F32, 0, 0, 1, 1e-5);
+    check_attention(LM_F32, 0, 0, 3, 1e-5);
+    check_attention(LM_F32, 70, 0, 2, 1e-5);
+    check_attention(LM_F32, 0, 5, 2, 1e-5);
+    check_attention(LM_F32, 70, 2, 1, 1e-5);
+    check_attention(LM_F16, 0, 0, 1, 2e-2);
+    check_attention(LM_F16, 1, 0, 1, 2e-2);
 }
 
 static void test_refusals(void **state)
@@ -564,10 +712,14 @@ int main(void)
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_concat),
         cmocka_unit_test(test_get_rows),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rope_table),
         cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_far_factors),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_barrier),
