@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "gguf/gguf_text.h"
 #include "job/check.h"
+#include "job/digest.h"
 
 static const char usage[] =
     "usage: gguf-inspect [-0hjqV] [-t n] [option ...] [file ...]\n";
@@ -25,6 +26,9 @@ static const char help[] =
     "                    that are none; no fault: status 0\n"
     "      --full        do not shorten long values\n"
     "      --get=KEY     print the value of KEY; of an array, an element a line\n"
+    "      --hash[=xxh64|sha256]\n"
+    "                    a digest of each tensor's data, and one of them all\n"
+    "      --hash=file   the SHA-256 of the file's bytes\n"
     "  -j, --json        one JSON object for each file\n"
     "      --kv          metadata only\n"
     "      --long        allow zstd input with windows above 128 MiB\n"
@@ -35,18 +39,21 @@ static const char help[] =
     "  -q, --quiet       no notes, no progress\n"
     "      --tensors     tensors only\n"
     "  -t, --threads=N   threads to use (default: the CPUs there are)\n"
+    "      --verify=FILE\n"
+    "                    compare with a list that --hash printed\n"
     "  -h, --help        show this help\n"
     "  -V, --version     show the version\n";
 
 enum {
-    OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
-    OPT_PROGRESS, OPT_TENSORS
+    OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_HASH, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
+    OPT_PROGRESS, OPT_TENSORS, OPT_VERIFY
 };
 
 static const struct option options[] = {
     { "check",      optional_argument, NULL, OPT_CHECK },
     { "full",       no_argument,       NULL, OPT_FULL },
     { "get",        required_argument, NULL, OPT_GET },
+    { "hash",       optional_argument, NULL, OPT_HASH },
     { "help",       no_argument,       NULL, 'h' },
     { "json",       no_argument,       NULL, 'j' },
     { "kv",         no_argument,       NULL, OPT_KV },
@@ -58,6 +65,7 @@ static const struct option options[] = {
     { "quiet",      no_argument,       NULL, 'q' },
     { "tensors",    no_argument,       NULL, OPT_TENSORS },
     { "threads",    required_argument, NULL, 't' },
+    { "verify",     required_argument, NULL, OPT_VERIFY },
     { "version",    no_argument,       NULL, 'V' },
     { 0 }
 };
@@ -66,13 +74,14 @@ static const struct option options[] = {
 #define MAX_WIDTH   56      /* columns beyond which a column is not widened   */
 
 /* What is done with each model; the names are the options'. */
-enum mode { LIST, CHECK, GET };
-static const char *const mode_names[] = { "", "check", "get" };
+enum mode { LIST, CHECK, GET, HASH, HASH_FILE, VERIFY };
+static const char *const mode_names[] = { "", "check", "get", "hash", "hash=file", "verify" };
 
 static struct {
     enum mode   mode;
     bool        check_data, full, json, kv, tensors, no_follow, no_newline, null, long_window;
-    const char *get;
+    const char *get, *verify;
+    enum lm_digest_kind digest;
 } opt;
 
 static int n_listed;        /* files shown so far */
@@ -512,6 +521,165 @@ static int check(struct model *m)
     return status > CLI_NO ? status : CLI_NO;
 }
 
+/* ---- digests ------------------------------------------------------------- */
+
+#define ALL_TENSORS "(all)"     /* what the digest of the list is called */
+
+/* A tensor's name in a list.  One that begins as the name of the whole list does is
+ * written another way. */
+static void list_name(struct lm_buf *out, const struct lm_str *name)
+{
+    size_t skip = name->len && name->p[0] == '(';
+    if (skip)
+        lm_buf_str(out, "\\x28");
+    lm_buf_escape(out, name->p + skip, name->len - skip);
+}
+
+/* The list of a model: a line for each tensor, then that of these lines. */
+static int list_digests(struct model *m, enum lm_digest_kind kind, struct lm_buf *list)
+{
+    char hex[LM_DIGEST_HEX];
+    struct lm_err err;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_gguf *g = m->shards[i].g;
+        char (*each)[LM_DIGEST_HEX] = lm_malloc_array(g->n_tensors + 1, sizeof *each);
+        int r = each ? lm_digest_tensors(m->shards[i].in, g, kind, each, &env, &err)
+                     : lm_fail_nomem(&err);
+        for (uint64_t k = 0; r == LM_OK && k < g->n_tensors; k++) {
+            lm_buf_printf(list, "%s  ", each[k]);
+            list_name(list, &g->tensors[k].name);
+            lm_buf_byte(list, '\n');
+        }
+        free(each);
+        if (r != LM_OK)
+            return cli_report(lm_in_name(m->shards[i].in), &err);
+    }
+    if (list->failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    lm_digest_bytes(list->data, list->len, kind, hex);
+    lm_buf_printf(list, "%s  %s\n", hex, ALL_TENSORS);
+    return CLI_OK;
+}
+
+static int hash(struct model *m)
+{
+    struct lm_buf list = { 0 };
+    int status = list_digests(m, opt.digest, &list);
+    if (status == CLI_OK)
+        print(&list, true);
+    lm_buf_release(&list);
+    return status;
+}
+
+/* As sha256sum prints it. */
+static int hash_file(const char *path)
+{
+    char hex[LM_DIGEST_HEX];
+    struct lm_err err;
+    struct lm_in *in = lm_in_open(path, LM_IN_RAW, &err);
+    if (!in)
+        return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
+    int status = CLI_OK;
+    if (lm_digest_rest(in, LM_DIGEST_SHA256, hex, &env, &err) == LM_OK)
+        printf("%s  %s\n", hex, path);
+    else
+        status = cli_report(lm_in_name(in), &err);
+    lm_in_close(in);
+    return status;
+}
+
+/* A line of a list; both texts end at a NUL. */
+struct digest_line {
+    const char *hex, *name;
+    bool        seen;
+};
+
+struct digest_list {
+    struct digest_line *lines;
+    size_t              n, cap;
+};
+
+static int by_line_name(const void *x, const void *y)
+{
+    const struct digest_line *a = x, *b = y;
+    return strcmp(a->name, b->name);
+}
+
+/* Cut a list into its lines, in place, sorted by name.  The number of the first line that
+ * is none, or 0. */
+static size_t cut_list(char *text, struct digest_list *list)
+{
+    for (char *line = text, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = '\0';
+        size_t digits = strspn(line, "0123456789abcdef");
+        if ((digits != 16 && digits != 64) || strncmp(line + digits, "  ", 2) ||
+            !line[digits + 2] || (list->n && digits != strlen(list->lines[0].hex)))
+            return list->n + 1;
+        line[digits] = '\0';
+        if (!lm_grow(&list->lines, &list->cap, list->n + 1, sizeof *list->lines))
+            cli_die(CLI_TROUBLE, "out of memory");
+        list->lines[list->n++] = (struct digest_line){ line, line + digits + 2, false };
+    }
+    if (!list->n)
+        return 1;
+    qsort(list->lines, list->n, sizeof *list->lines, by_line_name);
+    return 0;
+}
+
+/* Tell what differs between the list given and that of the model. */
+static bool same_lists(const struct digest_list *want, const struct digest_list *have)
+{
+    bool same = true;
+    for (size_t i = 0; i < have->n; i++) {
+        const struct digest_line *h = &have->lines[i];
+        struct digest_line *w = bsearch(h, want->lines, want->n, sizeof *h, by_line_name);
+        if (w)
+            w->seen = true;
+        if (w && !strcmp(w->hex, h->hex))
+            continue;
+        printf("%s: %s\n", h->name, w ? "differs" : "not in the list");
+        same = false;
+    }
+    for (size_t i = 0; i < want->n; i++)
+        if (!want->lines[i].seen) {
+            printf("%s: missing\n", want->lines[i].name);
+            same = false;
+        }
+    return same;
+}
+
+static int verify(struct model *m)
+{
+    struct digest_list want = { 0 }, have = { 0 };
+    struct lm_buf list = { 0 };
+    struct lm_err err;
+    char *text;
+    size_t len;
+    if (lm_read_file(opt.verify, 1u << 28, &text, &len, &err) != LM_OK)
+        return cli_report(opt.verify, &err);
+    size_t bad = strlen(text) == len ? cut_list(text, &want) : 1;
+    int status = CLI_NO;
+    if (bad)
+        cli_warn("%s: line %zu: not a digest, two spaces and a name", opt.verify, bad);
+    else
+        status = list_digests(m, strlen(want.lines[0].hex) == 16 ? LM_DIGEST_XXH64
+                                                                 : LM_DIGEST_SHA256, &list);
+    if (status == CLI_OK) {
+        cut_list(list.data, &have);
+        if (!same_lists(&want, &have)) {
+            cli_warn("%s: not what %s says", lm_in_name(m->shards[0].in), opt.verify);
+            status = CLI_NO;
+        }
+    }
+    free(want.lines);
+    free(have.lines);
+    free(text);
+    lm_buf_release(&list);
+    return status;
+}
+
 /* ---- files --------------------------------------------------------------- */
 
 /* What a listing should not pass over in silence: data that a reader of it would
@@ -568,6 +736,14 @@ static void set_check(const char *what)
     opt.check_data = opt.check_data || what;
 }
 
+static void set_hash(const char *what)
+{
+    static const char *const names[] = { "xxh64", "sha256", "file", NULL };
+    int i = what ? cli_choice("hash", what, names) : 0;
+    set_mode(i == 2 ? HASH_FILE : HASH);
+    opt.digest = i == 1 ? LM_DIGEST_SHA256 : LM_DIGEST_XXH64;
+}
+
 static void check_options(void)
 {
     if (opt.mode != LIST && (opt.kv || opt.tensors || opt.full || opt.json))
@@ -595,12 +771,14 @@ static void read_options(int argc, char *argv[])
         case OPT_CHECK:      set_check(optarg); break;
         case OPT_FULL:       opt.full = true; break;
         case OPT_GET:        set_mode(GET), opt.get = optarg; break;
+        case OPT_HASH:       set_hash(optarg); break;
         case OPT_KV:         opt.kv = true; break;
         case OPT_LONG:       opt.long_window = true; break;
         case OPT_NO_FOLLOW:  opt.no_follow = true; break;
         case OPT_NO_NEWLINE: opt.no_newline = true; break;
         case OPT_PROGRESS:   run.progress = true; break;
         case OPT_TENSORS:    opt.tensors = true; break;
+        case OPT_VERIFY:     set_mode(VERIFY), opt.verify = optarg; break;
         default:             cli_try_help();
         }
     env = cli_env(run);
@@ -613,6 +791,9 @@ static int inspect(const char *path)
     case LIST:  return with_model(path, show, NULL);
     case CHECK: return with_model(path, check, broken_fault);
     case GET:   return with_model(path, get_value, NULL);
+    case HASH:  return with_model(path, hash, NULL);
+    case HASH_FILE: return hash_file(path);
+    case VERIFY: return with_model(path, verify, NULL);
     }
     return CLI_TROUBLE;
 }

@@ -249,6 +249,30 @@ at=$(wc -c <q.gguf)
 has "$(gguf-inspect -q --check=data q.gguf 2>/dev/null)" \
     "q.gguf: $((at + 170)): tensor q: 1 block not valid, the first in row 5, column 0" "a block of codes"
 
+# ---- digests ----
+gguf-inspect --hash "$m" >list;          ok $? 0 "--hash"
+ok "$(wc -l <list)" 23 "has a line for each tensor and one for all"
+ok "$(cat "$m" | gguf-inspect -t 1 --hash)" "$(cat list)" "is the same from a pipe and with one thread"
+gguf-inspect --hash=sha256 "$m" >sums
+ok "$(awk '$2 == "output_norm.weight" { print $1 }' sums)" \
+   "$(tail -c +$((9312 + 583744 + 1)) "$m" | head -c 512 | sha256sum | cut -d ' ' -f 1)" "is of a tensor's bytes"
+ok "$(tail -n 1 sums)" "$(head -n -1 sums | sha256sum | cut -d ' ' -f 1)  (all)" "and the last that of the lines above"
+ok "$(gguf-inspect --hash=file "$m")" "$(sha256sum "$m")" "--hash=file is what sha256sum says"
+printf x >text; ok "$(gguf-inspect --hash=file text)" "$(sha256sum text)" "of any file"
+for l in list sums; do
+    ok "$(gguf-inspect --verify $l "$m"; echo $?)" 0 "--verify agrees with $l"
+done
+sed 's/^.\(.*attn_q\)/0\1/; / output.weight/d; $ { p; s/(all)/more/; }' list >other
+gguf-inspect --verify other "$m" >out 2>err; ok $? 1 "a list that differs is status 1"
+ok "$(sort out)" "$(printf '%s: %s\n' blk.0.attn_q.weight differs blk.1.attn_q.weight differs \
+   more missing output.weight 'not in the list')" "and told how"
+has "$(cat err)" "not what other says" "with a message"
+for l in '' x 'abcdef0123456789 x' '0123456789abcdef  '; do
+    echo "$l" >other
+    gguf-inspect --verify other "$m" >out 2>&1; ok $? 1 "'$l' is no list"
+done
+gguf-inspect --hash odd.gguf cut.gguf >out 2>err; ok $? 1 "no digests of a file that is cut off"
+
 # ---- importance matrices ----
 im() { # WIDTH COUNTS SUM: one entry
     head_ 2 4; key general.type 8; str imatrix
