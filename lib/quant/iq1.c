@@ -91,20 +91,6 @@ static void count_weights(const float *x, const float *importance, float *w)
             w[i] = x[i] * x[i];
 }
 
-/* Places of n <= 32 weights when they ascend; equal ones stay in order. */
-static void sort(int n, const float *x, uint8_t *order)
-{
-    uint8_t rank[32] = { 0 };
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++) {
-            bool less = x[i] < x[j];
-            rank[j] = (uint8_t)(rank[j] + less);
-            rank[i] = (uint8_t)(rank[i] + !less);
-        }
-    for (int i = 0; i < n; i++)
-        order[rank[i]] = (uint8_t)i;
-}
-
 /* Digits of n weights from a split of their order; a negative scale mirrors digits. */
 static void split_digits(int n, const uint8_t *order, struct lm_iq_split *s, uint8_t *digit)
 {
@@ -155,7 +141,7 @@ static void fit_iq1_s(const struct lm_iq *iq, const struct lm_iq_planes *p, cons
     memset(s, 0, sizeof *s);
     if (lm_q_abs(lm_q_max_abs(x, 32)) < 1e-12f)
         return;
-    sort(32, x, order);
+    iq->order(32, x, order);
     for (int i = 0; i < 32; i++) {
         sum_x[i + 1] = sum_x[i] + w[order[i]] * x[order[i]];
         sum_w[i + 1] = sum_w[i] + w[order[i]];
@@ -178,7 +164,7 @@ static void fit_iq1_m(const struct lm_iq *iq, const struct lm_iq_planes *p, cons
     memset(s, 0, sizeof *s);
     if (lm_q_abs(lm_q_max_abs(x, 16)) < 1e-7f)
         return;
-    sort(16, x, order);
+    iq->order(16, x, order);
     for (int i = 0; i < 16; i++) {
         int h = order[i] / 8;
         sum_x[h][i + 1] = sum_x[h][i] + w[order[i]] * x[order[i]];

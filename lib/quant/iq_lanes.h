@@ -83,16 +83,12 @@ INLINE unsigned cheapest(int lanes, int bits, const struct lm_iq_near *near, con
         least = v_pick(less, e, least);
         from = i_pick(less, i_set(k), from);
     }
-    ALIGNED float error[LANES];
-    int group[LANES], at = 0;
-    float best = FLT_MAX;
-    v_store(error, least);
+    int group[LANES], at = near->n;
     i_store(group, from);
-    for (int k = 0; k < LANES; k++)
-        if (error[k] < best || (error[k] == best && group[k] + k < at)) {
-            best = error[k];
-            at = group[k] + k;
-        }
+    for (unsigned m = v_bits(v_eq(least, v_set(v_reduce_min(least)))); m; m &= m - 1) {
+        int k = __builtin_ctz(m);
+        at = group[k] + k < at ? group[k] + k : at;
+    }
     return near->word[at];
 }
 
@@ -102,13 +98,12 @@ INLINE unsigned cheapest(int lanes, int bits, const struct lm_iq_near *near, con
 struct tries {
     int count, registers;
     ALIGNED float inv[ROW], scale[ROW];
-    ALIGNED uint32_t word[8][ROW];              /* codeword of each vector */
-    unsigned off[ROW];
+    ALIGNED uint32_t want[8][ROW];              /* digits of each vector */
+    ALIGNED uint32_t word[8][ROW];              /* codewords instead */
 };
 
-/* Digits of a vector for every candidate. */
-INLINE void project(const struct tries *t, int lanes, int bits, int digits,
-                    const float *u, uint32_t *word)
+/* Digits of vector v for every candidate; codewords are the same until one is looked for. */
+INLINE void project(struct tries *t, int lanes, int bits, int digits, const float *u, int v)
 {
     for (int r = 0; r < t->registers * LANES; r += LANES) {
         vf inv = v_loadu(t->inv + r);
@@ -118,7 +113,8 @@ INLINE void project(const struct tries *t, int lanes, int bits, int digits,
             vf c = v_mul(v_set(0.5f), v_sub(v_mul(inv, v_set(u[i])), v_set(1)));
             all = i_or(all, i_shl(v_code(c, 0, digits - 1), bits * i));
         }
-        i_store(word + r, all);
+        i_store(t->want[v] + r, all);
+        i_store(t->word[v] + r, all);
     }
 }
 
@@ -142,7 +138,6 @@ INLINE void closest(const struct tries *t, int lanes, int bits, const struct lm_
                     const float cost[][ROW], int from, int to, uint32_t *word)
 {
     int last = (t->registers - 1) * LANES, at = from < last ? from : last;
-    uint32_t out[LANES];
     vf least = v_set(FLT_MAX);
     vi best = i_set(near->word[0]);
     for (int k = 0; k < near->n; k++) {
@@ -155,8 +150,7 @@ INLINE void closest(const struct tries *t, int lanes, int bits, const struct lm_
         least = v_pick(better, e, least);
         best = i_pick(better, i_set((int)g), best);
     }
-    i_store(out, best);
-    memcpy(word + from, out + (from - at), (size_t)(to - from) * sizeof *word);
+    i_store_lanes(word + at, best, from - at, to - at);
 }
 
 /* Codewords of vector v for every candidate.  Candidates that lead to the same digits
@@ -164,23 +158,21 @@ INLINE void closest(const struct tries *t, int lanes, int bits, const struct lm_
 INLINE void vector(const struct lm_iq_planes *p, struct tries *t, int lanes, int bits,
                    int digits, const float *u, const float *w, int v)
 {
-    ALIGNED uint32_t want[ROW];
     ALIGNED float cost[32][ROW];
+    const uint32_t *want = t->want[v];
     bool have_costs = false;
     struct lm_iq_near room;
-    project(t, lanes, bits, digits, u, want);
+    project(t, lanes, bits, digits, u, v);
     for (int from = 0, to; from < t->count; from = to) {
         for (to = from + 1; to < t->count && want[to] == want[from]; to++)
             ;
         const struct lm_iq_near *near = neighbours(p, bits, want[from], &room);
-        if (near->n > 1 && !have_costs)
+        if (near->word[0] == want[from])
+            continue;
+        if (!have_costs)
             costs(t, lanes, bits, digits, u, w, cost);
-        have_costs |= near->n > 1;
-        for (int k = from; k < to; k++) {
-            t->word[v][k] = near->word[0];
-            t->off[k] |= (unsigned)(near->word[0] != want[from]) << v;
-        }
-        for (int k = from; k < to && near->n > 1; k += LANES)
+        have_costs = true;
+        for (int k = from; k < to; k += LANES)
             closest(t, lanes, bits, near, cost, k, to < k + LANES ? to : k + LANES,
                     t->word[v]);
     }
@@ -215,15 +207,13 @@ INLINE void search_of(const struct lm_iq_planes *p, int lanes, int bits, int dig
 {
     struct tries t;
     float sx[ROW], s2[ROW], best = 0;
+    int chosen = -1;
     t.count = 2 * tries->reach + 1;
     t.registers = (t.count + LANES - 1) / LANES;
     for (int k = 0; k < t.registers * LANES; k++) {
         int at = k < t.count ? k : t.count - 1;
         t.inv[k] = (tries->first + (float)(at - tries->reach) * tries->step) / range;
         t.scale[k] = 1 / t.inv[k];
-        t.off[k] = 0;
-        for (int v = 0; v < n / lanes; v++)
-            t.word[v][k] = 0;
     }
     for (int v = 0; v < n / lanes; v++)
         vector(p, &t, lanes, bits, digits, u + v * lanes, w + v * lanes, v);
@@ -232,10 +222,15 @@ INLINE void search_of(const struct lm_iq_planes *p, int lanes, int bits, int dig
         if (s2[k] > 0 && sx[k] * sx[k] > best * s2[k]) {
             fit->scale = sx[k] / s2[k];
             best = fit->scale * sx[k];
-            fit->off = t.off[k];
-            for (int v = 0; v < n / lanes; v++)
-                fit->word[v] = (uint16_t)t.word[v][k];
+            chosen = k;
         }
+    if (chosen < 0)
+        return;
+    fit->off = 0;
+    for (int v = 0; v < n / lanes; v++) {
+        fit->word[v] = (uint16_t)t.word[v][chosen];
+        fit->off |= (unsigned)(t.word[v][chosen] != t.want[v][chosen]) << v;
+    }
 }
 
 static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
@@ -303,6 +298,20 @@ static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[
     for (int i = 0; i < 8; i++)
         table[i] = v_four(cost[i]);
     return cheapest(8, 2, neighbours(p, 2, word, &room), table);
+}
+
+static void order(int n, const float *x, uint8_t *at)
+{
+    for (int i = 0; i < n; i++) {
+        unsigned less = 0, same = 0;
+        for (int j = 0; j < n; j += LANES) {
+            vf some = v_loadu(x + j);
+            less |= v_bits(v_lt(some, v_set(x[i]))) << j;
+            same |= v_bits(v_eq(some, v_set(x[i]))) << j;
+        }
+        same &= (1u << i) - 1;
+        at[__builtin_popcount(less) + __builtin_popcount(same)] = (uint8_t)i;
+    }
 }
 
 /* Lanes that may be better than the best so far. */

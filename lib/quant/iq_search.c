@@ -28,6 +28,8 @@ void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
     int field = book->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
     p->book = book;
     p->kept = NULL;
+    for (unsigned i = 0; i < 256; i++)
+        p->key[i] = (uint8_t)((i & 3) + 3 * (i >> 2 & 3) + 9 * (i >> 4 & 3) + 27 * (i >> 6));
     for (int a = 0; a < 16; a++)
         for (int b = 0; b < 16; b++)
             p->square[a][b] = (uint8_t)(field == 3 ? square(a & 7, b & 7)
@@ -58,14 +60,6 @@ unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
     return at;
 }
 
-/* Lists lie one after the other in list, each with its length first; at[key] is where that
- * of a word begins, 0 where it is not known yet. */
-struct lm_iq_kept {
-    uint32_t  at[6561];
-    uint32_t  used;
-    uint16_t  list[];
-};
-
 void lm_iq_keep(struct lm_iq_planes *p)
 {
     size_t n = (size_t)p->book->n_near + 6561 + 1 + LM_IQ_PAST;
@@ -78,34 +72,6 @@ void lm_iq_release(struct lm_iq_planes *p)
 {
     free(p->kept);
     p->kept = NULL;
-}
-
-/* Words numbered without gaps: digits of iq1 and iq2 are below 3. */
-static unsigned key_of(const struct lm_iq_planes *p, unsigned word)
-{
-    if (p->book->bits == 3)
-        return word;
-    unsigned key = 0;
-    static const uint8_t nine[16] = { 0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8 };
-    for (int f = 3; f >= 0; f--)
-        key = key * 9 + nine[word >> 4 * f & 15];
-    return key;
-}
-
-const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word)
-{
-    uint32_t at = p->kept ? p->kept->at[key_of(p, word)] : 0;
-    return at ? (const struct lm_iq_near *)(const void *)(p->kept->list + at) : NULL;
-}
-
-void lm_iq_remember(const struct lm_iq_planes *p, unsigned word, const struct lm_iq_near *near)
-{
-    struct lm_iq_kept *k = p->kept;
-    if (!k)
-        return;
-    k->at[key_of(p, word)] = k->used;
-    memcpy(k->list + k->used, near, (near->n + 1u) * sizeof *k->list);
-    k->used += near->n + 1u;
 }
 
 static void look_up(const struct lm_iq_planes *p, unsigned word, struct lm_iq_near *near)
@@ -264,17 +230,17 @@ static void refit(const struct lm_iq_planes *p, unsigned which, int n, const flo
 
 unsigned lm_iq_take_signs(bool even, const float *x, const float *w, float *u)
 {
-    unsigned signs = 0, odd = 0;
-    int least = 0;
+    unsigned signs = 0;
     for (int i = 0; i < 8; i++) {
         bool negative = !(x[i] >= 0);
         u[i] = negative ? -x[i] : x[i];
         signs |= (unsigned)negative << i;
-        odd ^= negative;
-        if (w[i] * x[i] * x[i] < w[least] * x[least] * x[least])
-            least = i;
     }
-    if (even && odd) {
+    if (even && __builtin_parity(signs)) {
+        int least = 0;
+        for (int i = 1; i < 8; i++)
+            if (w[i] * x[i] * x[i] < w[least] * x[least] * x[least])
+                least = i;
         u[least] = -u[least];
         signs ^= 1u << least;
     }
@@ -304,6 +270,19 @@ static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[
         }
     }
     return best;
+}
+
+static void order(int n, const float *x, uint8_t *at)
+{
+    uint8_t rank[32] = { 0 };
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+            bool less = x[i] < x[j];
+            rank[j] = (uint8_t)(rank[j] + less);
+            rank[i] = (uint8_t)(rank[i] + !less);
+        }
+    for (int i = 0; i < n; i++)
+        at[rank[i]] = (uint8_t)i;
 }
 
 /* Take a split if it lowers the error most so far; *best is what that is. */
@@ -357,7 +336,7 @@ static bool split16(const float x[2][17], const float w[2][17], struct lm_iq_spl
     return any;
 }
 
-const struct lm_iq lm_iq_scalar = { search, refit, nearest, split32, split16 };
+const struct lm_iq lm_iq_scalar = { search, refit, nearest, order, split32, split16 };
 
 const struct lm_iq *lm_iq(enum lm_isa isa)
 {

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/cpu.h"
 
@@ -46,13 +47,20 @@ struct lm_iq_near {
     uint16_t word[LM_IQ_NEAR + LM_IQ_PAST];
 };
 
-struct lm_iq_kept;
+/* Neighbours kept: lists lie one after the other, each with its length first; at[key] is
+ * where that of a word begins, 0 where it is not known yet. */
+struct lm_iq_kept {
+    uint32_t  at[6561];
+    uint32_t  used;
+    uint16_t  list[];
+};
 
 /* A codebook laid out for looking up neighbours.  A word is four fields, of two digits
  * (iq1, iq2) or one (iq3). */
 struct lm_iq_planes {
     const struct lm_iq_book *book;
     struct lm_iq_kept *kept;                /* neighbours looked up before; NULL: none */
+    uint8_t key[256];                       /* of four digits below 3: without gaps */
     uint8_t square[16][16];                 /* squared distance of two fields */
     uint8_t field[4][LM_IQ_WORDS];          /* field of each codeword */
 };
@@ -66,9 +74,29 @@ void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p);
 void lm_iq_keep(struct lm_iq_planes *p);
 void lm_iq_release(struct lm_iq_planes *p);
 
-/* Neighbours of a word that are kept, or NULL; and keep some, if p does. */
-const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word);
-void lm_iq_remember(const struct lm_iq_planes *p, unsigned word, const struct lm_iq_near *near);
+static inline unsigned lm_iq_key(const struct lm_iq_planes *p, unsigned word)
+{
+    return p->book->bits == 3 ? word : p->key[word & 255] + 81u * p->key[word >> 8];
+}
+
+/* Neighbours of a word that are kept, or NULL. */
+static inline const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word)
+{
+    uint32_t at = p->kept ? p->kept->at[lm_iq_key(p, word)] : 0;
+    return at ? (const struct lm_iq_near *)(const void *)(p->kept->list + at) : NULL;
+}
+
+/* Keep some, if p does. */
+static inline void lm_iq_remember(const struct lm_iq_planes *p, unsigned word,
+                                  const struct lm_iq_near *near)
+{
+    struct lm_iq_kept *k = p->kept;
+    if (!k)
+        return;
+    k->at[lm_iq_key(p, word)] = k->used;
+    memcpy(k->list + k->used, near, (near->n + 1u) * sizeof *k->list);
+    k->used += near->n + 1u;
+}
 
 /* Number of a codeword in its codebook. */
 unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word);
@@ -105,6 +133,8 @@ struct lm_iq {
                   const float *w, struct lm_iq_fit *fit);
     /* The codeword for a word of 8 digits, where digit c of lane i costs cost[i][c]. */
     unsigned (*nearest)(const struct lm_iq_planes *p, unsigned word, float cost[8][4]);
+    /* Numbers of n = 16 or 32 weights when they ascend; equal ones stay in order. */
+    void (*order)(int n, const float *x, uint8_t *at);
     /* Splits of 32 sorted weights: x[i], w[i] are the sums over the first i weights.
      * shift is 0 for the values lm_iq1_values[0], 1 for [1].  False: none. */
     bool (*split32)(const float x[33], const float w[33], struct lm_iq_split *best);

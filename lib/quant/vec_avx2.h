@@ -72,6 +72,14 @@ static inline vi i_pick(vm m, vi a, vi b)
     return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m));
 }
 
+static inline void i_store_lanes(void *p, vi v, int from, int to)
+{
+    vi lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    vi out = _mm256_andnot_si256(_mm256_cmpgt_epi32(i_set(from), lane),
+                                 _mm256_cmpgt_epi32(i_set(to), lane));
+    _mm256_maskstore_epi32(p, out, v);
+}
+
 static inline vi i_words(const uint16_t *p)
 {
     return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -82,6 +90,13 @@ static inline float v_reduce_max(vf v)
     __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     m = _mm_max_ps(m, _mm_movehl_ps(m, m));
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+}
+
+static inline float v_reduce_min(vf v)
+{
+    __m128 m = _mm_min_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_min_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_min_ss(m, _mm_shuffle_ps(m, m, 1)));
 }
 
 static inline int v_first(vm m)

@@ -18,10 +18,12 @@
  *   v_float v_truncate             int32 to float and back, toward zero
  *   v_index(step, last)            min(lane, last) * step
  *   v_bytes(p, v)                  low byte of each int32, side by side
- *   v_first v_bits v_reduce_max    first true lane or -1; a bit for each lane; the largest lane
+ *   v_first v_bits                 first true lane or -1; a bit for each lane
+ *   v_reduce_max v_reduce_min      the largest lane, the smallest
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
  *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
  *   i_set i_load i_store           as above for int32, memory of any alignment
+ *   i_store_lanes(p, v, from, to)  lanes from..to-1 only, to their places
  *   i_words(p)                     16-bit words
  *   i_and i_or i_min i_shl i_shr i_ne i_lt i_pick
  *   BYTES vb                       bytes in a vector; unsigned bytes
@@ -72,6 +74,7 @@ static inline vf v_pick(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a)
 static inline vf v_float(vi v) { return _mm512_cvtepi32_ps(v); }
 static inline vi v_truncate(vf v) { return _mm512_cvttps_epi32(v); }
 static inline float v_reduce_max(vf v) { return _mm512_reduce_max_ps(v); }
+static inline float v_reduce_min(vf v) { return _mm512_reduce_min_ps(v); }
 static inline int v_first(vm m) { return m ? __builtin_ctz(m) : -1; }
 static inline unsigned v_bits(vm m) { return m; }
 static inline vf v_four(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
@@ -89,6 +92,11 @@ static inline vi i_shr(vi a, unsigned n) { return _mm512_srli_epi32(a, n); }
 static inline vm i_ne(vi a, vi b) { return _mm512_cmpneq_epi32_mask(a, b); }
 static inline vi i_pick(vm m, vi a, vi b) { return _mm512_mask_blend_epi32(m, b, a); }
 static inline vm i_lt(vi a, vi b) { return _mm512_cmplt_epi32_mask(a, b); }
+
+static inline void i_store_lanes(void *p, vi v, int from, int to)
+{
+    _mm512_mask_storeu_epi32(p, (vm)((1u << to) - (1u << from)), v);
+}
 
 static inline vi i_words(const uint16_t *p)
 {
