@@ -53,10 +53,14 @@ static void list(const char *dir)
 {
     struct dirent **names;
     int n = scandir(dir, &names, NULL, alphasort);
-    fputs("Programs:", stdout);
+    int column = printf("Programs:");
     for (int i = 0; i < n; i++) {
-        if (names[i]->d_name[0] != '.' && strcmp(names[i]->d_name, "lmpipe"))
-            printf(" %s", names[i]->d_name);
+        const char *name = names[i]->d_name;
+        if (name[0] != '.' && strcmp(name, "lmpipe")) {
+            if (column + 1 + (int)strlen(name) > 78)
+                column = printf("\n ") - 1;
+            column += printf(" %s", name);
+        }
         free(names[i]);
     }
     if (n >= 0)

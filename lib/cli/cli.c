@@ -28,14 +28,16 @@
 #define LM_CUDA_NOTE "no CUDA"
 #endif
 
-#define MAX_OUTPUTS 8
-
 static const char *prog = "?";
 
-/* Unfinished outputs, for the signal handler: a slot's path is complete before
- * it is published. */
-static struct lm_out *outputs[MAX_OUTPUTS];
-static char *volatile parts[MAX_OUTPUTS];
+/* Unfinished outputs, for the signal handler: a path is complete before it is
+ * published, and what the list has it keeps. */
+struct unfinished {
+    struct lm_out     *out;              /* NULL: free for another                   */
+    char *volatile     part;
+    struct unfinished *next;
+};
+static struct unfinished *volatile unfinished;
 
 /* Progress line state: `shown` while something stands on the terminal. */
 static struct cli_env_options opts;
@@ -43,9 +45,9 @@ static bool shown;
 
 static void remove_parts(void)
 {
-    for (int i = 0; i < MAX_OUTPUTS; i++)
-        if (parts[i])
-            unlink(parts[i]);
+    for (const struct unfinished *u = unfinished; u; u = u->next)
+        if (u->part)
+            unlink(u->part);
 }
 
 static void on_signal(int sig)
@@ -213,6 +215,28 @@ char *cli_provenance(char *const argv[])
     return b.data;
 }
 
+/* The signal handler has to know this output. */
+static void remember(struct lm_out *out)
+{
+    struct unfinished *u = unfinished;
+    if (!lm_out_part(out))
+        return;
+    while (u && u->out)
+        u = u->next;
+    if (!u && (u = calloc(1, sizeof *u))) {
+        u->next = unfinished;
+        unfinished = u;
+    }
+    if (u) {
+        u->out = out;
+        u->part = strdup(lm_out_part(out));
+    }
+    if (!u || !u->part) {
+        lm_out_abort(out);
+        cli_die(CLI_TROUBLE, "out of memory");
+    }
+}
+
 struct lm_out *cli_out_open(const char *path, bool binary, bool force)
 {
     struct lm_err err;
@@ -224,23 +248,18 @@ struct lm_out *cli_out_open(const char *path, bool binary, bool force)
         cli_die(CLI_TROUBLE, "%s: is a terminal, and this output is binary: use --force",
                 path && strcmp(path, "-") ? path : "<stdout>");
     }
-    for (int i = 0; i < MAX_OUTPUTS; i++)
-        if (!outputs[i]) {
-            outputs[i] = out;
-            parts[i] = lm_out_part(out) ? strdup(lm_out_part(out)) : NULL;
-            break;
-        }
+    remember(out);
     return out;
 }
 
 /* The signal handler no longer has to know this output. */
-static void forget(struct lm_out *out)
+static void forget(const struct lm_out *out)
 {
-    for (int i = 0; i < MAX_OUTPUTS; i++)
-        if (outputs[i] == out) {
-            char *p = parts[i];
-            parts[i] = NULL;
-            outputs[i] = NULL;
+    for (struct unfinished *u = unfinished; u; u = u->next)
+        if (u->out == out) {
+            char *p = u->part;
+            u->part = NULL;
+            u->out = NULL;
             free(p);
         }
 }
@@ -254,6 +273,28 @@ int cli_out_commit(struct lm_out *out)
         status = cli_report(name ? name : "output", &err);
     forget(out);
     free(name);
+    return status;
+}
+
+int cli_out_commit_all(struct lm_out **outs, size_t n)
+{
+    struct lm_err err;
+    sigset_t ends, before;
+    int status = CLI_OK;
+    for (size_t i = 0; i < n && status == CLI_OK; i++)
+        if (lm_out_complete(outs[i], &err) < 0)
+            status = cli_report(lm_out_name(outs[i]), &err);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    for (size_t i = 0; i < n; i++)
+        if (status == CLI_OK)
+            status = cli_out_commit(outs[i]);
+        else
+            cli_out_abort(outs[i]);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 

@@ -71,6 +71,12 @@ struct lm_out *cli_out_open(const char *path, bool binary, bool force);
 int cli_out_commit(struct lm_out *out);
 void cli_out_abort(struct lm_out *out);
 
+/*
+ * Commit n outputs that belong together: each is complete on the disk before the first
+ * takes its name, and if one cannot be completed none does.  Returns the exit status.
+ */
+int cli_out_commit_all(struct lm_out **outs, size_t n);
+
 /* Exit with a message when IN and OUT are the same file; links are seen through.
  * "-" for either is checked by descriptor. */
 void cli_refuse_same(const char *in, const char *out);

@@ -188,6 +188,16 @@ bool lm_gguf_total_size(const struct lm_gguf_writer *w, uint64_t *size);
 /* Write everything up to the data offset (version 3, little-endian). */
 int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struct lm_err *err);
 
+/*
+ * The same for metadata as lm_gguf_read gave it, or lists made after its manner, in g's
+ * version and byte order, entries and infos as they stand, with the offsets they have:
+ * the bytes up to the end of the tensor infos, their number, and how many of them an
+ * info takes.  Only version, byte order, kv, tensors and their numbers are looked at.
+ */
+int lm_gguf_write_same(const struct lm_gguf *g, struct lm_out *out, struct lm_err *err);
+uint64_t lm_gguf_head_size(const struct lm_gguf *g);
+uint64_t lm_gguf_info_size(const struct lm_gguf *g, const struct lm_gguf_tensor *t);
+
 /* Zeros after a tensor's data of `bytes` bytes, up to the alignment. */
 int lm_gguf_write_pad(const struct lm_gguf_writer *w, struct lm_out *out, uint64_t bytes,
                       struct lm_err *err);

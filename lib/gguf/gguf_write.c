@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing a GGUF's header, metadata and tensor infos (layout in gguf.h): always
- * version 3, little-endian.
+ * Writing a GGUF's header, metadata and tensor infos (layout in gguf.h): version 3,
+ * little-endian, or as a file that was read has them.
  */
 #include "gguf/gguf_internal.h"
 
@@ -266,20 +266,33 @@ static uint64_t alignment(const struct lm_gguf_writer *w)
     return kv->kind == LM_GGUF_U32 && kv->u && !(kv->u & (kv->u - 1)) ? kv->u : 0;
 }
 
-static uint64_t arr_size(const struct lm_gguf_arr *a)
+static uint64_t arr_size(const struct lm_gguf_arr *a, uint64_t count)
 {
     const struct lm_str *s = a->data;
     const struct lm_gguf_arr *sub = a->data;
-    uint64_t size = 12;
+    uint64_t size = 4 + count;
     if (a->kind == LM_GGUF_STR)
         for (uint64_t i = 0; i < a->n; i++)
-            size += 8 + s[i].len;
+            size += count + s[i].len;
     else if (a->kind == LM_GGUF_ARR)
         for (uint64_t i = 0; i < a->n; i++)
-            size += arr_size(&sub[i]);
+            size += arr_size(&sub[i], count);
     else
         size += a->n * lm_gguf_kind_size(a->kind);
     return size;
+}
+
+/* Bytes of an entry; counts and lengths take `count` bytes, 4 in version 1, else 8. */
+static uint64_t kv_size(const struct lm_gguf_kv *kv, uint64_t count)
+{
+    return count + kv->key.len + 4 + (kv->kind == LM_GGUF_STR ? count + kv->str.len
+                                      : kv->kind == LM_GGUF_ARR ? arr_size(&kv->arr, count)
+                                      : lm_gguf_kind_size(kv->kind));
+}
+
+static uint64_t info_size(const struct lm_gguf_tensor *t, uint64_t count)
+{
+    return count + t->name.len + 4 + count * t->n_dims + 4 + 8;
 }
 
 /* Bytes from the magic to the end of the tensor infos.  All of it lies in
@@ -287,15 +300,11 @@ static uint64_t arr_size(const struct lm_gguf_arr *a)
 static uint64_t head_size(const struct lm_gguf_writer *w)
 {
     uint64_t size = 24;
-    for (size_t i = 0; i < w->n_kv; i++) {
-        const struct lm_gguf_kv *kv = &w->kv[i];
-        if (kv->kind != REMOVED)
-            size += 8 + kv->key.len + 4 + (kv->kind == LM_GGUF_STR ? 8 + kv->str.len
-                                           : kv->kind == LM_GGUF_ARR ? arr_size(&kv->arr)
-                                           : lm_gguf_kind_size(kv->kind));
-    }
+    for (size_t i = 0; i < w->n_kv; i++)
+        if (w->kv[i].kind != REMOVED)
+            size += kv_size(&w->kv[i], 8);
     for (size_t i = 0; i < w->n_tensors; i++)
-        size += 8 + w->tensors[i].name.len + 4 + 8 * w->tensors[i].n_dims + 4 + 8;
+        size += info_size(&w->tensors[i], 8);
     return size;
 }
 
@@ -317,6 +326,8 @@ struct sink {
     struct lm_out *out;
     struct lm_err *err;
     int            status;
+    bool           big_endian;
+    size_t         count;            /* bytes of a count or length               */
 };
 
 static void put(struct sink *k, const void *p, size_t n)
@@ -329,13 +340,18 @@ static void put_number(struct sink *k, uint64_t v, size_t n)
 {
     uint8_t b[8];
     for (size_t i = 0; i < n; i++, v >>= 8)
-        b[i] = (uint8_t)v;
+        b[k->big_endian ? n - 1 - i : i] = (uint8_t)v;
     put(k, b, n);
+}
+
+static void put_count(struct sink *k, uint64_t v)
+{
+    put_number(k, v, k->count);
 }
 
 static void put_str(struct sink *k, const struct lm_str *s)
 {
-    put_number(k, s->len, 8);
+    put_count(k, s->len);
     put(k, s->p, s->len);
 }
 
@@ -346,7 +362,7 @@ static void put_arr(struct sink *k, const struct lm_gguf_arr *a)
     const uint8_t *p = a->data;
     size_t size = lm_gguf_kind_size(a->kind);
     put_number(k, a->kind, 4);
-    put_number(k, a->n, 8);
+    put_count(k, a->n);
     for (uint64_t i = 0; i < a->n && k->status == LM_OK; i++)
         if (a->kind == LM_GGUF_STR)
             put_str(k, &s[i]);
@@ -383,19 +399,31 @@ static void put_kv(struct sink *k, const struct lm_gguf_kv *kv)
         put_number(k, kv->u, lm_gguf_kind_size(kv->kind));
 }
 
+static void put_info(struct sink *k, const struct lm_gguf_tensor *t, uint64_t offset)
+{
+    put_str(k, &t->name);
+    put_number(k, t->n_dims, 4);
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        put_count(k, t->ne[d]);
+    put_number(k, t->type_id, 4);
+    put_number(k, offset, 8);
+}
+
 static void put_infos(struct sink *k, const struct lm_gguf_writer *w, uint64_t align)
 {
     uint64_t offset = 0;
     for (size_t i = 0; i < w->n_tensors; i++) {
-        const struct lm_gguf_tensor *t = &w->tensors[i];
-        put_str(k, &t->name);
-        put_number(k, t->n_dims, 4);
-        for (uint32_t d = 0; d < t->n_dims; d++)
-            put_number(k, t->ne[d], 8);
-        put_number(k, t->type_id, 4);
-        put_number(k, offset, 8);
-        offset = (offset + t->bytes + align - 1) & ~(align - 1);
+        put_info(k, &w->tensors[i], offset);
+        offset = (offset + w->tensors[i].bytes + align - 1) & ~(align - 1);
     }
+}
+
+static void put_start(struct sink *k, uint32_t version, uint64_t n_tensors, uint64_t n_kv)
+{
+    put(k, "GGUF", 4);
+    put_number(k, version, 4);
+    put_count(k, n_tensors);
+    put_count(k, n_kv);
 }
 
 int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struct lm_err *err)
@@ -412,11 +440,8 @@ int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struc
     for (size_t i = 0; i < w->n_kv; i++)
         n_kv += w->kv[i].kind != REMOVED;
 
-    struct sink k = { out, err, LM_OK };
-    put(&k, "GGUF", 4);
-    put_number(&k, 3, 4);
-    put_number(&k, w->n_tensors, 8);
-    put_number(&k, n_kv, 8);
+    struct sink k = { out, err, LM_OK, false, 8 };
+    put_start(&k, 3, w->n_tensors, n_kv);
     for (size_t i = 0; i < w->n_kv; i++)
         if (w->kv[i].kind != REMOVED)
             put_kv(&k, &w->kv[i]);
@@ -433,4 +458,38 @@ int lm_gguf_write_pad(const struct lm_gguf_writer *w, struct lm_out *out, uint64
 {
     uint64_t align = alignment(w);
     return align ? lm_out_zeros(out, -bytes & (align - 1), err) : LM_OK;
+}
+
+/* ---- as a file that was read has it -------------------------------------- */
+
+static uint64_t count_size(const struct lm_gguf *g)
+{
+    return g->version == 1 ? 4 : 8;
+}
+
+uint64_t lm_gguf_info_size(const struct lm_gguf *g, const struct lm_gguf_tensor *t)
+{
+    return info_size(t, count_size(g));
+}
+
+uint64_t lm_gguf_head_size(const struct lm_gguf *g)
+{
+    const uint64_t count = count_size(g);
+    uint64_t size = 8 + 2 * count;
+    for (uint64_t i = 0; i < g->n_kv; i++)
+        size += kv_size(&g->kv[i], count);
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        size += info_size(&g->tensors[i], count);
+    return size;
+}
+
+int lm_gguf_write_same(const struct lm_gguf *g, struct lm_out *out, struct lm_err *err)
+{
+    struct sink k = { out, err, LM_OK, g->big_endian, (size_t)count_size(g) };
+    put_start(&k, g->version, g->n_tensors, g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++)
+        put_kv(&k, &g->kv[i]);
+    for (uint64_t i = 0; i < g->n_tensors; i++)
+        put_info(&k, &g->tensors[i], g->tensors[i].offset);
+    return k.status;
 }

@@ -31,7 +31,7 @@ static bool integer(const char *s, enum lm_gguf_kind kind, struct lm_gguf_kv *kv
     return !errno && !*end && kv->i <= max && kv->i >= -max - 1;
 }
 
-static bool scalar(const char *s, enum lm_gguf_kind kind, struct lm_gguf_kv *kv)
+bool lm_kv_scalar(const char *s, enum lm_gguf_kind kind, struct lm_gguf_kv *kv)
 {
     char *end;
     if (kind == LM_GGUF_BOOL) {
@@ -145,7 +145,7 @@ int lm_kv_arg(const char *arg, struct lm_arena *a, struct lm_gguf_kv *kv, struct
         ok = loose_int(s, kv);
     else if (!strcmp(type, "float") || (kind >= 0 && kind != LM_GGUF_ARR)) {
         kv->kind = kind >= 0 ? kind : LM_GGUF_F32;
-        ok = scalar(s, kv->kind, kv);
+        ok = lm_kv_scalar(s, kv->kind, kv);
     } else
         return lm_fail(err, LM_EUSE, "'%s': type '%s' is not one of u8 i8 u16 i16 u32 i32 u64 "
                        "i64 f32 f64 bool str json int float", arg, type);

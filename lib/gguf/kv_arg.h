@@ -18,4 +18,8 @@
 
 int lm_kv_arg(const char *arg, struct lm_arena *a, struct lm_gguf_kv *kv, struct lm_err *err);
 
+/* A number or bool of that kind from its text; what it fills is kv's value alone.  False
+ * if it is none, or does not fit. */
+bool lm_kv_scalar(const char *text, enum lm_gguf_kind kind, struct lm_gguf_kv *kv);
+
 #endif

@@ -24,6 +24,7 @@ struct lm_out {
     char    *part;            /* the temporary file, NULL when direct        */
     int      fd;
     bool     owned;
+    bool     complete;        /* only the renaming is left                   */
     uint64_t pos;
     size_t   used;            /* bytes in buf                                */
     uint8_t *buf;             /* [CHUNK]                                     */
@@ -287,10 +288,11 @@ int lm_out_zeros(struct lm_out *out, uint64_t n, struct lm_err *err)
     return LM_OK;
 }
 
-/* Everything that can fail before the name changes. */
-static int finish(struct lm_out *out, struct lm_err *err)
+int lm_out_complete(struct lm_out *out, struct lm_err *err)
 {
     int s = LM_OK;
+    if (out->complete)
+        return LM_OK;
 #ifdef LM_HAVE_ZSTD
     if (out->z)
         s = put_zstd(out, NULL, 0, ZSTD_e_end, err);
@@ -304,12 +306,13 @@ static int finish(struct lm_out *out, struct lm_err *err)
         if (close(out->fd) < 0 && s == LM_OK)
             s = lm_fail_errno(err, "write error");
     }
+    out->complete = s == LM_OK;
     return s;
 }
 
 int lm_out_commit(struct lm_out *out, struct lm_err *err)
 {
-    int s = finish(out, err);
+    int s = lm_out_complete(out, err);
     if (s == LM_OK && out->part) {
         if (rename(out->part, out->target) < 0) {
             s = lm_fail_errno(err, "cannot rename");

@@ -41,6 +41,10 @@ uint64_t lm_out_pos(const struct lm_out *out);
 /* Is this a terminal? */
 bool lm_out_is_tty(const struct lm_out *out);
 
+/* Flush, fsync and close, so that only the renaming is left for lm_out_commit: for
+ * several outputs that shall appear together.  Nothing can be written afterwards; after
+ * a failure only lm_out_abort is left. */
+int lm_out_complete(struct lm_out *out, struct lm_err *err);
 /* Flush, fsync, rename, close; frees out whatever comes back. */
 int lm_out_commit(struct lm_out *out, struct lm_err *err);
 /* Close and remove the temporary file; frees out.  NULL is fine. */

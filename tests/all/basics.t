@@ -16,6 +16,8 @@ dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
 with_file() {
     case $1 in
     gguf-inspect) echo "gguf-inspect FILE" ;;
+    gguf-edit)    echo "gguf-edit FILE out.gguf" ;;
+    gguf-split)   echo "gguf-split FILE out.gguf" ;;
     gguf-convert) echo "gguf-convert FILE out.gguf" ;;
     quantize)     echo "quantize FILE out.gguf q8_0" ;;
     imatrix)      echo "imatrix -m FILE" ;;
