@@ -129,7 +129,8 @@ enum lm_transform {
     LM_TRANSPOSE,           /* columns become rows                                        */
     LM_SPLIT_QKV_ROWS,      /* rows in n_head_kv groups of queries, key, value become all
                                queries, all keys, all values                              */
-    LM_STACK,               /* {h} in the source counts vectors that become rows          */
+    LM_STACK,               /* {h} in the source counts tensors that lie one behind the other
+                               along the last axis                                        */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
     LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */
@@ -220,9 +221,10 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
 
 /*
  * lm_arch_match - does `name` fit the pattern?  *layer becomes the number that stands
- * for {i} (plain decimal, no leading zeros; 0 without one).
+ * for {i} (plain decimal, no leading zeros; 0 without one), *part, if not NULL, that for
+ * another letter.
  */
-bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer);
+bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
 
 /* Has the family's table a tensor of that role? */
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role);

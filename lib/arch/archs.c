@@ -73,17 +73,28 @@ static size_t number(const char *s, uint32_t *out)
     return n;
 }
 
-bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer)
+bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part)
 {
     *layer = 0;
-    const char *hole = strstr(pattern, "{i}");
-    if (!hole)
-        return strcmp(pattern, name) == 0;
-    size_t head = (size_t)(hole - pattern);
-    if (strncmp(pattern, name, head) != 0)
-        return false;
-    size_t n = number(name + head, layer);
-    return n && strcmp(hole + 3, name + head + n) == 0;
+    if (part)
+        *part = 0;
+    for (uint32_t v; *pattern; pattern++) {
+        if (pattern[0] != '{') {
+            if (*pattern != *name++)
+                return false;
+            continue;
+        }
+        size_t n = number(name, &v);
+        if (!n)
+            return false;
+        if (pattern[1] == 'i')
+            *layer = v;
+        else if (part)
+            *part = v;
+        name += n;
+        pattern += 2;                   /* to the brace */
+    }
+    return !*name;
 }
 
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role)

@@ -247,7 +247,7 @@ static const struct lm_arch_tensor *row_of(const struct lm_arch *a, const char *
                                            uint32_t *layer)
 {
     for (const struct lm_arch_tensor *r = a->tensors; r->name; r++)
-        if (lm_arch_match(r->name, name, layer))
+        if (lm_arch_match(r->name, name, layer, NULL))
             return r;
     return NULL;
 }

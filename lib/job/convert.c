@@ -72,6 +72,7 @@ void lm_convert_free(struct lm_convert *c)
     lm_gguf_writer_free(c->w);
     free(c->shards);
     free(c->items);
+    free(c->stacks);
     lm_arena_release(&c->arena);
     free(c);
 }
@@ -90,7 +91,13 @@ size_t lm_convert_n_tensors(const struct lm_convert *c)
 
 struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i)
 {
-    return c->items[i].t;
+    struct lm_convert_tensor t = c->items[i].t;
+    if (c->items[i].n_parts) {
+        t.file = c->items[i].parts[0].t.file;
+        t.source = c->items[i].parts[0].t.source;
+        t.dtype = c->items[i].parts[0].t.dtype;
+    }
+    return t;
 }
 
 /* One tensor on its way. */
@@ -317,6 +324,12 @@ static int write_item(struct lm_convert *c, struct lm_convert_item *it, struct l
         r = lm_out_write(out, it->made, (size_t)it->t.bytes, err);
         if (r)
             lm_err_at(err, r, "%s", lm_out_name(out));
+    } else if (it->n_parts) {
+        for (uint64_t k = 0; !r && k < it->n_parts; k++) {
+            it->parts[k].t.name = it->t.name;
+            it->parts[k].t.type = it->t.type;
+            r = write_rows(c, &it->parts[k], pool, out, err);
+        }
     } else {
         r = write_rows(c, it, pool, out, err);
     }

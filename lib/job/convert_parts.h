@@ -27,6 +27,8 @@ struct lm_convert_item {
     size_t                       shard;
     const struct lm_st_tensor   *st;    /* NULL: made, or its file has not come yet   */
     float                       *made;  /* [ne[0]] or NULL                            */
+    struct lm_convert_item      *parts; /* tensors that lie one behind the other, or NULL */
+    uint64_t                     n_parts;
 };
 
 /* The numbers of config.json that conversion works with. */
@@ -57,6 +59,8 @@ struct lm_convert {
     const struct lm_jval     *generation;       /* generation_config.json, or NULL    */
     struct lm_convert_item   *items;    /* in the order to write                      */
     size_t                    n_items, cap;
+    struct lm_convert_item  **stacks;   /* items whose parts are not all found yet    */
+    size_t                    n_stacks, cap_stacks;
     const struct lm_type     *type;     /* of the file                                */
     uint32_t                  file_type;
     bool                      mixed;    /* types are those of quantize                */

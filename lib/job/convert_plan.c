@@ -46,11 +46,11 @@ static const struct lm_type *tensor_type(const struct lm_convert_tensor *t,
 }
 
 static const struct lm_arch_tensor *find_row(const struct lm_arch *a, const char *name,
-                                             uint32_t *layer)
+                                             uint32_t *layer, uint32_t *part)
 {
     for (const struct lm_arch_tensor *t = a->tensors; t->name; t++)
-        if ((t->source && lm_arch_match(t->source, name, layer)) ||
-            (t->source_2 && lm_arch_match(t->source_2, name, layer)))
+        if ((t->source && lm_arch_match(t->source, name, layer, part)) ||
+            (t->source_2 && lm_arch_match(t->source_2, name, layer, part)))
             return t;
     return NULL;
 }
@@ -59,7 +59,7 @@ static bool ignored(const struct lm_convert *c, const char *name)
 {
     uint32_t layer;
     for (const char *const *p = c->cfg.arch->ignored; *p; p++)
-        if (lm_arch_match(*p, name, &layer))
+        if (lm_arch_match(*p, name, &layer, NULL))
             return true;
     return false;
 }
@@ -90,12 +90,72 @@ static struct lm_convert_item *new_item(struct lm_convert *c, const struct lm_ar
     return it;
 }
 
+static void set_source(const struct lm_convert *c, struct lm_convert_item *it, size_t shard,
+                       const char *name, const struct lm_st_tensor *st)
+{
+    it->shard = shard;
+    it->st = st;
+    it->t.file = c->shards[shard].name;
+    it->t.source = name;
+    it->t.dtype = st ? st->dtype->name : NULL;
+}
+
+/* The unfinished stack that a part belongs to, or a new one; NULL after an error. */
+static struct lm_convert_item *stack_of(struct lm_convert *c, const struct lm_arch_tensor *row,
+                                        uint32_t layer, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->n_stacks; i++)
+        if (c->stacks[i]->row == row && c->stacks[i]->layer == layer)
+            return c->stacks[i];
+    uint64_t ne[LM_GGUF_MAX_DIMS];
+    const uint32_t n = lm_arch_shape(row, &c->cfg.h, ne);
+    struct lm_convert_item *it = lm_arena_array(&c->arena, 1, sizeof *it);
+    if (!n || ne[n - 1] > 1 << 20 || !it ||
+        !lm_grow(&c->stacks, &c->cap_stacks, c->n_stacks + 1, sizeof *c->stacks) ||
+        !(it->parts = lm_arena_array(&c->arena, (size_t)ne[n - 1], sizeof *it->parts))) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    it->row = row;
+    it->layer = layer;
+    return c->stacks[c->n_stacks++] = it;
+}
+
+/* A tensor that is part of one; the whole becomes an item where its last part stands. */
+static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
+                    uint32_t part, size_t shard, const char *name,
+                    const struct lm_st_tensor *st, struct lm_err *err)
+{
+    uint64_t ne[LM_GGUF_MAX_DIMS];
+    const uint32_t n = lm_arch_shape(row, &c->cfg.h, ne);
+    struct lm_convert_item *s = stack_of(c, row, layer, err);
+    if (!s)
+        return LM_ENOMEM;
+    if (!st)
+        return lm_fail(err, LM_ENOSUP, "%s: %s: one of several that become one tensor: they cannot "
+                       "come through a pipe file by file: give --spool DIR",
+                       c->shards[shard].name, name);
+    if (part >= ne[n - 1] || s->parts[part].st)
+        return lm_fail(err, LM_EDATA, "%s: %s: config.json says there are %llu of them",
+                       c->shards[shard].name, name, (unsigned long long)ne[n - 1]);
+    s->parts[part].row = row;
+    set_source(c, &s->parts[part], shard, name, st);
+    if (++s->n_parts < ne[n - 1])
+        return LM_OK;
+    struct lm_convert_item *it = new_item(c, row, layer, err);
+    if (!it)
+        return LM_ENOMEM;
+    it->parts = s->parts;
+    it->n_parts = s->n_parts;
+    return LM_OK;
+}
+
 /* A checkpoint tensor becomes an item, unless it is one that is left out. */
 static int add_source(struct lm_convert *c, size_t shard, const char *name,
                       const struct lm_st_tensor *st, struct lm_err *err)
 {
-    uint32_t layer = 0;
-    const struct lm_arch_tensor *row = find_row(c->cfg.arch, name, &layer);
+    uint32_t layer = 0, part = 0;
+    const struct lm_arch_tensor *row = find_row(c->cfg.arch, name, &layer, &part);
     if (!row && ignored(c, name))
         return LM_OK;
     if (!row)
@@ -108,15 +168,12 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
         lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", name);
         return LM_OK;
     }
+    if (row->transform == LM_STACK)
+        return add_part(c, row, layer, part, shard, name, st, err);
     struct lm_convert_item *it = new_item(c, row, layer, err);
-    if (!it)
-        return LM_ENOMEM;
-    it->shard = shard;
-    it->st = st;
-    it->t.file = c->shards[shard].name;
-    it->t.source = name;
-    it->t.dtype = st ? st->dtype->name : NULL;
-    return LM_OK;
+    if (it)
+        set_source(c, it, shard, name, st);
+    return it ? LM_OK : LM_ENOMEM;
 }
 
 /* Is the tensor in the file where the index says it is? */
@@ -284,7 +341,13 @@ static int set_shapes(struct lm_convert *c, struct lm_err *err)
         it->t.n_dims = lm_arch_shape(it->row, &c->cfg.h, it->t.ne);
         if (!it->t.n_dims)
             return lm_fail(err, LM_EDATA, "config.json: sizes beyond 64 bits");
-        const int r = it->st ? check_shape(it, err) : LM_OK;
+        int r = it->st ? check_shape(it, err) : LM_OK;
+        for (uint64_t k = 0; !r && k < it->n_parts; k++) {
+            it->parts[k].t.n_dims = it->t.n_dims - 1;
+            memcpy(it->parts[k].t.ne, it->t.ne, sizeof it->t.ne);
+            it->parts[k].t.ne[it->t.n_dims - 1] = 1;
+            r = check_shape(&it->parts[k], err);
+        }
         if (r)
             return r;
     }
@@ -302,8 +365,9 @@ static const char *auto_type(const struct lm_convert *c, const char *none, struc
                     "-T TYPE", it->t.file);
             return NULL;
         }
-        if (it->st && it->t.n_dims >= 2 && it->st->dtype->bytes == 2)
-            return it->st->dtype->type_id == LM_BF16 ? "bf16" : "f16";
+        const struct lm_st_tensor *st = it->n_parts ? it->parts[0].st : it->st;
+        if (st && it->t.n_dims >= 2 && st->dtype->bytes == 2)
+            return st->dtype->type_id == LM_BF16 ? "bf16" : "f16";
     }
     return none;
 }

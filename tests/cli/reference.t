@@ -23,7 +23,7 @@ check() { # NAME ARGUMENTS...
 for family in "llama llama llama_tied mistral" "qwen2 qwen2 qwen2_yarn" "qwen3 qwen3" \
     "smollm3 smollm3" "granite granite" "gemma gemma" "gemma2 gemma2" "gemma3 gemma3_text" \
     "phi2 phi2" "phi3 phi3 phi3_longrope phi3_swa" "olmo2 olmo2" "starcoder2 starcoder2" \
-    "stablelm stablelm" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
+    "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
     "glm4 glm4" "ernie4_5 ernie4_5" "nemotron nemotron" "gpt2 gpt2" "gptneox gpt_neox" \
     "falcon falcon falcon_40b" "minicpm3 minicpm3"; do
     # shellcheck disable=SC2086 # the words of the list

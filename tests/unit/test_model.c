@@ -478,18 +478,18 @@ static void test_names(void **state)
         assert_ptr_equal(lm_arch_by_name(lm_archs[a]->name), lm_archs[a]);
         for (const struct lm_arch_tensor *t = lm_archs[a]->tensors; t->name; t++) {
             lm_arch_expand(t->name, 12, name);
-            assert_true(lm_arch_match(t->name, name, &layer));
+            assert_true(lm_arch_match(t->name, name, &layer, NULL));
             assert_int_equal(layer, t->flags & LM_TENSOR_PER_LAYER ? 12 : 0);
         }
     }
     assert_null(lm_arch_by_name("martian"));
     assert_non_null(lm_arch_by_class("LlamaForCausalLM"));
     assert_null(lm_arch_by_class("MartianForCausalLM"));
-    assert_false(lm_arch_match("blk.{i}.x", "blk.x", &layer));
-    assert_false(lm_arch_match("blk.{i}.x", "blk.01.x", &layer));
-    assert_false(lm_arch_match("blk.{i}.x", "blk.4294967296.x", &layer));
-    assert_false(lm_arch_match("blk.{i}.x", "blk.1.xy", &layer));
-    assert_true(lm_arch_match("blk.{i}.x", "blk.4294967295.x", &layer));
+    assert_false(lm_arch_match("blk.{i}.x", "blk.x", &layer, NULL));
+    assert_false(lm_arch_match("blk.{i}.x", "blk.01.x", &layer, NULL));
+    assert_false(lm_arch_match("blk.{i}.x", "blk.4294967296.x", &layer, NULL));
+    assert_false(lm_arch_match("blk.{i}.x", "blk.1.xy", &layer, NULL));
+    assert_true(lm_arch_match("blk.{i}.x", "blk.4294967295.x", &layer, NULL));
 }
 
 int main(void)
