@@ -3,16 +3,20 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/gguf_text.h"
 #include "job/check.h"
 #include "job/digest.h"
+#include "job/stats.h"
+#include "vocab/vocab.h"
 
 static const char usage[] =
     "usage: gguf-inspect [-0hjqV] [-t n] [option ...] [file ...]\n";
@@ -33,20 +37,26 @@ static const char help[] =
     "      --kv          metadata only\n"
     "      --long        allow zstd input with windows above 128 MiB\n"
     "      --no-follow   do not go on with the other shards of a split model\n"
-    "      --no-newline  with --get: no newline after a single value\n"
+    "      --no-newline  with --get, --template: no newline after a value\n"
     "  -0, --null        with --get: raw values, each ended by a NUL\n"
+    "      --print=TENSOR\n"
+    "                    the numbers of a tensor, a row a line\n"
     "      --progress    show progress though stderr is no terminal\n"
     "  -q, --quiet       no notes, no progress\n"
+    "      --stats       least, largest and mean number of each tensor, and more\n"
+    "      --template[=NAME]\n"
+    "                    print the chat template\n"
     "      --tensors     tensors only\n"
     "  -t, --threads=N   threads to use (default: the CPUs there are)\n"
     "      --verify=FILE\n"
     "                    compare with a list that --hash printed\n"
+    "      --vocab       the vocabulary: id, type, score, text, what it is used for\n"
     "  -h, --help        show this help\n"
     "  -V, --version     show the version\n";
 
 enum {
     OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_HASH, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
-    OPT_PROGRESS, OPT_TENSORS, OPT_VERIFY
+    OPT_PRINT, OPT_PROGRESS, OPT_STATS, OPT_TEMPLATE, OPT_TENSORS, OPT_VERIFY, OPT_VOCAB
 };
 
 static const struct option options[] = {
@@ -61,12 +71,16 @@ static const struct option options[] = {
     { "no-follow",  no_argument,       NULL, OPT_NO_FOLLOW },
     { "no-newline", no_argument,       NULL, OPT_NO_NEWLINE },
     { "null",       no_argument,       NULL, '0' },
+    { "print",      required_argument, NULL, OPT_PRINT },
     { "progress",   no_argument,       NULL, OPT_PROGRESS },
     { "quiet",      no_argument,       NULL, 'q' },
+    { "stats",      no_argument,       NULL, OPT_STATS },
+    { "template",   optional_argument, NULL, OPT_TEMPLATE },
     { "tensors",    no_argument,       NULL, OPT_TENSORS },
     { "threads",    required_argument, NULL, 't' },
     { "verify",     required_argument, NULL, OPT_VERIFY },
     { "version",    no_argument,       NULL, 'V' },
+    { "vocab",      no_argument,       NULL, OPT_VOCAB },
     { 0 }
 };
 
@@ -74,13 +88,15 @@ static const struct option options[] = {
 #define MAX_WIDTH   56      /* columns beyond which a column is not widened   */
 
 /* What is done with each model; the names are the options'. */
-enum mode { LIST, CHECK, GET, HASH, HASH_FILE, VERIFY };
-static const char *const mode_names[] = { "", "check", "get", "hash", "hash=file", "verify" };
+enum mode { LIST, CHECK, GET, HASH, HASH_FILE, VERIFY, VOCAB, TEMPLATE, STATS,
+            PRINT };
+static const char *const mode_names[] = { "", "check", "get", "hash", "hash=file", "verify",
+                                          "vocab", "template", "stats", "print" };
 
 static struct {
     enum mode   mode;
     bool        check_data, full, json, kv, tensors, no_follow, no_newline, null, long_window;
-    const char *get, *verify;
+    const char *get, *verify, *tensor;
     enum lm_digest_kind digest;
 } opt;
 
@@ -115,7 +131,7 @@ struct table {
     void   (*fill)(const struct lm_gguf *g, uint64_t row, struct lm_buf *cells);
 };
 
-#define MAX_COLS 5
+#define MAX_COLS 8
 
 static void fill_heads(struct lm_buf *cells, int n, const char *const *heads)
 {
@@ -419,6 +435,14 @@ static int with_model(const char *path, int (*use)(struct model *m),
     return r > status ? r : status;
 }
 
+/* What a listing should not pass over in silence: data that a reader of it would
+ * stumble on.  A type this version does not know is no fault. */
+static int unsound(const struct lm_gguf *g, const char *name)
+{
+    struct lm_err err;
+    return lm_gguf_strict(g, &err) == LM_EDATA ? cli_report(name, &err) : CLI_OK;
+}
+
 /* ---- checking ------------------------------------------------------------ */
 
 struct faults {
@@ -519,6 +543,184 @@ static int check(struct model *m)
     cli_warn(f.n > 1 ? "%s: %" PRIu64 " faults, the first: %s" : "%s: %" PRIu64 " fault: %s",
              lm_in_name(m->shards[0].in), f.n, f.first);
     return status > CLI_NO ? status : CLI_NO;
+}
+
+/* ---- the vocabulary ------------------------------------------------------ */
+
+/* Element i of an array of numbers, if there is one for each of n tokens. */
+static void token_column(struct lm_buf *out, const struct lm_gguf *g, const char *key, uint64_t n,
+                         uint64_t i)
+{
+    const struct lm_gguf_kv *kv = lm_gguf_kv(g, key);
+    if (kv && kv->kind == LM_GGUF_ARR && kv->arr.n == n && kv->arr.kind != LM_GGUF_STR &&
+        kv->arr.kind != LM_GGUF_ARR)
+        lm_gguf_element_raw(out, &kv->arr, i);
+    else
+        lm_buf_byte(out, '-');
+}
+
+/* A type by its name, any other number as it is. */
+static void token_type(struct lm_buf *out, const struct lm_gguf *g, uint64_t n, uint64_t i)
+{
+    struct lm_gguf_arr a;
+    int32_t type = 0;
+    if (lm_gguf_arr(g, "tokenizer.ggml.token_type", LM_GGUF_I32, &a, NULL) == LM_OK && a.n == n)
+        type = ((const int32_t *)a.data)[i];
+    if (type >= LM_TOKEN_NORMAL && type <= LM_TOKEN_BYTE)
+        lm_buf_str(out, lm_token_type_name((enum lm_token_type)type));
+    else
+        token_column(out, g, "tokenizer.ggml.token_type", n, i);
+}
+
+/* What an id is named as by keys tokenizer.ggml.NAME_token_id: the names. */
+static void token_uses(struct lm_buf *out, const struct lm_gguf *g, uint64_t id)
+{
+    static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
+    const char *between = "\t";
+    for (uint64_t k = 0; k < g->n_kv; k++) {
+        const struct lm_str *key = &g->kv[k].key;
+        int64_t value;
+        if (key->len <= sizeof head - 1 + sizeof tail - 1 || memcmp(key->p, head, sizeof head - 1) ||
+            memcmp(key->p + key->len - (sizeof tail - 1), tail, sizeof tail - 1) ||
+            lm_gguf_i64(g, key->p, &value, NULL) != LM_OK || value < 0 || (uint64_t)value != id)
+            continue;
+        lm_buf_str(out, between);
+        lm_buf_escape(out, key->p + sizeof head - 1, key->len - (sizeof head + sizeof tail - 2));
+        between = ",";
+    }
+}
+
+static int vocab(struct model *m)
+{
+    const struct lm_gguf *g = m->shards[0].g;
+    struct lm_buf out = { 0 };
+    struct lm_gguf_arr tokens;
+    struct lm_err err;
+    int r = lm_gguf_arr(g, "tokenizer.ggml.tokens", LM_GGUF_STR, &tokens, &err);
+    if (r == 1)
+        lm_fail(&err, LM_EDATA, "there is no vocabulary");
+    if (r)
+        return cli_report(lm_in_name(m->shards[0].in), &err);
+    for (uint64_t i = 0; i < tokens.n; i++) {
+        const struct lm_str *text = (const struct lm_str *)tokens.data + i;
+        lm_buf_printf(&out, "%" PRIu64 "\t", i);
+        token_type(&out, g, tokens.n, i);
+        lm_buf_byte(&out, '\t');
+        token_column(&out, g, "tokenizer.ggml.scores", tokens.n, i);
+        lm_buf_byte(&out, '\t');
+        lm_buf_escape(&out, text->p, text->len);
+        token_uses(&out, g, i);
+        lm_buf_byte(&out, '\n');
+        print(&out, false);
+    }
+    print(&out, true);
+    lm_buf_release(&out);
+    return CLI_OK;
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+/* Shortest text that reads back to the same float. */
+static void put_float(struct lm_buf *out, float f)
+{
+    if (isnan(f))
+        lm_buf_str(out, "nan");
+    else if (isinf(f))
+        lm_buf_str(out, f < 0 ? "-inf" : "inf");
+    else
+        lm_json_f32(out, f);
+}
+
+static const struct lm_stats *stats_rows;       /* of the table's tensors */
+
+static void fill_stats(const struct lm_gguf *g, uint64_t row, struct lm_buf *cells)
+{
+    static const char *const heads[] = { "TENSOR", "TYPE", "MIN", "MAX", "MEAN", "DEVIATION",
+                                         "ZEROS", "NOT-FINITE" };
+    if (row == 0) {
+        fill_heads(cells, 8, heads);
+        return;
+    }
+    const struct lm_gguf_tensor *t = &g->tensors[row - 1];
+    const struct lm_stats *s = &stats_rows[row - 1];
+    lm_buf_escape(&cells[0], t->name.p, t->name.len);
+    if (t->type)
+        lm_buf_str(&cells[1], t->type->name);
+    else
+        lm_buf_printf(&cells[1], "%" PRIu32, t->type_id);
+    if (!s->n && !s->n_bad) {
+        for (int i = 2; i < 8; i++)
+            lm_buf_byte(&cells[i], '-');
+        return;
+    }
+    const double shown[] = { s->min, s->max, s->mean, lm_stats_deviation(s) };
+    for (int i = 0; i < 4; i++)
+        put_float(&cells[2 + i], s->n ? (float)shown[i] : NAN);
+    lm_buf_printf(&cells[6], "%" PRIu64, s->n_zero);
+    lm_buf_printf(&cells[7], "%" PRIu64, s->n_bad);
+}
+
+static int stats(struct model *m)
+{
+    struct lm_buf out = { 0 };
+    int status = CLI_OK;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_gguf *g = m->shards[i].g;
+        const struct table t = { 8, g->n_tensors, fill_stats };
+        struct lm_stats *rows = calloc((size_t)g->n_tensors + 1, sizeof *rows);
+        struct lm_err err;
+        int r = rows ? lm_stats_run(m->shards[i].in, g, rows, &env, &err) : lm_fail_nomem(&err);
+        stats_rows = rows;
+        if (r == LM_OK)
+            show_table(g, &t, &out);
+        print(&out, true);
+        free(rows);
+        r = r == LM_OK ? unsound(g, lm_in_name(m->shards[i].in))
+                       : cli_report(lm_in_name(m->shards[i].in), &err);
+        status = r > status ? r : status;
+    }
+    lm_buf_release(&out);
+    return status;
+}
+
+struct printing {
+    struct lm_buf out;
+    uint64_t      width, column;
+};
+
+/* A row a line. */
+static int put_values(void *arg, const float *f, const int64_t *whole, size_t n)
+{
+    struct printing *p = arg;
+    for (size_t i = 0; i < n; i++) {
+        if (f)
+            put_float(&p->out, f[i]);
+        else
+            lm_buf_printf(&p->out, "%" PRId64, whole[i]);
+        bool last = ++p->column == p->width;
+        lm_buf_byte(&p->out, last ? '\n' : ' ');
+        p->column = last ? 0 : p->column;
+    }
+    print(&p->out, false);
+    return LM_OK;
+}
+
+static int print_tensor(struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_gguf *g = m->shards[i].g;
+        const struct lm_gguf_tensor *t = lm_gguf_tensor(g, opt.tensor);
+        struct lm_err err;
+        if (!t)
+            continue;
+        struct printing p = { .width = t->ne[0] };
+        int r = lm_stats_values(m->shards[i].in, g, t, put_values, &p, &env, &err);
+        print(&p.out, true);
+        lm_buf_release(&p.out);
+        return r == LM_OK ? CLI_OK : cli_report(lm_in_name(m->shards[i].in), &err);
+    }
+    cli_warn("%s: no tensor %s", lm_in_name(m->shards[0].in), opt.tensor);
+    return CLI_NO;
 }
 
 /* ---- digests ------------------------------------------------------------- */
@@ -682,14 +884,6 @@ static int verify(struct model *m)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* What a listing should not pass over in silence: data that a reader of it would
- * stumble on.  A type this version does not know is no fault. */
-static int unsound(const struct lm_gguf *g, const char *name)
-{
-    struct lm_err err;
-    return lm_gguf_strict(g, &err) == LM_EDATA ? cli_report(name, &err) : CLI_OK;
-}
-
 /* Each file of a model by itself. */
 static int show(struct model *m)
 {
@@ -744,15 +938,28 @@ static void set_hash(const char *what)
     opt.digest = i == 1 ? LM_DIGEST_SHA256 : LM_DIGEST_XXH64;
 }
 
+/* The key of a chat template, of the one named if there is a name. */
+static void set_template(const char *name)
+{
+    static struct lm_buf key;
+    set_mode(TEMPLATE);
+    lm_buf_clear(&key);
+    lm_buf_printf(&key, "tokenizer.chat_template%s%s", name ? "." : "", name ? name : "");
+    if (key.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    opt.get = key.data;
+}
+
 static void check_options(void)
 {
     if (opt.mode != LIST && (opt.kv || opt.tensors || opt.full || opt.json))
         cli_bad_usage("--kv, --tensors, --full and --json belong to listings");
     if (opt.full && opt.json)
         cli_bad_usage("--full makes no sense with --json, which shortens nothing");
-    if ((opt.null || opt.no_newline) && opt.mode != GET)
-        cli_bad_usage("-0 and --no-newline belong to --get");
-    if (opt.mode == GET)
+    if ((opt.null || opt.no_newline) && opt.mode != GET &&
+        opt.mode != TEMPLATE)
+        cli_bad_usage("-0 and --no-newline belong to --get and --template");
+    if (opt.mode == GET || opt.mode == TEMPLATE || opt.mode == VOCAB)
         opt.no_follow = true;
 }
 
@@ -776,9 +983,13 @@ static void read_options(int argc, char *argv[])
         case OPT_LONG:       opt.long_window = true; break;
         case OPT_NO_FOLLOW:  opt.no_follow = true; break;
         case OPT_NO_NEWLINE: opt.no_newline = true; break;
+        case OPT_PRINT:      set_mode(PRINT), opt.tensor = optarg; break;
         case OPT_PROGRESS:   run.progress = true; break;
+        case OPT_STATS:      set_mode(STATS); break;
+        case OPT_TEMPLATE:   set_template(optarg); break;
         case OPT_TENSORS:    opt.tensors = true; break;
         case OPT_VERIFY:     set_mode(VERIFY), opt.verify = optarg; break;
+        case OPT_VOCAB:      set_mode(VOCAB); break;
         default:             cli_try_help();
         }
     env = cli_env(run);
@@ -793,6 +1004,10 @@ static int inspect(const char *path)
     case GET:   return with_model(path, get_value, NULL);
     case HASH:  return with_model(path, hash, NULL);
     case HASH_FILE: return hash_file(path);
+    case VOCAB: return with_model(path, vocab, NULL);
+    case TEMPLATE: return with_model(path, get_value, NULL);
+    case STATS: return with_model(path, stats, NULL);
+    case PRINT: return with_model(path, print_tensor, NULL);
     case VERIFY: return with_model(path, verify, NULL);
     }
     return CLI_TROUBLE;

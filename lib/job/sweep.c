@@ -151,6 +151,7 @@ static int go_over(struct pass *p, struct lm_err *err)
     for (size_t i = 0; i < p->n; i++) {
         const struct lm_gguf_tensor *t = p->order[i];
         uint64_t blocks = t->bytes / t->type->bytes, most = LM_PIECE_BYTES / t->type->bytes;
+        most -= most % (LM_PIECE_ALIGN / t->type->block);
         for (uint64_t b = 0; b < blocks; b += most) {
             int r = add(p, t, b, blocks - b < most ? blocks - b : most, err);
             if (r)

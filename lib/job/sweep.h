@@ -20,7 +20,8 @@
 #include "gguf/gguf.h"
 #include "io/input.h"
 
-/* Whole blocks of one tensor. */
+/* Whole blocks of one tensor; the first weight is a multiple of LM_PIECE_ALIGN, so that it
+ * begins a block of every type. */
 struct lm_piece {
     const struct lm_gguf_tensor *t;
     uint64_t                     first;     /* weight, counted from the tensor's first  */
@@ -29,6 +30,7 @@ struct lm_piece {
     size_t                       bytes;
 };
 
+#define LM_PIECE_ALIGN 256u
 #define LM_PIECE_BYTES (1u << 20)           /* of a piece, at most                      */
 
 struct lm_sweep {

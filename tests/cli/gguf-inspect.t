@@ -70,7 +70,7 @@ fi
 gguf-inspect -j "$m" >/dev/full 2>/dev/null; ok $? 2 "a full disk is noticed"
 gguf-inspect "$m" /no/such "$m" >out 2>/dev/null; ok $? 2 "the worst status is kept"
 ok "$(grep -c '^file ' out)" 2 "the other operands are shown"
-for o in "--check --json" "--get a --check" "-0" "--full --json" "--check=numbers" "-t 0"; do
+for o in "--check --json" "--get a --check" "-0" "--full --json" "--vocab --stats" "--hash=md5" "--check=numbers" "-t 0"; do
     # shellcheck disable=SC2086
     gguf-inspect $o "$m" >out 2>/dev/null; ok $? 2 "$o is wrong usage"
 done
@@ -272,6 +272,43 @@ for l in '' x 'abcdef0123456789 x' '0123456789abcdef  '; do
     gguf-inspect --verify other "$m" >out 2>&1; ok $? 1 "'$l' is no list"
 done
 gguf-inspect --hash odd.gguf cut.gguf >out 2>err; ok $? 1 "no digests of a file that is cut off"
+
+# ---- vocabulary and template ----
+gguf-inspect --vocab "$m" >list;         ok $? 0 "--vocab"
+ok "$(wc -l <list)" 368 "has a line for each token"
+ok "$(sed -n 366p list)" "365	control	-	<|eot_id|>	eos" "with type, score, text and use"
+ok "$(cut -f 4 list | sed -n 2p)" '"' "text is not quoted"
+gguf-inspect --vocab types.gguf >list 2>&1; ok $? 0 "odd columns are shown"
+ok "$(sed -n 1p list)" "0	0	0	a" "as they are"
+gguf-inspect --vocab q.gguf >out 2>err;  ok $? 1 "no vocabulary is status 1"
+ok "$(wc -c <out) $(cat err)" "0 gguf-inspect: q.gguf: there is no vocabulary" "and said"
+gguf-inspect --template --no-newline "$m" >a
+gguf-inspect --get tokenizer.chat_template --no-newline "$m" >b
+cmp a b && [ -s a ];                     ok $? 0 "--template"
+{ head_ 0 2; key tokenizer.chat_template 8; str A; key tokenizer.chat_template.tool 8; str B; } >t.gguf
+ok "$(gguf-inspect --template t.gguf)$(gguf-inspect --template=tool t.gguf)" AB "one by its name"
+gguf-inspect --template=x t.gguf >out 2>err; ok $? 1 "a template that is not there is status 1"
+
+# ---- numbers; what is expected comes from NumPy ----
+ok "$(gguf-inspect --stats "$m" | awk '$1 == "blk.0.attn_k.weight" { $1 = $1; print }')" \
+   "blk.0.attn_k.weight f16 -0.41674805 0.44628906 0.0007387899 0.11040355 0 0" "--stats"
+ok "$(gguf-inspect --stats "$m" | awk '$1 == "token_embd.weight" { $1 = $1; print }')" \
+   "token_embd.weight f16 -4.2695312 3.9921875 0.0048718886 0.99159044 0 0" "of a larger tensor"
+for t in 1 3; do
+    cat "$m" | gguf-inspect -t $t --stats >a; gguf-inspect -t 2 --stats "$m" | cmp - a
+    ok $? 0 "the same from a pipe with $t threads"
+done
+ok "$(gguf-inspect --stats bad.gguf | awk '$1 == "output_norm.weight" { print $NF, $3, $4 }')" "1 0 0" \
+   "what is not finite is counted apart"
+gguf-inspect --print token_embd.weight "$m" >list
+ok "$(wc -l <list) $(awk '{ n += NF } END { print n }' list)" "368 47104" "--print: a row a line"
+ok "$(sed -n 4p list | awk '{ print $NF }')" "-0.33544922" "numbers as they are"
+ok "$(gguf-inspect --print output_norm.weight bad.gguf | awk '{ print $1, $64 }')" "0 -inf" "infinity"
+{ head_ 1 0; info i 26 0 3 2; } >ints.gguf; pad ints.gguf
+for i in 1 -2 3 2147483647 -2147483648 0; do le $i 4; done >>ints.gguf
+ok "$(gguf-inspect --print i ints.gguf | tr '\n' /)" "1 -2 3/2147483647 -2147483648 0/" "integers"
+gguf-inspect --print x ints.gguf >out 2>err; ok $? 1 "a tensor that is not there is status 1"
+has "$(cat err)" "ints.gguf: no tensor x" "and named"
 
 # ---- importance matrices ----
 im() { # WIDTH COUNTS SUM: one entry
