@@ -203,7 +203,9 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
     }
     if (!r)
         r = lay_added(v, t->added, err);
-    return r ? r : fill_from_file(v, added_file, err);
+    if (!r)
+        r = fill_from_file(v, added_file, err);
+    return r ? r : lm_hf_check_merges(v, err);
 }
 
 /* Does a normalizer (or any step in its sequence) put a blank in front? */

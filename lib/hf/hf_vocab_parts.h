@@ -44,6 +44,9 @@ int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *sr
 int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
                              struct lm_err *err);
 
+/* LM_EDATA naming the first merge whose parts, or what they make, are no pieces. */
+int lm_hf_check_merges(const struct lm_hf_vocab *v, struct lm_err *err);
+
 /* Where special ids come from; any may be NULL. */
 struct lm_hf_special_files {
     const struct lm_jval *config, *tokenizer_config, *generation_config;

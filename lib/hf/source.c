@@ -274,16 +274,19 @@ int lm_hf_read(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t
                                 : lm_hf_read_member(s, i, off, dst, n, err);
 }
 
-int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *len,
-               struct lm_err *err)
+/* A checkout without its large files has such a text in place of each of them. */
+static bool is_pointer(const char *p, size_t n)
 {
-    const int i = lm_hf_find(s, name);
-    if (i < 0)
-        return 1;
+    static const char head[] = "version https://git-lfs";
+    return n >= sizeof head - 1 && !memcmp(p, head, sizeof head - 1);
+}
+
+/* The whole text of file i, with a NUL after it. */
+static int load(struct lm_hf_source *s, int i, char **data, size_t *len, struct lm_err *err)
+{
     struct lm_hf_file *f = &s->files[i];
-    f->used = true;
     if (f->size > LM_HF_SMALL_MAX)
-        return lm_fail(err, LM_EDATA, "%s: %llu bytes: too large to be what its name says", name,
+        return lm_fail(err, LM_EDATA, "%llu bytes: too large to be what its name says",
                        (unsigned long long)f->size);
     if (f->head_len == f->size && f->head) {
         *data = f->head;
@@ -298,12 +301,29 @@ int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *le
     const int r = lm_hf_read(s, (size_t)i, 0, p, (size_t)f->size, err);
     if (r) {
         free(p);
-        return lm_err_at(err, r, "%s", name);
+        return r;
     }
     p[f->size] = 0;
     *data = p;
     *len = (size_t)f->size;
     return LM_OK;
+}
+
+int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *len,
+               struct lm_err *err)
+{
+    const int i = lm_hf_find(s, name);
+    if (i < 0)
+        return 1;
+    s->files[i].used = true;
+    int r = load(s, i, data, len, err);
+    if (!r && is_pointer(*data, *len)) {
+        free(*data);
+        *data = NULL;
+        r = lm_fail(err, LM_EDATA, "is a Git LFS pointer, not the file itself (git lfs pull "
+                    "fetches it)");
+    }
+    return r ? lm_err_at(err, r, "%s", name) : LM_OK;
 }
 
 const char *lm_hf_dep(const struct lm_hf_source *s, size_t i)

@@ -160,6 +160,15 @@ static const uint8_t *values_of(const struct work *w, uint64_t i, void *tmp)
     return tmp;
 }
 
+/* The first of n values that is infinite or NaN, or -1: no block type would show it. */
+static int64_t first_bad(const float *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i]))
+            return (int64_t)i;
+    return -1;
+}
+
 static void convert_row(void *arg, size_t i, int thread)
 {
     const struct work *w = arg;
@@ -177,6 +186,11 @@ static void convert_row(void *arg, size_t i, int thread)
         w->from->decode(src, (float *)dst, cols);
     } else {
         w->from->decode(src, row, cols);
+        w->bad[i] = first_bad(row, cols);
+        if (w->bad[i] >= 0) {
+            w->bad[i] /= w->to->block;
+            return;
+        }
         lm_type_encode(w->to, row, dst, 1, cols, NULL, NULL);
     }
     w->bad[i] = w->to->invalid ? w->to->invalid(dst, cols) : -1;
@@ -190,7 +204,7 @@ static int bad_weight(const struct work *w, uint64_t i, struct lm_err *err)
     double worst = 0;
     uint64_t at = from;
     w->from->decode(values_of(w, i, row + w->cols), row, (size_t)w->cols);
-    for (uint64_t k = from; k < from + w->to->block; k++)
+    for (uint64_t k = from; k < from + w->to->block && isfinite(worst); k++)
         if (!(fabs(row[k]) <= fabs(worst))) {
             worst = row[k];
             at = k;

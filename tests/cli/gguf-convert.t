@@ -139,13 +139,14 @@ $p.self_attn.v_proj.weight $2 4 8
 model.norm.weight $2 8
 EOF
 }
-# tokenizer N [MERGES]: a tokenizer.json of N pieces
+# tokenizer N [MERGES]: a tokenizer.json of N pieces, from 10 on: a b c ab abc
 tokenizer() {
     merges=${2-'["a b","ab c"]'}
     printf '{"added_tokens":[{"id":2,"content":"</e>","special":true},{"id":7,"content":"<q>","special":true}],'
     printf '"pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},'
     printf '"model":{"type":"BPE","merges":%s,"vocab":{' "$merges"
-    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%s\"p%d\":%d", (i ? "," : ""), i, i }'
+    awk -v n="$1" 'BEGIN { split("a b c ab abc", word, " "); for (i = 0; i < n; i++)
+        printf "%s\"%s\":%d", (i ? "," : ""), (i - 9 in word ? word[i - 9] : "p" i), i }'
     printf '}}}'
 }
 mk() { # DIR ROWS PIECES [TYPE]
@@ -195,9 +196,15 @@ gguf-convert merges merges.gguf 2>err
 ok "$? $(get merges.gguf tokenizer.ggml.merges | tr '\n' ' ')" '0 "a b" "ab c" ' "merges.txt has them"
 rm merges/merges.txt; tokenizer 40 '["a b c"]' >merges/tokenizer.json
 refused merges 1 "a b c" "a merge of three parts"
-tokenizer 40 '[["a b","c"]]' >merges/tokenizer.json
+tokenizer 40 '[["a b","c"]]' | sed 's/"p20"/"aĠb"/; s/"p21"/"aĠbc"/' >merges/tokenizer.json
 gguf-convert merges merges.gguf 2>err
 ok "$? $(get merges.gguf tokenizer.ggml.merges)" '0 "aĠb c"' "a blank inside a part"
+tokenizer 40 '[["a b","c"]]' >merges/tokenizer.json
+refused merges 1 'tokenizer.json: merges: "aĠb c": the first part is no piece' "which is no piece"
+tokenizer 40 '["a b", "ab d"]' >merges/tokenizer.json
+refused merges 1 'merges: "ab d": the second part is no piece' "a merge with an unknown part"
+tokenizer 40 '["a b", "b c"]' >merges/tokenizer.json
+refused merges 1 'merges: "b c": their sum is no piece' "a merge to an unknown piece"
 
 # ---- tied embeddings ----
 mk tied 40 40; sed -i 's/{"arch/{"tie_word_embeddings":true,"arch/' tied/config.json
@@ -236,6 +243,10 @@ index; : >shards/model-00002-of-00002.safetensors
 refused shards 1 "model-00002-of-00002.safetensors: is empty" "an empty shard"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >shards/model-00002-of-00002.safetensors
 refused shards 1 "model-00002-of-00002.safetensors: is a Git LFS pointer" "a pointer in place of a shard"
+for file in config tokenizer tokenizer_config; do
+    mk lfs 40 40; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >lfs/$file.json
+    refused lfs 1 "$file.json: is a Git LFS pointer" "a pointer in place of $file.json"
+done
 : >shards/model-00001-of-00002.safetensors
 gguf-convert shards bad.gguf 2>err;               ok "$? $(wc -l <err)" "1 2" "two bad shards, a line each"
 has "$(cat err)" "2 of 2 weight files cannot be used" "and how many"
@@ -295,6 +306,12 @@ patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\340\177\10
 gguf-convert -T f16 range range.gguf 2>err;       ok "$? $(cat err)" "0 " "65504 is kept"
 patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\000\200\177'
 refused range 1 "is inf: not a weight" "an infinity" -T f32
+patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\000\300\177'
+patch range/model.safetensors model.layers.0.mlp.down_proj.weight '\000\000\300\177'
+for type in f32 f16 bf16 q8_0 q4_0; do
+    gguf-convert -q -T $type range range.gguf 2>err; ok $? 1 "NaN in $type"
+    has "$(cat err)" "down_proj.weight: row 0, column 0 is nan: not a weight" "NaN in $type: message"
+done
 
 # ---- the wrong folder ----
 mkdir empty adapter; echo '{}' >adapter/adapter_config.json; echo x >adapter/adapter_model.safetensors
