@@ -14,24 +14,37 @@ _Static_assert(LM_IQ_TRIES <= ROW && ROW % LANES == 0, "candidates fill whole ve
 
 /* ---- neighbours ------------------------------------------------------------------- */
 
-/* Codewords at a distance; returns the next distance. */
-static inline int take_level(const struct lm_iq_book *b, const uint8_t *dist, int level,
-                             struct lm_iq_near *near)
+/* The next distance above level, and in *n how many codewords are at level. */
+static inline int next_level(const struct lm_iq_book *b, const uint8_t *dist, int level, int *n)
 {
     vb here = b_set(level), above = b_set(level + 1), least = b_set(255);
+    *n = 0;
     for (int i = 0; i < b->count; i += BYTES) {
         vb d = b_load(dist + i);
         least = b_min(least, b_sub(d, above));      /* what is not above becomes large */
-        for (uint64_t m = b_bits_eq(d, here); m; m &= m - 1)
-            near->word[near->n++] = b->words[i + __builtin_ctzll(m)];
+        *n += __builtin_popcountll(b_bits_eq(d, here));
     }
     return level + 1 + b_least(least);
+}
+
+/* Codewords up to the distance last; begin[d] is where those at distance d go. */
+static inline void collect(const struct lm_iq_book *b, const uint8_t *dist, int last,
+                           uint16_t *begin, struct lm_iq_near *near)
+{
+    for (int i = 0; i < b->count; i += BYTES) {
+        vb d = b_load(dist + i);
+        for (uint64_t m = b_bits_eq(b_min(d, b_set(last)), d); m; m &= m - 1) {
+            int at = i + __builtin_ctzll(m);
+            near->word[begin[dist[at]]++] = b->words[at];
+        }
+    }
 }
 
 INLINE void look_up(const struct lm_iq_planes *p, int bits, unsigned word,
                     struct lm_iq_near *near)
 {
     ALIGNED uint8_t dist[LM_IQ_WORDS];
+    uint16_t begin[256];
     const struct lm_iq_book *b = p->book;
     int field = bits == 2 ? 4 : 3;
     vb sq[4], least = b_set(255);
@@ -45,12 +58,21 @@ INLINE void look_up(const struct lm_iq_planes *p, int bits, unsigned word,
         b_store(dist + i, d);
         least = b_min(least, d);
     }
-    int level = b_least(least);
-    near->n = 0;
-    if (level == 0)
-        near->word[near->n++] = (uint16_t)word;
-    for (int k = 0; k < b->within && level != 0; k++)
-        level = take_level(b, dist, level, near);
+    int level = b_least(least), next = level, n = 0;
+    for (int k = 0; k < b->within && level > 0; k++) {
+        int count;
+        level = next;
+        begin[level] = (uint16_t)n;
+        next = next_level(b, dist, level, &count);
+        n += count;
+    }
+    if (level == 0) {
+        near->n = 1;
+        near->word[0] = (uint16_t)word;
+        return;
+    }
+    near->n = (uint16_t)n;
+    collect(b, dist, level, begin, near);
 }
 
 /* The neighbours of a word, kept or in *room. */
@@ -321,48 +343,55 @@ static inline unsigned better(vf sx, vf s2, float best)
     return v_bits(m);
 }
 
-static inline bool take(float sx, float s2, int low, int high, int shift, float *best,
-                        struct lm_iq_split *s)
-{
-    if (!(s2 > 0 && sx * sx > *best * s2))
-        return false;
-    s->scale = sx / s2;
-    *best = s->scale * sx;
-    s->low = low;
-    s->high = high;
-    s->shift = shift;
-    return true;
-}
+/* The best split so far. */
+struct best {
+    float gain, scale;
+    int   low, high, shift;     /* low < 0: none */
+};
 
-/* n kinds of shift in LANES splits low, high..: those that are better, in order. */
-static inline bool take_lanes(int n, const vf *sx, const vf *s2, int low, int high, int end,
-                              float *best, struct lm_iq_split *s)
+/* n kinds of shift in LANES splits low, high..end-1: those that are better, in order. */
+INLINE void take_lanes(int n, const vf *sx, const vf *s2, int low, int high, int end,
+                       struct best *best)
 {
     ALIGNED float x[4][LANES], w[4][LANES];
     unsigned some = 0;
-    bool any = false;
     for (int k = 0; k < n; k++)
-        some |= better(sx[k], s2[k], *best);
+        some |= better(sx[k], s2[k], best->gain);
     if (end - high < LANES)
         some &= (1u << (end - high)) - 1;
     if (!some)
-        return false;
+        return;
     for (int k = 0; k < n; k++) {
         v_store(x[k], sx[k]);
         v_store(w[k], s2[k]);
     }
     for (; some; some &= some - 1) {
         int at = __builtin_ctz(some);
+        UNROLL
         for (int k = 0; k < n; k++)
-            any |= take(x[k][at], w[k][at], low, high + at, k, best, s);
+            if (w[k][at] > 0 && x[k][at] * x[k][at] > best->gain * w[k][at]) {
+                best->scale = x[k][at] / w[k][at];
+                best->gain = best->scale * x[k][at];
+                best->low = low;
+                best->high = high + at;
+                best->shift = k;
+            }
     }
-    return any;
+}
+
+static inline bool give(const struct best *best, struct lm_iq_split *s)
+{
+    s->scale = best->scale;
+    s->low = best->low;
+    s->high = best->high;
+    s->shift = best->shift;
+    return best->low >= 0;
 }
 
 static bool split32(const float sum_x[33], const float sum_w[33], struct lm_iq_split *s)
 {
-    float x[33 + LANES] = { 0 }, w[33 + LANES] = { 0 }, best = -FLT_MAX;
-    bool any = false;
+    float x[33 + LANES] = { 0 }, w[33 + LANES] = { 0 };
+    struct best best = { -FLT_MAX, 0, -1, 0, 0 };
     memcpy(x, sum_x, 33 * sizeof *x);
     memcpy(w, sum_w, 33 * sizeof *w);
     for (int i = 0; i <= 32; i++)
@@ -378,15 +407,15 @@ static bool split32(const float sum_x[33], const float sum_w[33], struct lm_iq_s
                 s2[k] = v_add(v_set((w[i] - w[0]) * t[0] * t[0]), v_mul(v_mul(wm, t1), t1));
                 s2[k] = v_add(s2[k], v_mul(v_mul(we, t2), t2));
             }
-            any |= take_lanes(2, sx, s2, i, j, 33, &best, s);
+            take_lanes(2, sx, s2, i, j, 33, &best);
         }
-    return any;
+    return give(&best, s);
 }
 
 static bool split16(const float sum_x[2][17], const float sum_w[2][17], struct lm_iq_split *s)
 {
-    float x[2][17 + LANES] = { { 0 } }, w[2][17 + LANES] = { { 0 } }, best = -FLT_MAX;
-    bool any = false;
+    float x[2][17 + LANES] = { { 0 } }, w[2][17 + LANES] = { { 0 } };
+    struct best best = { -FLT_MAX, 0, -1, 0, 0 };
     for (int h = 0; h < 2; h++) {
         memcpy(x[h], sum_x[h], 17 * sizeof **x);
         memcpy(w[h], sum_w[h], 17 * sizeof **w);
@@ -407,7 +436,7 @@ static bool split16(const float sum_x[2][17], const float sum_w[2][17], struct l
                 sx[k] = v_add(hx[0][k >> 1], hx[1][k & 1]);
                 s2[k] = v_add(h2[0][k >> 1], h2[1][k & 1]);
             }
-            any |= take_lanes(4, sx, s2, i, j, 17, &best, s);
+            take_lanes(4, sx, s2, i, j, 17, &best);
         }
-    return any;
+    return give(&best, s);
 }
