@@ -92,6 +92,18 @@ static inline int lm_q_nibble(const uint8_t *p, int i)
     return p[i / 2] >> i % 2 * 4 & 15;
 }
 
+/* n codes below 16, n a multiple of 16, to n / 2 bytes: the second half of them goes to the
+ * high nibbles. */
+static inline void lm_q_pack_nibbles(int n, const uint8_t *code, uint8_t *q)
+{
+    const uint64_t low = 0x0f0f0f0f0f0f0f0f;
+    for (int j = 0; j < n / 2; j += 8) {
+        uint64_t both = (lm_q_u64(code + j) & low) | (lm_q_u64(code + j + n / 2) & low) << 4;
+        lm_q_put_u32(q + j, (uint32_t)both);
+        lm_q_put_u32(q + j + 4, (uint32_t)(both >> 32));
+    }
+}
+
 /* First of n blocks of `bytes` bytes whose f16 at offset `at` is infinite or NaN, or -1. */
 static inline int64_t lm_q_bad_half_at(const void *src, size_t n, size_t bytes, size_t at)
 {

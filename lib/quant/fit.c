@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "quant/fit.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "quant/block.h"
@@ -313,6 +314,91 @@ static void extremes(int half, int count, const float *x, float *d, uint8_t *cod
     }
 }
 
+/* From the first number and the others below or above it. */
+static void range(int top, int count, const float *x, float *d, float *min, uint8_t *codes)
+{
+    for (int c = 0; c < count; c++, x += 32, codes += 32) {
+        float lo = FLT_MAX, hi = -FLT_MAX;
+        for (int j = 0; j < 32; j++) {
+            lo = x[j] < lo ? x[j] : lo;
+            hi = x[j] > hi ? x[j] : hi;
+        }
+        d[c] = (hi - lo) / (float)top;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        for (int j = 0; j < 32; j++)
+            codes[j] = lm_q_trunc8((x[j] - lo) * inv + 0.5f);
+        min[c] = lo;
+    }
+}
+
+static void descent(int n, int half, int count, const float *x, float *scale, uint8_t *codes)
+{
+    for (int c = 0; c < count; c++)
+        scale[c] = lm_fit_descent(n, half, x + c * n, codes + c * n);
+}
+
+const float lm_fit_curve[16] = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+/* The code whose value is nearest to t; half way, the higher. */
+static int curve_code(float t)
+{
+    const float *value = lm_fit_curve;
+    if (t <= value[0])
+        return 0;
+    if (t >= value[15])
+        return 15;
+    int u = 1;
+    while (t >= value[u])
+        u++;
+    return t - value[u - 1] < value[u] - t ? u - 1 : u;
+}
+
+/* Sums over the codes that inv gives: w * q * x and w * q * q. */
+static void curve_sums(const float *x, const float *w, float inv, float *sx, float *s2)
+{
+    *sx = *s2 = 0;
+    for (int i = 0; i < 32; i++) {
+        float q = lm_fit_curve[curve_code(inv * x[i])];
+        *sx += w[i] * q * x[i];
+        *s2 += w[i] * q * q;
+    }
+}
+
+/* Of 16 inverse scales around the one that puts the number of largest magnitude on the
+ * lowest value, the one that lowers the error most. */
+static float fit_curve(const float *x, const float *w)
+{
+    float m = lm_q_max_abs(x, 32), sx, s2;
+    if (lm_q_abs(m) < tiny)
+        return 0;
+    float d = -m / lm_fit_curve[0];
+    curve_sums(x, w, 1 / d, &sx, &s2);
+    d = s2 > 0 ? sx / s2 : 0;
+    float best = d * sx;
+    for (int k = -7; k <= 7; k++) {
+        curve_sums(x, w, ((float)k + lm_fit_curve[0]) / m, &sx, &s2);
+        if (s2 > 0 && sx * sx > best * s2) {
+            d = sx / s2;
+            best = d * sx;
+        }
+    }
+    return d;
+}
+
+static void curve(int count, const float *x, const float *w, float *scale)
+{
+    for (int c = 0; c < count; c++)
+        scale[c] = fit_curve(x + c * 32, w + c * 32);
+}
+
+static void curve_codes(int count, const float *x, const float *inv, uint8_t *codes)
+{
+    for (int i = 0; i < 32 * count; i++)
+        codes[i] = (uint8_t)curve_code(inv[i / 32] * x[i]);
+}
+
 static void bytes(int count, const float *x, float *d, int8_t *q)
 {
     for (int c = 0; c < count; c++, x += 32, q += 32) {
@@ -323,7 +409,9 @@ static void bytes(int count, const float *x, float *d, int8_t *q)
     }
 }
 
-const struct lm_fit lm_fit_scalar = { affine, symmetric, positive, extremes, bytes };
+const struct lm_fit lm_fit_scalar = {
+    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes
+};
 
 const struct lm_fit *lm_fit(enum lm_isa isa)
 {

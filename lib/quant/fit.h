@@ -43,9 +43,21 @@ struct lm_fit {
     /* Without weights, for n = 32: the element of largest magnitude (the first such)
      * lands on code 0: d = element / -half, x ~ d * (code - half).  Zeros: d = -0. */
     void (*extremes)(int half, int count, const float *x, float *d, uint8_t *codes);
+    /* Without weights, for n = 32: the range from the lowest number, min (of equals the
+     * first), to the highest in `top` steps of d. */
+    void (*range)(int top, int count, const float *x, float *d, float *min, uint8_t *codes);
+    /* As lm_fit_descent.  n is 16. */
+    void (*descent)(int n, int half, int count, const float *x, float *scale, uint8_t *codes);
+    /* x ~ scale * lm_fit_curve[code], for n = 32; the codes come from the next. */
+    void (*curve)(int count, const float *x, const float *w, float *scale);
+    /* The codes nearest to inv * x, of equals the higher. */
+    void (*curve_codes)(int count, const float *x, const float *inv, uint8_t *codes);
     /* For n = 32: x ~ d * q with d = largest magnitude / 127, rounded half away from 0. */
     void (*bytes)(int count, const float *x, float *d, int8_t *q);
 };
+
+/* The values of iq4_nl and iq4_xs: ascending, closer around 0. */
+extern const float lm_fit_curve[16];
 
 /* The functions for an instruction set; scalar ones are the definition. */
 const struct lm_fit *lm_fit(enum lm_isa isa);

@@ -7,6 +7,8 @@
 
 #include "quant/fit_lanes.h"
 
-const struct lm_fit lm_fit_avx2 = { affine, symmetric, positive, extremes, bytes };
+const struct lm_fit lm_fit_avx2 = {
+    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes
+};
 
 #endif

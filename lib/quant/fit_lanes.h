@@ -330,6 +330,177 @@ static void extremes(int half, int count, const float *x, float *d, uint8_t *cod
     }
 }
 
+static inline void range_of(const float *x, float *lo, float *hi)
+{
+    vf low = v_loadu(x), high = low;
+    for (int i = LANES; i < 32; i += LANES) {
+        low = v_min(low, v_loadu(x + i));
+        high = v_max(high, v_loadu(x + i));
+    }
+    *lo = v_reduce_min(low);
+    *hi = v_reduce_max(high);
+}
+
+/* Which zero the lowest number is, the first tells; no range is not -0. */
+static void range(int top, int count, const float *x, float *d, float *min, uint8_t *codes)
+{
+    for (int c = 0; c < count; c++, x += 32, codes += 32) {
+        float lo, hi;
+        range_of(x, &lo, &hi);
+        for (int i = 0; lo == 0 && i < 32; i++)
+            if (x[i] == 0) {
+                lo = x[i];
+                break;
+            }
+        d[c] = (hi == lo ? 0 : hi - lo) / (float)top;
+        float inv = d[c] != 0 ? 1 / d[c] : 0;
+        if (lm_q_float_bad(inv) || lm_q_float_bad(d[c])) {
+            lm_fit_scalar.range(top, 1, x, &d[c], &min[c], codes);
+            continue;
+        }
+        for (int i = 0; i < 32; i += LANES) {
+            vf t = v_mul(v_sub(v_loadu(x + i), v_set(lo)), v_set(inv));
+            v_bytes(codes + i, v_truncate(v_add(t, v_set(0.5f))));
+        }
+        min[c] = lo;
+    }
+}
+
+/* What fit.c's descend does; returns whether any lane changed. */
+static inline bool descend(int n, int half, const vf *x, vf *code, vf *sx, vf *s2)
+{
+    unsigned moved = 0;
+    vf zero = v_set(0);
+    for (int i = 0; i < n; i++) {
+        vf w = v_mul(x[i], x[i]), wx = v_mul(w, x[i]), l = code[i];
+        vf r = v_sub(*sx, v_mul(wx, l)), q = v_sub(*s2, v_mul(v_mul(w, l), l));
+        vm go = v_gt(r, zero);
+        l = v_float(v_code(v_div(v_mul(x[i], q), r), -half, half - 1));
+        go = v_and(go, v_ne(l, code[i]));
+        r = v_add(r, v_mul(wx, l));
+        q = v_add(q, v_mul(v_mul(w, l), l));
+        go = v_and(go, v_gt(q, zero));
+        go = v_and(go, v_gt(v_mul(v_mul(r, r), *s2), v_mul(v_mul(*sx, *sx), q)));
+        code[i] = v_pick(go, l, code[i]);
+        *sx = v_pick(go, r, *sx);
+        *s2 = v_pick(go, q, *s2);
+        moved |= v_bits(go);
+    }
+    return moved;
+}
+
+static inline void descent_lanes(int n, int half, int count, const float *xs, float *scales,
+                                 uint8_t *codes)
+{
+    vf x[32], code[32], m = v_set(0), a = m, sx = m, s2 = m;
+    vi out[32];
+    transpose(n, count, xs, x);
+    for (int i = 0; i < n; i++) {
+        vm more = v_gt(v_abs(x[i]), a);
+        a = v_pick(more, v_abs(x[i]), a);
+        m = v_pick(more, x[i], m);
+    }
+    vf inv = v_div(v_set((float)-half), m);
+    for (int i = 0; i < n; i++) {
+        vf w = v_mul(x[i], x[i]), l = v_float(v_code(v_mul(inv, x[i]), -half, half - 1));
+        code[i] = l;
+        sx = v_add(sx, v_mul(v_mul(w, x[i]), l));
+        s2 = v_add(s2, v_mul(v_mul(w, l), l));
+    }
+    for (int pass = 0; pass < 5; pass++)
+        if (!descend(n, half, x, code, &sx, &s2))
+            break;
+    vm none = v_lt(a, v_set(1e-15f));
+    for (int i = 0; i < n; i++) {
+        vf l = v_pick(none, v_set((float)-half), code[i]);
+        out[i] = v_truncate(v_add(l, v_set((float)half)));
+    }
+    vf scale = v_pick(v_gt(s2, v_set(0)), v_div(sx, s2), v_set(0));
+    put_floats(count, v_pick(none, v_set(0), scale), scales);
+    put_codes(n, count, out, codes);
+}
+
+static void descent(int n, int half, int count, const float *x, float *scale, uint8_t *codes)
+{
+    (void)n;
+    for (int c = 0; c < count; c += LANES)
+        descent_lanes(16, half, count - c < LANES ? count - c : LANES, x + c * 16, scale + c,
+                      codes + c * 16);
+}
+
+/* Half way from each value of the curve to the next; [0] is below all.  Up to them t - value
+ * and value - t are exact, so that comparing t decides as the definition does. */
+static inline vt curve_borders(void)
+{
+    float half[16] = { -INFINITY };
+    for (int i = 1; i < 16; i++)
+        half[i] = (lm_fit_curve[i - 1] + lm_fit_curve[i]) / 2;
+    return v_table16(half);
+}
+
+static inline vi curve_code(vt borders, vf t)
+{
+    vi code = i_set(0);
+    for (int step = 8; step > 0; step /= 2) {
+        vi up = i_or(code, i_set(step));
+        code = i_pick(v_le(v_look16(borders, up), t), up, code);
+    }
+    return i_pick(v_eq(t, t), code, i_set(1));          /* what the definition gives for NaN */
+}
+
+static inline void curve_sums(vt borders, vt values, const vf *x, const vf *w, vf inv, vf *sx,
+                              vf *s2)
+{
+    vf a = v_set(0), b = v_set(0);
+    for (int i = 0; i < 32; i++) {
+        vf q = v_look16(values, curve_code(borders, v_mul(inv, x[i]))), wq = v_mul(w[i], q);
+        a = v_add(a, v_mul(wq, x[i]));
+        b = v_add(b, v_mul(wq, q));
+    }
+    *sx = a;
+    *s2 = b;
+}
+
+static inline void curve_lanes(int count, const float *xs, const float *ws, float *scales)
+{
+    vt borders = curve_borders(), values = v_table16(lm_fit_curve);
+    vf x[32], w[32], m = v_set(0), a = m, zero = m, sx, s2;
+    transpose(32, count, xs, x);
+    transpose(32, count, ws, w);
+    for (int i = 0; i < 32; i++) {
+        vm more = v_gt(v_abs(x[i]), a);
+        a = v_pick(more, v_abs(x[i]), a);
+        m = v_pick(more, x[i], m);
+    }
+    vf d = v_div(v_sub(v_set(-0.0f), m), v_set(lm_fit_curve[0]));
+    curve_sums(borders, values, x, w, v_div(v_set(1), d), &sx, &s2);
+    d = v_pick(v_gt(s2, zero), v_div(sx, s2), zero);
+    vf best = v_mul(d, sx);
+    for (int k = -7; k <= 7; k++) {
+        vf inv = v_div(v_set((float)k + lm_fit_curve[0]), m);
+        curve_sums(borders, values, x, w, inv, &sx, &s2);
+        vm better = v_and(v_gt(s2, zero), v_gt(v_mul(sx, sx), v_mul(best, s2)));
+        vf s = v_div(sx, s2);
+        d = v_pick(better, s, d);
+        best = v_pick(better, v_mul(s, sx), best);
+    }
+    put_floats(count, v_pick(v_lt(a, v_set(1e-15f)), zero, d), scales);
+}
+
+static void curve(int count, const float *x, const float *w, float *scale)
+{
+    for (int c = 0; c < count; c += LANES)
+        curve_lanes(count - c < LANES ? count - c : LANES, x + c * 32, w + c * 32, scale + c);
+}
+
+static void curve_codes(int count, const float *x, const float *inv, uint8_t *codes)
+{
+    vt borders = curve_borders();
+    for (int c = 0; c < count; c++)
+        for (int i = c * 32; i < c * 32 + 32; i += LANES)
+            v_bytes(codes + i, curve_code(borders, v_mul(v_set(inv[c]), v_loadu(x + i))));
+}
+
 static void bytes(int count, const float *x, float *d, int8_t *q)
 {
     for (int c = 0; c < count; c++, x += 32, q += 32) {

@@ -28,15 +28,11 @@ struct iq4_xs {
 };
 _Static_assert(sizeof(struct iq4_xs) == 136, "iq4_xs is 136 bytes on disk");
 
-static const float values[16] = {
-    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
-};
-
 static void group(const uint8_t *q, float scale, float *dst)
 {
     for (int j = 0; j < QK / 2; j++) {
-        dst[j] = scale * values[q[j] & 15];
-        dst[j + QK / 2] = scale * values[q[j] >> 4];
+        dst[j] = scale * lm_fit_curve[q[j] & 15];
+        dst[j + QK / 2] = scale * lm_fit_curve[q[j] >> 4];
     }
 }
 
@@ -59,110 +55,81 @@ static void decode_iq4_xs(const void *src, float *dst, size_t n)
     }
 }
 
-/* The code whose value is nearest to t; half way, the higher. */
-static int nearest(float t)
-{
-    if (t <= values[0])
-        return 0;
-    if (t >= values[15])
-        return 15;
-    int u = 1;
-    while (t >= values[u])
-        u++;
-    return t - values[u - 1] < values[u] - t ? u - 1 : u;
-}
-
-/* Sums over the codes that inv gives: w * q * x and w * q * q. */
-static void sums(const float *x, const float *w, float inv, float *sx, float *s2)
-{
-    *sx = *s2 = 0;
-    for (int i = 0; i < QK; i++) {
-        float q = values[nearest(inv * x[i])];
-        *sx += w[i] * q * x[i];
-        *s2 += w[i] * q * q;
-    }
-}
-
-/* The scale of 32 weights that lowers the weighted error most, of 16 tried around the
- * one that puts the weight of largest magnitude on the lowest value. */
-static float fit(const float *x, const float *w)
-{
-    float m = lm_q_max_abs(x, QK), sx, s2;
-    if (lm_q_abs(m) < 1e-15f)
-        return 0;
-    float d = -m / values[0];
-    sums(x, w, 1 / d, &sx, &s2);
-    d = s2 > 0 ? sx / s2 : 0;
-    float best = d * sx;
-    for (int k = -7; k <= 7; k++) {
-        sums(x, w, ((float)k + values[0]) / m, &sx, &s2);
-        if (s2 > 0 && sx * sx > best * s2) {
-            d = sx / s2;
-            best = d * sx;
-        }
-    }
-    return d;
-}
-
-/* Weights count importance * sqrt(sigma2 + x^2), or x^2 without importance. */
-static void count_weights(const float *x, const float *importance, float sigma2, float *w)
+/* The weights of a block of n count importance * sqrt(sigma2 + x^2), or x^2 without
+ * importance. */
+static void count_weights(int n, const float *x, const float *importance, float *w)
 {
     if (importance)
-        lm_fit_weights(QK, x, importance, sigma2, w);
+        lm_fit_weights(n, x, importance, lm_q_sum_sq(x, (size_t)n) * (2.0f / (float)n), w);
     else
-        for (int i = 0; i < QK; i++)
+        for (int i = 0; i < n; i++)
             w[i] = x[i] * x[i];
 }
 
-static void codes(const float *x, float inv, uint8_t *q)
-{
-    for (int j = 0; j < QK / 2; j++)
-        q[j] = (uint8_t)(nearest(inv * x[j]) | nearest(inv * x[j + QK / 2]) << 4);
-}
-
+/* Up to LM_FIT_COUNT blocks at a time. */
 static void encode_iq4_nl(enum lm_isa isa, const float *src, void *dst, size_t n,
                           const float *weights)
 {
-    (void)isa;
+    const struct lm_fit *fit = lm_fit(isa);
     struct iq4_nl *b = dst;
-    for (size_t i = 0; i < n / QK; i++, src += QK) {
-        float w[QK];
-        count_weights(src, weights ? weights + i * QK : NULL,
-                      lm_q_sum_sq(src, QK) * (2.0f / QK), w);
-        float d = fit(src, w);
-        lm_q_put_half(b[i].d, d);
-        codes(src, d != 0 ? 1 / d : 0, b[i].q);
+    for (size_t i = 0; i < n / QK; i += LM_FIT_COUNT, src += LM_FIT_COUNT * QK) {
+        float w[LM_FIT_COUNT * QK], d[LM_FIT_COUNT], inv[LM_FIT_COUNT];
+        uint8_t code[LM_FIT_COUNT * QK];
+        int count = n / QK - i < LM_FIT_COUNT ? (int)(n / QK - i) : LM_FIT_COUNT;
+        for (int k = 0; k < count; k++)
+            count_weights(QK, src + k * QK, weights ? weights + (i + (size_t)k) * QK : NULL,
+                          w + k * QK);
+        fit->curve(count, src, w, d);
+        for (int k = 0; k < count; k++)
+            inv[k] = d[k] != 0 ? 1 / d[k] : 0;
+        fit->curve_codes(count, src, inv, code);
+        for (int k = 0; k < count; k++) {
+            lm_q_put_half(b[i + (size_t)k].d, d[k]);
+            lm_q_pack_nibbles(QK, code + k * QK, b[i + (size_t)k].q);
+        }
     }
 }
 
-static void encode_iq4_xs_block(struct iq4_xs *b, const float *x, const float *weights)
+#define GROUPS (QK_K / QK)
+
+/* One block whose groups fit `scale`. */
+static void put_iq4_xs(const struct lm_fit *fit, const float *x, const float *scale,
+                       struct iq4_xs *b)
 {
-    float w[QK], scale[QK_K / QK], sigma2 = lm_q_sum_sq(x, QK_K) * (2.0f / QK_K);
-    for (int g = 0; g < QK_K / QK; g++) {
-        count_weights(x + g * QK, weights ? weights + g * QK : NULL, sigma2, w);
-        scale[g] = fit(x + g * QK, w);
-    }
-    float d = -lm_q_max_abs(scale, QK_K / QK) / 32, inv = d != 0 ? 1 / d : 0;
+    float d = -lm_q_max_abs(scale, GROUPS) / 32, inv = d != 0 ? 1 / d : 0, inv_group[GROUPS];
+    uint8_t code[QK_K];
     unsigned high = 0;
     memset(b, 0, sizeof *b);
     lm_q_put_half(b->d, d);
-    for (int g = 0; g < QK_K / QK; g++) {
+    for (int g = 0; g < GROUPS; g++) {
         int l = lm_q_clamp(lm_q_rne(inv * scale[g]), -32, 31);
         float dl = d * (float)l;
-        codes(x + g * QK, dl != 0 ? 1 / dl : 0, b->q + 16 * g);
+        inv_group[g] = dl != 0 ? 1 / dl : 0;
         b->sl[g / 2] |= (uint8_t)(((l + 32) & 15) << g % 2 * 4);
         high |= (unsigned)(l + 32) >> 4 << 2 * g;
     }
     lm_q_put_u16(b->sh, (uint16_t)high);
+    fit->curve_codes(GROUPS, x, inv_group, code);
+    for (int g = 0; g < GROUPS; g++)
+        lm_q_pack_nibbles(QK, code + g * QK, b->q + 16 * g);
 }
 
+/* Two blocks at a time: LM_FIT_COUNT groups. */
 static void encode_iq4_xs(enum lm_isa isa, const float *src, void *dst, size_t n,
                           const float *weights)
 {
-    (void)isa;
+    const struct lm_fit *fit = lm_fit(isa);
     struct iq4_xs *b = dst;
-    for (size_t i = 0; i < n / QK_K; i++)
-        encode_iq4_xs_block(&b[i], src + i * QK_K, weights ? weights + i * QK_K : NULL);
+    for (size_t i = 0; i < n / QK_K; i += 2, src += 2 * QK_K) {
+        float w[2 * QK_K], scale[2 * GROUPS];
+        int count = n / QK_K - i < 2 ? 1 : 2;
+        for (int k = 0; k < count; k++)
+            count_weights(QK_K, src + k * QK_K, weights ? weights + (i + (size_t)k) * QK_K : NULL,
+                          w + k * QK_K);
+        fit->curve(count * GROUPS, src, w, scale);
+        for (int k = 0; k < count; k++)
+            put_iq4_xs(fit, src + k * QK_K, scale + k * GROUPS, &b[i + (size_t)k]);
+    }
 }
 
 static int64_t invalid_iq4_nl(const void *src, size_t n)

@@ -70,8 +70,7 @@ static float fit(enum lm_isa isa, const float *x, const float *importance, uint8
 {
     float w[QK_K], scale[16], sum_w[16] = { 0 };
     if (!importance) {
-        for (int s = 0; s < 16; s++)
-            scale[s] = lm_fit_descent(16, 4, x + 16 * s, code + 16 * s);
+        lm_fit(isa)->descent(16, 4, 16, x, scale, code);
         return plain_sixes(scale, six);
     }
     lm_fit_weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);

@@ -9,7 +9,6 @@
  * Byte j of q holds the low four bits of weight j in its low half and those of weight
  * j + 16 in its high half; the fifth bit of weight e is bit e of h.
  */
-#include <float.h>
 
 #include "quant/block.h"
 #include "quant/fit.h"
@@ -109,35 +108,14 @@ static void decode_q5_1(const void *src, float *dst, size_t n)
  * x^2).  Either way the block's numbers are d, m and 32 codes, packed below.
  */
 
-static void pack_nibbles(const uint8_t *code, uint8_t *q)
-{
-    for (int j = 0; j < QK / 2; j++)
-        q[j] = (uint8_t)(code[j] | code[j + QK / 2] << 4);
-}
-
+/* The product moves bit 4 of byte i to bit 56 + i. */
 static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
 {
-    uint32_t high = 0;
-    for (int j = 0; j < QK; j++)
-        high |= (uint32_t)(code[j] >> 4 & 1) << j;
-    for (int j = 0; j < QK / 2; j++)
-        q[j] = (uint8_t)((code[j] & 15) | code[j + QK / 2] << 4);
-    lm_q_put_u32(h, high);
-}
-
-/* The range from the lowest to the highest weight in `top` steps. */
-static float extreme_affine(const float *x, int top, float *min, uint8_t *code)
-{
-    float lo = FLT_MAX, hi = -FLT_MAX;
-    for (int j = 0; j < QK; j++) {
-        lo = x[j] < lo ? x[j] : lo;
-        hi = x[j] > hi ? x[j] : hi;
+    for (int j = 0; j < QK / 8; j++) {
+        uint64_t fifth = lm_q_u64(code + 8 * j) >> 4 & 0x0101010101010101;
+        h[j] = (uint8_t)(fifth * 0x0102040810204080 >> 56);
     }
-    float d = (hi - lo) / (float)top, inv = d != 0 ? 1 / d : 0;
-    for (int j = 0; j < QK; j++)
-        code[j] = lm_q_trunc8((x[j] - lo) * inv + 0.5f);
-    *min = lo;
-    return d;
+    lm_q_pack_nibbles(QK, code, q);
 }
 
 /* Up to LM_FIT_COUNT blocks on their way. */
@@ -162,8 +140,7 @@ static void plain_batch(const struct form *f, struct batch *t, const struct lm_f
         fit->extremes(f->half, t->count, x, t->d, t->code[0]);
         return;
     }
-    for (int i = 0; i < t->count; i++)
-        t->d[i] = extreme_affine(x + i * QK, 2 * f->half - 1, &t->m[i], t->code[i]);
+    fit->range(2 * f->half - 1, t->count, x, t->d, t->m, t->code[0]);
 }
 
 static void weighted_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
@@ -203,7 +180,7 @@ static void pack_q4_0(const struct batch *t, void *dst)
     struct q4_0 *b = dst;
     for (int i = 0; i < t->count; i++) {
         lm_q_put_half(b[i].d, t->d[i]);
-        pack_nibbles(t->code[i], b[i].q);
+        lm_q_pack_nibbles(QK, t->code[i], b[i].q);
     }
 }
 
@@ -213,7 +190,7 @@ static void pack_q4_1(const struct batch *t, void *dst)
     for (int i = 0; i < t->count; i++) {
         lm_q_put_half(b[i].d, t->d[i]);
         lm_q_put_half(b[i].m, t->m[i]);
-        pack_nibbles(t->code[i], b[i].q);
+        lm_q_pack_nibbles(QK, t->code[i], b[i].q);
     }
 }
 

@@ -25,6 +25,7 @@ typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vm;      /* all bits of a lane, or none */
 typedef __m256i vb;
+typedef struct { __m256 low, high; } vt;
 
 static inline vf v_set(float f) { return _mm256_set1_ps(f); }
 static inline vf v_loadu(const float *p) { return _mm256_loadu_ps(p); }
@@ -50,6 +51,18 @@ static inline unsigned v_bits(vm m) { return (unsigned)_mm256_movemask_ps(m); }
 static inline vf v_four(const float *p) { return _mm256_broadcast_ps((const __m128 *)p); }
 static inline vf v_eight(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf v_look(vf t, vi i) { return _mm256_permutevar8x32_ps(t, i); }
+static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+
+static inline vt v_table16(const float *p)
+{
+    return (vt){ _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8) };
+}
+
+static inline vf v_look16(vt t, vi i)
+{
+    vf low = _mm256_permutevar8x32_ps(t.low, i), high = _mm256_permutevar8x32_ps(t.high, i);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
 
 static inline vi i_set(int v) { return _mm256_set1_epi32(v); }
 static inline vi i_load(const void *p) { return _mm256_loadu_si256(p); }

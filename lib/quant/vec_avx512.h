@@ -22,6 +22,8 @@
  *   v_reduce_max v_reduce_min      the largest lane, the smallest
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
  *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
+ *   v_le                           a <= b
+ *   vt v_table16(p) v_look16(t, i) sixteen floats; of them those with numbers i < 16
  *   i_set i_load i_store           as above for int32, memory of any alignment
  *   i_store_lanes(p, v, from, to)  lanes from..to-1 only, to their places
  *   i_words(p)                     16-bit words
@@ -52,6 +54,7 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;
 typedef __m512i vb;
+typedef __m512 vt;
 
 static inline vf v_set(float f) { return _mm512_set1_ps(f); }
 static inline vf v_loadu(const float *p) { return _mm512_loadu_ps(p); }
@@ -80,6 +83,10 @@ static inline unsigned v_bits(vm m) { return m; }
 static inline vf v_four(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
 static inline vf v_eight(const float *p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
 static inline vf v_look(vf t, vi i) { return _mm512_permutexvar_ps(i, t); }
+
+static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static inline vt v_table16(const float *p) { return _mm512_loadu_ps(p); }
+static inline vf v_look16(vt t, vi i) { return _mm512_permutexvar_ps(i, t); }
 
 static inline vi i_set(int v) { return _mm512_set1_epi32(v); }
 static inline vi i_load(const void *p) { return _mm512_loadu_si512(p); }

@@ -322,6 +322,8 @@ static void fill(int kind, float *x, float *w, size_t n)
             x[i] = 0;
         if (kind >= 8)
             x[i] = (float)(int)(bell * 8);
+        if (kind >= 10 && i / 32 % 2)
+            x[i] = bell < 0 ? -0.0f : 0.0f;
         w[i] = kind % 3 ? uniform() * uniform() * 4 : (float)(i % 5 == 0);
     }
 }
