@@ -108,7 +108,7 @@ static void print(struct lm_buf *b, bool last)
     if (b->failed)
         cli_die(CLI_TROUBLE, "out of memory");
     if (b->len > 1 << 16 || (last && b->len)) {
-        fwrite(b->data, 1, b->len, stdout);
+        cli_write(b->data, b->len);
         lm_buf_clear(b);
     }
 }

@@ -275,7 +275,7 @@ static void print_plan(const struct lm_quantize *q)
                       r->target->name, r->in->bytes, r->bytes, r->weights ? "yes" : "no");
         if (b.failed)
             cli_die(CLI_TROUBLE, "out of memory");
-        fwrite(b.data, 1, b.len, stdout);
+        cli_write(b.data, b.len);
         from += r->in->bytes;
         to += r->bytes;
     }

@@ -109,12 +109,11 @@ static void print(bool now)
     if (out.failed)
         out_of_memory();
     if (out.len >= 1 << 16 || now) {
-        if (out.len)
-            fwrite(out.data, 1, out.len, stdout);
+        cli_write(out.data, out.len);
         lm_buf_clear(&out);
     }
     if (now)
-        fflush(stdout);
+        cli_flush();
 }
 
 /* Does this input wait for somebody, so that answers must not? */

@@ -69,17 +69,17 @@ void cli_start(char *const argv[])
             _exit(CLI_TROUBLE);
 
     /* A caller may have left SIGPIPE ignored; a filter whose reader has gone
-     * should stop, not write on. */
+     * should stop, not write on.  Messages may go to a pipe, too, while a file is written. */
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    signal(SIGPIPE, on_signal);
 
     /* Beyond a limit on file sizes, write should fail like on a full disk. */
     signal(SIGXFSZ, SIG_IGN);
 
-    static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction old;
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -319,16 +319,30 @@ void cli_refuse_same(const char *in, const char *out)
                 out && strcmp(out, "-") ? out : "<stdout>");
 }
 
+void cli_write(const void *p, size_t n)
+{
+    if (n && fwrite(p, 1, n, stdout) != n)
+        cli_die(CLI_TROUBLE, "<stdout>: write error: %s", strerror(errno));
+}
+
+void cli_flush(void)
+{
+    if (fflush(stdout) != 0)
+        cli_die(CLI_TROUBLE, "<stdout>: write error: %s", strerror(errno));
+}
+
 int cli_finish(int status)
 {
     erase_progress();
     errno = 0;
     bool bad = ferror(stdout);
-    if (fclose(stdout) != 0 || bad) {
-        cli_warn("<stdout>: write error: %s", strerror(errno ? errno : EIO));
-        return CLI_TROUBLE;
-    }
-    return status;
+    if (fclose(stdout) == 0 && !bad)
+        return status;
+    if (errno)
+        cli_warn("<stdout>: write error: %s", strerror(errno));
+    else
+        cli_warn("<stdout>: write error");
+    return CLI_TROUBLE;
 }
 
 static void note(void *user, enum lm_level level, const char *text)

@@ -81,6 +81,11 @@ int cli_out_commit_all(struct lm_out **outs, size_t n);
  * "-" for either is checked by descriptor. */
 void cli_refuse_same(const char *in, const char *out);
 
+/* fwrite to and fflush of standard output; what fails ends the program with the reason, which
+ * at the end would be forgotten. */
+void cli_write(const void *p, size_t n);
+void cli_flush(void);
+
 /* Last call of main: flush and check standard output, erase progress; returns
  * the exit status, which a late write error turns into CLI_TROUBLE. */
 int cli_finish(int status);

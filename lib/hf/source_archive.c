@@ -65,6 +65,32 @@ static char *archive_title(const char *path)
     return name;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int fail_twice(const char *name, struct lm_err *err)
+{
+    return lm_fail(err, LM_EDATA, "%.200s: is in the archive twice", name);
+}
+
+/* Which of two members with one name counts depends on who unpacks them. */
+static int refuse_twins(const struct lm_hf_source *s, struct lm_err *err)
+{
+    const char **names = calloc(s->n + 1, sizeof *names);
+    int r = names ? LM_OK : lm_fail_nomem(err);
+    for (size_t i = 0; names && i < s->n; i++)
+        names[i] = s->files[i].name;
+    if (names)
+        qsort(names, s->n, sizeof *names, by_name);
+    for (size_t i = 1; !r && i < s->n; i++)
+        if (!strcmp(names[i - 1], names[i]))
+            r = fail_twice(names[i], err);
+    free(names);
+    return r;
+}
+
 /* Settle the folder: files in it get their names, others are forgotten. */
 static int settle_root(struct lm_hf_source *s, const char *path, struct lm_err *err)
 {
@@ -102,7 +128,7 @@ static int settle_root(struct lm_hf_source *s, const char *path, struct lm_err *
         s->title = strdup(base_name(s->root));
         s->root[len - 1] = '/';
     }
-    return s->title ? LM_OK : lm_fail_nomem(err);
+    return s->title ? refuse_twins(s, err) : lm_fail_nomem(err);
 }
 
 static struct lm_hf_file *add_member(struct lm_hf_source *s, const struct lm_member *m,
@@ -399,6 +425,8 @@ int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)
         const bool weights = lm_hf_is_weights(m.name + len);
         if (!weights && !lm_hf_is_small(m.name + len))
             continue;
+        if (lm_hf_find(s, m.name + len) >= 0)
+            return fail_twice(m.name + len, err);
         if (!weights && first_weights(s))
             return out_of_order(s, first_weights(s), m.name + len, err);
         struct lm_hf_file *f = add_member(s, &m, err);

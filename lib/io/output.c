@@ -16,7 +16,8 @@
 #include <zstd.h>
 #endif
 
-#define CHUNK (1 << 16)
+#define CHUNK     (1 << 16)
+#define MAX_LINKS 40            /* as Linux does */
 
 struct lm_out {
     char    *name;            /* what messages call it                       */
@@ -33,16 +34,15 @@ struct lm_out {
 #endif
 };
 
-/* The file a path finally names: an existing one by realpath, and for a link whose
- * target does not exist yet, that target.  malloc'ed, or NULL. */
-static char *resolve(const char *path)
+/* One step along links: an existing file by realpath, what a link to nothing names, and
+ * *last for any other path.  malloc'ed, or NULL. */
+static char *follow(const char *path, bool *last)
 {
     char link[PATH_MAX], *real = realpath(path, NULL);
-    if (real)
-        return real;
-    ssize_t n = readlink(path, link, sizeof link - 1);
+    ssize_t n = real ? -1 : readlink(path, link, sizeof link - 1);
+    *last = n < 0;
     if (n < 0)
-        return strdup(path);
+        return real ? real : strdup(path);
     link[n] = 0;
     const char *slash = strrchr(path, '/');
     if (link[0] == '/' || !slash)
@@ -54,6 +54,19 @@ static char *resolve(const char *path)
         memcpy(full + dir, link, (size_t)n + 1);
     }
     return full;
+}
+
+/* The file a path finally names, which need not exist yet.  malloc'ed, or NULL. */
+static char *resolve(const char *path)
+{
+    bool last = false;
+    char *at = strdup(path);
+    for (int links = 0; at && !last && links < MAX_LINKS; links++) {
+        char *next = follow(at, &last);
+        free(at);
+        at = next;
+    }
+    return at;
 }
 
 /* "DIR/.NAME.XXXXXX.part" for "DIR/NAME"; malloc'ed, or NULL. */
@@ -136,6 +149,8 @@ static int open_target(struct lm_out *out, const char *path, struct lm_err *err)
     size_t len = strlen(path);
     if (len == 0 || path[len - 1] == '/')
         return lm_fail(err, LM_EIO, "is no file name");
+    if (stat(path, &st) != 0 && errno == ELOOP)
+        return lm_fail_errno(err, "cannot open");
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return lm_fail(err, LM_EIO, "is a directory");
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {

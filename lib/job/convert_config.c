@@ -42,8 +42,11 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     struct lm_convert_config *g = &c->cfg;
     g->rope = find_rope(g->json);
     const struct lm_jval *t = lm_jval_get(g->rope, "rope_type");
-    const char *type = lm_jval_str(t ? t : lm_jval_get(g->rope, "type"));
+    t = present(t ? t : lm_jval_get(g->rope, "type"));
+    const char *type = lm_jval_str(t);
     g->rope_type = "";
+    if ((g->rope && g->rope->kind != LM_JSON_OBJECT) || (t && !type))
+        return lm_fail(err, LM_EDATA, "config.json: rope_scaling is no object with a rope_type");
     if (!type || !strcmp(type, "default"))
         return LM_OK;
     if (!strcmp(type, "su"))
@@ -102,7 +105,9 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
         return lm_fail(err, LM_ENOSUP, "config.json: weights quantized with %.60s cannot be "
                        "converted", method ? method : "an unnamed method");
     }
-    lm_jval_bool(lm_jval_get(c->cfg.json, "tie_word_embeddings"), &c->cfg.tied);
+    const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
+    if (tied && !lm_jval_bool(tied, &c->cfg.tied))
+        return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
     return read_rope(c, err);
 }
 
@@ -134,8 +139,10 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
 static int head_dim(const struct lm_convert_config *g, int64_t *out, struct lm_err *err)
 {
     int64_t hidden, heads;
-    if (lm_jval_i64(lm_jval_get(g->json, "head_dim"), out))
-        return LM_OK;
+    const struct lm_jval *said = present(lm_jval_get(g->json, "head_dim"));
+    if (said)
+        return lm_jval_i64(said, out) && *out > 0
+                   ? LM_OK : lm_fail(err, LM_EDATA, "config.json: head_dim is no number that fits");
     if (!lm_jval_i64(lm_jval_get(g->json, "hidden_size"), &hidden) ||
         !lm_jval_i64(lm_jval_get(g->json, "num_attention_heads"), &heads) || heads <= 0)
         return lm_fail(err, LM_EDATA, "config.json: no hidden_size or num_attention_heads");

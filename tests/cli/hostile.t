@@ -1,0 +1,91 @@
+#!/bin/sh
+# hostile.t - what is wrong around the programs: signals, readers that leave, full disks,
+# links that lead nowhere, archives and configurations that say two things; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
+}
+m=$root/tests/data/m.gguf hf=$root/tests/data/hf
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+
+# --- endings: nothing unfinished is left, and the old file stays -------------------------
+with_defaults() { perl -e '@SIG{qw(INT QUIT)} = ("DEFAULT") x 2; exec @ARGV or exit 9' "$@"; }
+mkfifo slow
+for s in INT TERM HUP QUIT XCPU PIPE; do
+    mkdir d; echo old >d/o.gguf
+    { head -c 300000 "$m"; sleep 5; } >slow & feeder=$!
+    # shellcheck disable=SC3045
+    (ulimit -c 0; with_defaults quantize -q - d/o.gguf q8_0 <slow) 2>/dev/null & q=$!
+    i=0
+    while [ $i -lt 100 ] && ! ls d/.o.gguf.*.part >/dev/null 2>&1; do sleep 0.1; i=$((i + 1)); done
+    # The subshell may or may not have become the program: the signal is for its child, too.
+    ok "$(ls -A d | wc -l)" 2 "half way to SIG$s there is a file being written"
+    for p in $(ps -o pid= --ppid $q) $q; do kill -"$s" "$p" 2>/dev/null; done
+    wait $q 2>/dev/null; r=$?
+    ok "$([ $r -gt 128 ] && echo signal || echo $r)" signal "SIG$s ends the program by that signal"
+    ok "$(ls -A d) $(cat d/o.gguf)" "o.gguf old" "SIG$s leaves the old file and nothing else"
+    kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
+    rm -rf d
+done
+mkdir d
+{ sleep 0.3; quantize -v "$m" d/o.gguf q8_0; echo $? >status; } 2>&1 | true
+i=0; while [ $i -lt 50 ] && [ ! -s status ]; do sleep 0.1; i=$((i + 1)); done
+ok "$(cat status) $(ls -A d)" "141 " "a reader of messages that leaves: quiet, nothing half-written"
+
+# --- a full disk is called that ----------------------------------------------------------
+printf '1 2 3\n' >ids
+head -c 100000 /dev/zero | tr '\0' 'a' >long
+for c in "tokenize -m $m hi" "tokenize -m $m -d ids" "tokenize -m $m -f long" \
+         "gguf-inspect $m" "gguf-inspect --json $m" "gguf-inspect --full $m" \
+         "quantize --dry-run $m - q8_0" "decode --nll -m $m ids"; do
+    $c >/dev/full 2>err
+    ok "$? $(sed 's/^[a-z-]*: //' err)" "2 <stdout>: write error: No space left on device" \
+       "a full disk: ${c%% /*}"
+done
+
+# --- links -------------------------------------------------------------------------------
+ln -s loop loop; ln -s second first; ln -s end second
+quantize -q "$m" loop q8_0 2>err; ok "$? $(readlink loop)" "2 loop" "a link to itself is no target"
+quantize -q "$m" first q8_0 2>err
+ok "$? $(readlink first) $(readlink second) $(head -c 4 end)" "0 second end GGUF" \
+   "links to a file that is not there yet are followed to the end"
+
+# --- checkpoints that say two things -----------------------------------------------------
+refused() { # WHAT NAME CONVERT-ARGUMENT...: exit 1 saying WHAT, and no file
+    want=$1 name=$2; shift 2
+    rm -f o.gguf
+    gguf-convert -q "$@" o.gguf 2>err; r=$?
+    case $(cat err) in *"$want"*) r="$r said" ;; *) r="$r $(cat err)" ;; esac
+    ok "$r $(ls o.gguf 2>/dev/null)" "1 said " "$name"
+}
+tar -C "$hf" -cf twice.tar config.json tokenizer.json tokenizer_config.json model.safetensors
+mkdir other; echo '{}' >other/config.json; echo x >other/model.safetensors
+cp twice.tar weights.tar
+tar -C other -rf twice.tar config.json
+tar -C other -rf weights.tar model.safetensors
+refused "config.json: is in the archive twice" "two configurations" twice.tar
+refused "model.safetensors: is in the archive twice" "two files of weights with one name" weights.tar
+refused "config.json: is in the archive twice" "two configurations in a pipe" - <twice.tar
+refused "model.safetensors: is in the archive twice" "two files of weights in a pipe" - <weights.tar
+
+with() { # JSON-MEMBER: folder c whose config.json has this member, first
+    rm -rf c; cp -r "$hf" c
+    key=$(echo "$1" | cut -d'"' -f2)
+    sed -i "s/\"$key\":/\"other_$key\":/; 1s/{/{ $1,/" c/config.json
+}
+while read -r member want; do
+    with "$member"
+    refused "config.json: $want" "config.json with $member" c
+done <<'END'
+"head_dim":"x" head_dim is no number that fits
+"head_dim":0 head_dim is no number that fits
+"head_dim":1.5 head_dim is no number that fits
+"rope_scaling":2 rope_scaling is no object with a rope_type
+"rope_scaling":["linear"] rope_scaling is no object with a rope_type
+"rope_scaling":{"rope_type":5} rope_scaling is no object with a rope_type
+"tie_word_embeddings":"no" tie_word_embeddings is neither true nor false
+END
+echo "1..$n"
