@@ -62,8 +62,8 @@ char *cli_provenance(char *const argv[]);
 
 /*
  * cli_out_open - lm_out_open for programs: refuses binary output to a terminal
- * unless force, and registers the unfinished file so that SIGINT, SIGTERM,
- * SIGHUP and cli_die remove it.  Exits on failure.
+ * unless force, and registers the unfinished file so that a signal that ends the program,
+ * and cli_die, remove it.  Exits on failure.
  */
 struct lm_out *cli_out_open(const char *path, bool binary, bool force);
 /* Commit or abort an output opened with cli_out_open.  cli_out_commit returns
