@@ -23,7 +23,7 @@ struct request {
     struct lm_err                *err;
 };
 
-/* ---- trees ------------------------------------------------------------------------------------- */
+/* ---- trees --------------------------------------------------------------- */
 
 static struct lm_jval *node(struct request *q, enum lm_json_kind kind, const char *key)
 {
@@ -70,7 +70,7 @@ static bool same_key(const struct lm_jval *v, const char *key)
     return v->key_len == strlen(key) && !memcmp(v->key, key, v->key_len);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------ */
 
 /* content with the marker behind it. */
 static struct lm_jval *marked(struct request *q, const struct lm_jval *v)
@@ -181,7 +181,7 @@ static int take_messages(struct request *q, const struct lm_jval *messages)
     return s;
 }
 
-/* ---- the request ------------------------------------------------------------------------------------ */
+/* ---- the request --------------------------------------------------------- */
 
 /* A list, or null; NULL when it is neither. */
 static int take_list(struct request *q, const char *key, const struct lm_jval **out)
@@ -229,7 +229,7 @@ static int parse(struct request *q, const char *json, size_t len)
                                                            : lm_jval_get(q->root, "messages"));
 }
 
-/* ---- the template ----------------------------------------------------------------------------------- */
+/* ---- the template -------------------------------------------------------- */
 
 static int no_template(const struct lm_chat *c, const char *name, struct lm_err *err)
 {
@@ -312,7 +312,7 @@ static int fill_in(struct request *q, struct lm_marked_text *out)
     return s;
 }
 
-/* ---- continuing -------------------------------------------------------------------------------------- */
+/* ---- continuing ---------------------------------------------------------- */
 
 static bool is_space(char c)
 {

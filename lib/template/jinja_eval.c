@@ -400,18 +400,20 @@ static void loop_over(struct jrun *r, const struct jnode *n, struct jv over, int
     struct jloop *l = lm_jalloc(r, 1, sizeof *l);
     *l = (struct jloop){ .n = all->n, .items = all->v, .depth = depth, .scope = outer,
                          .node = n->op ? n : NULL };
+    bool whole = false;                          /* did a round get to its end? else: `else` */
     for (l->i = 0; l->i < l->n; l->i++) {
         r->scope = round = next_scope(r, round, outer);
         bind(r, r->scope, &loop_name, (struct jv){ .kind = J_LOOP, .loop = l });
         assign(r, n->a, all->v[l->i]);
         exec(r, n->list);
         bool stop = r->flow == JR_BREAK;
+        whole |= r->flow == JR_GO;
         r->flow = JR_GO;
         if (stop)
             break;
     }
     r->scope = outer;
-    if (!all->n && n->other) {
+    if (!whole && n->other) {
         r->scope = new_scope(r, outer);
         exec(r, n->other);
         r->scope = outer;

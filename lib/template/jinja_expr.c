@@ -379,8 +379,8 @@ struct jnode *lm_jparse_target(struct jparse *p, bool with_tuple, bool with_ns)
     struct jnode *first = NULL, **tail = &first;
     bool comma = false;
     lm_jenter(p);
-    while (!first || (with_tuple && p->tok.kind == JT_NAME && !lm_jtok_is(&p->tok, JT_NAME, "in")) ||
-           (with_tuple && lm_jtok_is(&p->tok, JT_OP, "("))) {
+    while (!first || (with_tuple && !lm_jtok_is(&p->tok, JT_NAME, "in") &&
+                      (p->tok.kind == JT_NAME || lm_jtok_is(&p->tok, JT_OP, "(")))) {
         if (lm_jskip_op(p, "(")) {
             *tail = lm_jparse_target(p, true, with_ns);
             lm_jexpect_op(p, ")");

@@ -137,12 +137,16 @@ static struct keyed keyed(struct jrun *r, struct jv v, const struct jv *attribut
     return k;
 }
 
-/* Several attributes, "a,b": a tuple of them. */
-static void tuple_keys(struct jrun *r, struct keyed *k, const struct jstr *s, bool sensitive)
+/* By an attribute, or several, "a,b": a tuple of them. */
+static void tuple_keys(struct jrun *r, struct keyed *k, const struct jv *by, bool sensitive)
 {
+    static const struct jstr none = { "", NULL, 0 };
+    const struct jstr *s = by->kind == J_STR ? by->s : &none;
     for (size_t i = 0; i < k->n; i++) {
         struct jv t = lm_jlist(r, J_TUPLE);
-        for (size_t from = 0; from <= s->len;) {
+        if (by->kind != J_STR)
+            lm_jpush(r, t.l, folded(r, member(r, k->items[i], by), sensitive));
+        for (size_t from = 0; by->kind == J_STR && from <= s->len;) {
             const char *comma = memchr(s->p + from, ',', s->len - from);
             size_t to = comma ? (size_t)(comma - s->p) : s->len;
             struct jv path = lm_jslice(r, s, from, to);
@@ -158,10 +162,9 @@ FILTER(f_sort)
     struct jv *arg[3];
     lm_jtake(r, "sort", a, "reverse case_sensitive attribute", arg);
     bool sensitive = flag(r, arg[1]);
-    bool several = given(arg[2]) && arg[2]->kind == J_STR && memchr(arg[2]->s->p, ',', arg[2]->s->len);
-    struct keyed k = keyed(r, v, several ? NULL : arg[2], sensitive);
-    if (several)
-        tuple_keys(r, &k, arg[2]->s, sensitive);
+    struct keyed k = keyed(r, v, NULL, sensitive);
+    if (given(arg[2]))
+        tuple_keys(r, &k, arg[2], sensitive);
     lm_jsort(r, k.items, k.keys, k.n, flag(r, arg[0]));
     struct jv out = lm_jlist(r, J_LIST);
     *out.l = (struct jlist){ k.items, k.n, k.n };
@@ -203,12 +206,14 @@ FILTER(f_sum)
     lm_jtake(r, "sum", a, "attribute start", arg);
     struct jlist *l = lm_jiter(r, v);
     struct jv sum = arg[1] ? *arg[1] : lm_jint(0);
+    if (sum.kind == J_STR)
+        lm_jfail(r, "sum() can't sum strings [use ''.join(seq) instead]");
     for (size_t i = 0; i < l->n; i++)
         sum = lm_jbinary(r, JO_ADD, sum, given(arg[0]) ? member(r, l->v[i], arg[0]) : l->v[i]);
     return sum;
 }
 
-/* ---- filters that apply others --------------------------------------------------------------------- */
+/* ---- filters that apply others ------------------------------------------- */
 
 FILTER(f_map)
 {
@@ -290,7 +295,7 @@ FILTER(f_groupby)
     return out;
 }
 
-/* ---- dictionaries ------------------------------------------------------------------------------------ */
+/* ---- dictionaries -------------------------------------------------------- */
 
 FILTER(f_items)
 {
@@ -325,7 +330,7 @@ FILTER(f_dictsort)
     return out;
 }
 
-/* ---- cutting ------------------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------- */
 
 FILTER(f_batch)
 {

@@ -125,6 +125,10 @@ FILTER(f_indent)
     struct jv *arg[3];
     struct jsb b = JSB(r), in = JSB(r);
     lm_jtake(r, "indent", a, "width first blank", arg);
+    if (v.kind == J_UNDEF)
+        lm_jundef_fail(r, v);
+    if (v.kind != J_STR)
+        lm_jfail(r, "indent: expected str, got %s", lm_jtype(v));
     if (arg[0] && arg[0]->kind == J_STR)
         lm_jsb_str(&in, arg[0]->s);
     else
@@ -167,13 +171,16 @@ FILTER(f_truncate)
     static const struct jstr dots = { "...", NULL, 3 };
     struct jv *arg[4];
     lm_jtake(r, "truncate", a, "length killwords end leeway", arg);
+    if (v.kind != J_STR && v.kind != J_UNDEF)
+        lm_jfail(r, "truncate: expected str, got %s", lm_jtype(v));
     const struct jstr *s = lm_jto_str(r, v).s;
     const struct jstr *end = arg[2] ? lm_jneed_str(r, *arg[2], "truncate") : &dots;
     int64_t length = arg[0] ? lm_jindex(r, *arg[0], "truncate") : 255;
     int64_t leeway = given(arg[3]) ? lm_jindex(r, *arg[3], "truncate") : 5;
     int64_t keep = length - (int64_t)lm_jchars(end), n = (int64_t)lm_jchars(s);
     if (keep < 0 || leeway < 0)
-        lm_jfail(r, "truncate: expected length >= %zu, got %lld", lm_jchars(end), (long long)length);
+        lm_jfail(r, "truncate: expected length >= %zu, got %lld", lm_jchars(end),
+                 (long long)length);
     if (n <= length || n - length <= leeway)
         return lm_jslice(r, s, 0, s->len);
     size_t cut = lm_jchar_at(s, (size_t)keep);
@@ -228,10 +235,11 @@ FILTER(f_wordwrap)
     lm_jtake(r, "wordwrap", a, "width break_long_words wrapstring break_on_hyphens", arg);
     int64_t width = arg[0] ? lm_jindex(r, *arg[0], "wordwrap") : 79;
     bool cut = !arg[1] || lm_jtruth(r, *arg[1]);
+    const struct jstr *s = lm_jneed_str(r, v, "wordwrap");
     const struct jstr *end = given(arg[2]) ? lm_jneed_str(r, *arg[2], "wordwrap") : &newline;
     if (width < 1)
         lm_jfail(r, "wordwrap: invalid width %lld", (long long)width);
-    struct jlist *l = lines_of(r, lm_jto_str(r, v).s);
+    struct jlist *l = lines_of(r, s);
     for (size_t i = 0; i < l->n; i++) {
         if (i)
             lm_jsb_str(&b, end);
@@ -393,7 +401,7 @@ FILTER(f_xmlattr)
     return markup(lm_jsb_value(&b));
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* Digits of a base, as int() takes them; false when they are not a number. */
 static bool parse_int(struct jrun *r, const struct jstr *text, int64_t base, struct jv *out)
@@ -509,13 +517,15 @@ FILTER(f_round)
         double unit = pow(10, (double)n);
         return lm_jfloat((up ? ceil(f * unit) : floor(f * unit)) / unit);
     }
+    if (v.kind != J_FLOAT && n >= 0)
+        return v.kind == J_BOOL ? lm_jint(v.b) : v;
     f = round_to(f, n);
     if (v.kind != J_FLOAT && fabs(f) < 9e15)
         return lm_jint((int64_t)f);
     return lm_jfloat(f);
 }
 
-/* ---- the rest ----------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
 FILTER(f_default)
 {

@@ -85,6 +85,11 @@ static bool is_negative(struct jv v)
                            : v.kind == J_FLOAT && signbit(v.f) && !isnan(v.f);
 }
 
+static const char *sign_of(const struct spec *s, struct jv v)
+{
+    return is_negative(v) ? "-" : s->sign == '+' ? "+" : s->sign == ' ' ? " " : "";
+}
+
 static struct jv truncated(struct jrun *r, struct jv v)
 {
     if (v.kind != J_FLOAT)
@@ -97,8 +102,7 @@ static struct jv truncated(struct jrun *r, struct jv v)
 static void format_whole(struct jsb *b, const struct spec *s, struct jv v, char type)
 {
     struct jsb t = JSB(b->r), digits = JSB(b->r);
-    const char *sign = is_negative(v) ? "-" : s->sign == '+' ? "+" : s->sign == ' ' ? " " : "";
-    lm_jsb_lit(&t, sign);
+    lm_jsb_lit(&t, sign_of(s, v));
     if (s->alt && type != 'd') {
         char prefix[3] = { '0', type, 0 };
         lm_jsb_lit(&t, prefix);
@@ -121,7 +125,7 @@ static void format_real(struct jsb *b, const struct spec *s, struct jv v, char t
     int prec = s->precision < 0 ? 6 : s->precision > MAX_PRECISION ? MAX_PRECISION
                                                                      : (int)s->precision;
     struct jsb t = JSB(b->r);
-    lm_jsb_lit(&t, is_negative(lm_jfloat(f)) ? "-" : s->sign == '+' ? "+" : s->sign == ' ' ? " " : "");
+    lm_jsb_lit(&t, sign_of(s, lm_jfloat(f)));
     size_t split = t.len, whole;
     f = fabs(f);
     if (!type && s->precision < 0) {
@@ -288,7 +292,8 @@ struct jv lm_jpercent(struct jrun *r, const struct jstr *fmt, struct jv args)
     }
     if (args.kind == J_TUPLE && p.used < args.l->n)
         lm_jfail(r, "not all arguments converted during string formatting");
-    if (args.kind != J_TUPLE && args.kind != J_DICT && args.kind != J_LIST && p.used == 0)
+    if (args.kind != J_TUPLE && args.kind != J_DICT && args.kind != J_LIST &&
+        args.kind != J_UNDEF && p.used == 0)
         lm_jfail(r, "not all arguments converted during string formatting");
     return lm_jsb_value(&b);
 }

@@ -114,7 +114,7 @@ METHOD(bytes_decode)
     return lm_jslice(r, self.s, 0, self.s->len);
 }
 
-/* ---- loops, cyclers ----------------------------------------------------------------------------- */
+/* ---- loops, cyclers ------------------------------------------------------ */
 
 METHOD(loop_cycle)
 {
@@ -211,7 +211,7 @@ struct jv lm_jcall_method(struct jrun *r, struct jv self, const char *name, stru
     return lm_jmethod_find(self, &s)->call(r, self, a);
 }
 
-/* ---- global functions ------------------------------------------------------------------------------ */
+/* ---- global functions ---------------------------------------------------- */
 
 FUNC(f_raise_exception)
 {

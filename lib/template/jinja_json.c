@@ -81,7 +81,8 @@ static void dump_key(struct jsb *b, const struct style *s, struct jv key)
 static void dump_dict(struct jsb *b, const struct style *s, const struct jdict *d, int level)
 {
     struct jrun *r = b->r;
-    struct jv *keys = lm_jalloc(r, d->n, sizeof *keys), *values = lm_jalloc(r, d->n, sizeof *values);
+    struct jv *keys = lm_jalloc(r, d->n, sizeof *keys);
+    struct jv *values = lm_jalloc(r, d->n, sizeof *values);
     for (size_t i = 0; i < d->n; i++) {
         keys[i] = d->e[i].key;
         values[i] = d->e[i].value;

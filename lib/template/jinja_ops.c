@@ -366,7 +366,8 @@ struct jv lm_jsubscript(struct jrun *r, struct jv of, struct jv from, struct jv 
     if (of.kind == J_UNDEF)
         lm_jundef_fail(r, of);
     if (!is_sequence(of) && of.kind != J_RANGE)
-        return lm_jundef_of(r, of, lm_jcstr(r, "slice"));
+        lm_jfail(r, of.kind == J_DICT ? "unhashable type: 'slice'"
+                                      : "'%s' object is not subscriptable", lm_jtype(of));
     int64_t by = step.kind == J_NONE ? 1 : lm_jindex(r, step, "slice"), n = lm_jlen(r, of);
     if (by == 0)
         lm_jfail(r, "slice step cannot be zero");

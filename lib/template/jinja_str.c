@@ -411,7 +411,8 @@ static struct jv without_affix(struct jrun *r, struct jv self, struct jargs *a, 
 {
     struct jv *arg[1];
     lm_jtake(r, "removeprefix", a, "prefix", arg);
-    const struct jstr *s = self.s, *x = lm_jneed_str(r, arg[0] ? *arg[0] : lm_jnone, "removeprefix");
+    const struct jstr *s = self.s;
+    const struct jstr *x = lm_jneed_str(r, arg[0] ? *arg[0] : lm_jnone, "removeprefix");
     if (!has_affix(s, x, 0, s->len, end))
         return self;
     return end ? lm_jslice(r, s, 0, s->len - x->len) : lm_jslice(r, s, x->len, s->len);
@@ -420,7 +421,7 @@ static struct jv without_affix(struct jrun *r, struct jv self, struct jargs *a, 
 METHOD(m_removeprefix) { return without_affix(r, self, a, false); }
 METHOD(m_removesuffix) { return without_affix(r, self, a, true); }
 
-/* ---- cutting ----------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------- */
 
 static bool strippable(const struct jstr *chars, uint32_t c)
 {

@@ -5,7 +5,13 @@
 #include "template/jinja.h"
 
 #define TEST(name) static bool name(struct jrun *r, struct jv v, struct jargs *a)
-#define KIND(name, condition) TEST(name) { (void)r; (void)a; return condition; }
+#define KIND(name, condition) TEST(name) { no_arguments(r, a); return condition; }
+
+static void no_arguments(struct jrun *r, const struct jargs *a)
+{
+    if (a->n || a->kw.n)
+        lm_jfail(r, "this test takes no argument: 1 was given");
+}
 
 KIND(t_defined, v.kind != J_UNDEF)
 KIND(t_undefined, v.kind == J_UNDEF)

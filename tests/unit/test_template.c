@@ -73,10 +73,129 @@ static void test_micro(void **state)
     fclose(f);
 }
 
+/* Each template is given x = "ab<c>" and d = {"key": "va"} as somebody else's; `want` has a
+ * '#' under each byte that must be marked. */
+static void test_marks(void **state)
+{
+    static const struct { const char *template, *text, *want; } cases[] = {
+        { "<{{ x }}>",                       "<ab<c>>",         " ##### " },
+        { "{{ '<' ~ x[2:] ~ '>' }}",         "<<c>>",           " ### " },
+        { "{{ ('x' + x)|upper }}y",          "XAB<C>y",         " ##### " },
+        { "{{ x|replace('<', '--') }}",      "ab--c>",          "##  ##" },
+        { "{{ 'a-b'|replace('-', x[0]) }}",  "aab",             " # " },
+        { "{{ x.split('<')|join('<') }}",    "ab<c>",           "## ##" },
+        { "{{ [x]|tojson }}",                "[\"ab<c>\"]",     "  #####  " },
+        { "{{ d }}",                         "{'key': 'va'}",   "  ###    ##  " },
+        { "{{ d|tojson }}",                  "{\"key\": \"va\"}", "  ###    ##  " },
+        { "{{ '%s:%r' % (x[0], x[1]) }}",    "a:'b'",           "#  # " },
+        { "{{ '{}|{:>3}'.format(x[0], x[1]) }}", "a|  b",       "#   #" },
+        { "{{ x.format() }}",                "ab<c>",           "#####" },
+        { "{{ x[::-1] }}{{ x|reverse }}",    ">c<ba>c<ba",      "##########" },
+        { "{{ x|e }}",                       "ab&lt;c&gt;",     "###########" },
+        { "{{ x.center(7, '*') }}",          "*ab<c>*",         " ##### " },
+        { "{{ x|urlencode }}",               "ab%3Cc%3E",       "#########" },
+        { "{% set y %}[{{ x }}]{% endset %}{{ y|trim }}", "[ab<c>]", " ##### " },
+        { "{% macro m(a) %}({{ a }}){% endmacro %}{{ m(x[0]) }}{{ m('z') }}", "(a)(z)", " #    " },
+        { "{% for k, v in d|items %}{{ k }}={{ v }}{% endfor %}", "key=va", "### ##" },
+        { "{% for k in d %}{{ k|length }}{{ d[k]|length }}{% endfor %}", "32", "  " },
+        { "{{ x|list|first }}{{ x|string|indent(2, true) }}", "a  ab<c>", "#  #####" },
+        { "{{ (x|safe ~ '!')|title }}",      "Ab<C>!",          "##### " },
+        { "{{ strftime_now(x[0] ~ '%Y') }}", "a2025",           "#####" },
+        { "{{ d|string|wordwrap(7) }}",      "{'key':\n'va'}",  "  ###   ##  " },
+    };
+    static const char vars[] = "{\"x\":\"ab<c>\",\"d\":{\"key\":\"va\"}}";
+    struct lm_arena arena = { 0 };
+    const struct lm_jval *v = lm_json_tree(&arena, vars, sizeof vars - 1, NULL);
+    (void)state;
+    for (size_t i = 0; i < N(cases); i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        if (render(cases[i].template, strlen(cases[i].template), v, true, &out, &err) != LM_OK)
+            fail_msg("%s: %s", cases[i].template, err.text);
+        assert_string_equal(out.text.data, cases[i].text);
+        assert_int_equal(out.guard.len, strlen(cases[i].text));
+        for (size_t k = 0; k < out.guard.len; k++)
+            out.guard.data[k] = out.guard.data[k] ? '#' : ' ';
+        if (memcmp(out.guard.data, cases[i].want, out.guard.len) != 0)
+            fail_msg("%s: '%.*s', not '%s'", cases[i].template, (int)out.guard.len, out.guard.data,
+                     cases[i].want);
+        lm_marked_text_release(&out);
+    }
+    lm_arena_release(&arena);
+}
+
+/* A role that is no plain word is text as any other. */
+static void test_role(void **state)
+{
+    static const char vars[] =
+        "{\"m\":[{\"role\":\"a<\"},{\"role\":\"tool_2-x\"},{\"roles\":\"y\"}]}";
+    static const char src[] = "{{ m[0].role }}{{ m[1].role }}{{ m[2].roles }}";
+    struct lm_arena arena = { 0 };
+    struct lm_marked_text out = { 0 };
+    (void)state;
+    const struct lm_jval *v = lm_json_tree(&arena, vars, sizeof vars - 1, NULL);
+    assert_int_equal(render(src, sizeof src - 1, v, true, &out, NULL), LM_OK);
+    assert_string_equal(out.text.data, "a<tool_2-xy");
+    assert_memory_equal(out.guard.data, "\1\1\0\0\0\0\0\0\0\0\1", 11);
+    lm_marked_text_release(&out);
+    lm_arena_release(&arena);
+}
+
+/* Where an error is said to be, and that each limit holds. */
+static void test_errors(void **state)
+{
+    static const struct lm_template_limits small = { .steps = 1000, .memory = 50000, .depth = 60 };
+    static const struct { const char *template, *part; } cases[] = {
+        { "a\n  {{ 1 +\n nope.x }}",     "line 3, column 6: 'nope' is undefined" },
+        { "\xC3\xA9{{ 'a' | bad }}",     "line 1, column 11: No filter named 'bad'." },
+        { "a\r\nb\r{% bad %}",           "line 3, column 4: Encountered unknown tag 'bad'." },
+        { "{% if 1 %}{% for x in y %}",  "The innermost block that needs to be closed is 'for'" },
+        { "{{ 'abc",                     "does not end" },
+        { "{# abc",                      "Missing end of comment tag" },
+        { "{{ (1 }}",                    "line 1, column 7: expected token ')', got '}'" },
+        { "{% break %}",                 "'break' outside loop" },
+        { "\xFF",                        "not UTF-8 at byte 0" },
+        { "{% for i in range(1200) %}{% endfor %}", "1000 steps" },
+        { "{{ 'abcdefgh' * 10000 }}",    "50000 bytes of memory" },
+        { "{{ [0] * 10000000000 }}",     "steps" },
+        { "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested deeper than 60" },
+        { "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "nested deeper than 60" },
+        { "{% set n = namespace(l=[]) %}{% for i in range(70) %}{% set n.l = [n.l, n.l] %}"
+          "{% endfor %}{{ n.l == n.l + [] }}", "nested deeper" },
+        { "{{ 9**9**9 }}",               "steps" },
+        { "{{ range(100001) }}",         "Range too big" },
+        { "{{ '%1000000000d' % 1 }}",    "wider" },
+        { "{{ strftime_now('%Y') }}",    "the time is not known" },
+        { "{% set loop.x = 1 %}",        "non-namespace" },
+        { "{% include 'a' %}",           "no loader" },
+        { "{{ ''.__class__.__init__ }}", "unsafe" },
+    };
+    char deep[2000];
+    (void)state;
+    for (size_t i = 0; i < N(cases); i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        const char *src = cases[i].template;
+        struct lm_template *t = lm_template_parse(src, strlen(src), &err);
+        if (t)
+            assert_int_equal(lm_template_render(t, NULL, 0, NULL, &small, &out, &err), LM_EDATA);
+        if (!strstr(err.text, cases[i].part))
+            fail_msg("%s: '%s', not '%s'", cases[i].template, err.text, cases[i].part);
+        lm_template_free(t);
+        lm_marked_text_release(&out);
+    }
+    memset(deep, '(', sizeof deep);
+    memcpy(deep, "{{", 2);
+    assert_null(lm_template_parse(deep, sizeof deep, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_micro),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_role),
+        cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
