@@ -26,14 +26,17 @@ static struct jv *lookup(struct jrun *r, const struct jstr *s)
     return NULL;
 }
 
+static struct jv undefined(struct jrun *r, const struct jstr *name)
+{
+    struct jundef *u = lm_jalloc(r, 1, sizeof *u);
+    u->name = name_of(name);
+    return (struct jv){ .kind = J_UNDEF, .u = u };
+}
+
 static struct jv read_name(struct jrun *r, const struct jnode *n)
 {
     const struct jv *v = lookup(r, &n->str);
-    if (v)
-        return *v;
-    struct jundef *u = lm_jalloc(r, 1, sizeof *u);
-    u->name = name_of(&n->str);
-    return (struct jv){ .kind = J_UNDEF, .u = u };
+    return v ? *v : undefined(r, &n->str);
 }
 
 static void bind(struct jrun *r, struct jscope *scope, const struct jstr *s, struct jv v)
@@ -320,13 +323,15 @@ static struct jv call_macro(struct jrun *r, struct jmacro *m, struct jargs *a)
             lm_jdict_put(r, kw, key, a->kw.e[i].value);
     }
     r->scope = scope;
+    for (const struct jnode *p = m->node->params; p; p = p->next)
+        bind(r, scope, &p->str, undefined(r, &p->str));  /* not an outer name, in defaults */
     for (const struct jnode *p = m->node->params; p; p = p->next) {
         struct jv key = { .kind = J_STR, .s = &p->str }, *v = lm_jdict_get(r, &a->kw, key);
         if (v && taken < a->n)
             lm_jfail(r, "macro got multiple values for argument '%.*s'",
                      (int)(p->str.len < 80 ? p->str.len : 80), p->str.p);
-        struct jv given = taken < a->n ? a->pos[taken] : v ? *v : p->a ? eval(r, p->a) : lm_jundef;
-        bind(r, scope, &p->str, given);
+        if (taken < a->n || v || p->a)
+            bind(r, scope, &p->str, taken < a->n ? a->pos[taken] : v ? *v : eval(r, p->a));
         taken += taken < a->n;
     }
     r->scope = old;
