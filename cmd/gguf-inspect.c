@@ -14,12 +14,16 @@
 #include "cli/cli.h"
 #include "gguf/gguf_text.h"
 #include "job/check.h"
+#include "job/compare.h"
 #include "job/digest.h"
+#include "job/digest_list.h"
+#include "job/footprint.h"
+#include "job/scan.h"
 #include "job/stats.h"
-#include "vocab/vocab.h"
+#include "job/vocab_line.h"
 
 static const char usage[] =
-    "usage: gguf-inspect [-0hjqV] [-t n] [option ...] [file ...]\n";
+    "usage: gguf-inspect [-0hjqV] [-c n] [-t n] [option ...] [file ...]\n";
 
 static const char help[] =
     "\n"
@@ -28,6 +32,8 @@ static const char help[] =
     "      --check[=data]\n"
     "                    tell every fault, a line each, with =data also numbers\n"
     "                    that are none; no fault: status 0\n"
+    "  -c, --context=N   with --memory: positions (default: as trained for)\n"
+    "      --diff        how two files differ, in metadata and tensors\n"
     "      --full        do not shorten long values\n"
     "      --get=KEY     print the value of KEY; of an array, an element a line\n"
     "      --hash[=xxh64|sha256]\n"
@@ -36,6 +42,7 @@ static const char help[] =
     "  -j, --json        one JSON object for each file\n"
     "      --kv          metadata only\n"
     "      --long        allow zstd input with windows above 128 MiB\n"
+    "      --memory      memory for running: weights, keys and values\n"
     "      --no-follow   do not go on with the other shards of a split model\n"
     "      --no-newline  with --get, --template: no newline after a value\n"
     "  -0, --null        with --get: raw values, each ended by a NUL\n"
@@ -43,11 +50,13 @@ static const char help[] =
     "                    the numbers of a tensor, a row a line\n"
     "      --progress    show progress though stderr is no terminal\n"
     "  -q, --quiet       no notes, no progress\n"
+    "      --scan        where GGUFs begin inside any file\n"
     "      --stats       least, largest and mean number of each tensor, and more\n"
     "      --template[=NAME]\n"
     "                    print the chat template\n"
     "      --tensors     tensors only\n"
     "  -t, --threads=N   threads to use (default: the CPUs there are)\n"
+    "      --tolerance=X with --diff: numbers may be so far apart\n"
     "      --verify=FILE\n"
     "                    compare with a list that --hash printed\n"
     "      --vocab       the vocabulary: id, type, score, text, what it is used for\n"
@@ -55,12 +64,15 @@ static const char help[] =
     "  -V, --version     show the version\n";
 
 enum {
-    OPT_CHECK = 256, OPT_FULL, OPT_GET, OPT_HASH, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
+    OPT_CHECK = 256, OPT_DIFF, OPT_MEMORY, OPT_SCAN, OPT_TOLERANCE,
+    OPT_FULL, OPT_GET, OPT_HASH, OPT_KV, OPT_LONG, OPT_NO_FOLLOW, OPT_NO_NEWLINE,
     OPT_PRINT, OPT_PROGRESS, OPT_STATS, OPT_TEMPLATE, OPT_TENSORS, OPT_VERIFY, OPT_VOCAB
 };
 
 static const struct option options[] = {
     { "check",      optional_argument, NULL, OPT_CHECK },
+    { "context",    required_argument, NULL, 'c' },
+    { "diff",       no_argument,       NULL, OPT_DIFF },
     { "full",       no_argument,       NULL, OPT_FULL },
     { "get",        required_argument, NULL, OPT_GET },
     { "hash",       optional_argument, NULL, OPT_HASH },
@@ -68,16 +80,19 @@ static const struct option options[] = {
     { "json",       no_argument,       NULL, 'j' },
     { "kv",         no_argument,       NULL, OPT_KV },
     { "long",       no_argument,       NULL, OPT_LONG },
+    { "memory",     no_argument,       NULL, OPT_MEMORY },
     { "no-follow",  no_argument,       NULL, OPT_NO_FOLLOW },
     { "no-newline", no_argument,       NULL, OPT_NO_NEWLINE },
     { "null",       no_argument,       NULL, '0' },
     { "print",      required_argument, NULL, OPT_PRINT },
     { "progress",   no_argument,       NULL, OPT_PROGRESS },
     { "quiet",      no_argument,       NULL, 'q' },
+    { "scan",       no_argument,       NULL, OPT_SCAN },
     { "stats",      no_argument,       NULL, OPT_STATS },
     { "template",   optional_argument, NULL, OPT_TEMPLATE },
     { "tensors",    no_argument,       NULL, OPT_TENSORS },
     { "threads",    required_argument, NULL, 't' },
+    { "tolerance",  required_argument, NULL, OPT_TOLERANCE },
     { "verify",     required_argument, NULL, OPT_VERIFY },
     { "version",    no_argument,       NULL, 'V' },
     { "vocab",      no_argument,       NULL, OPT_VOCAB },
@@ -89,15 +104,19 @@ static const struct option options[] = {
 
 /* What is done with each model; the names are the options'. */
 enum mode { LIST, CHECK, GET, HASH, HASH_FILE, VERIFY, VOCAB, TEMPLATE, STATS,
-            PRINT };
+            PRINT, DIFF, MEMORY, SCAN };
 static const char *const mode_names[] = { "", "check", "get", "hash", "hash=file", "verify",
-                                          "vocab", "template", "stats", "print" };
+                                          "vocab", "template", "stats", "print",
+                                          "diff", "memory", "scan" };
 
 static struct {
     enum mode   mode;
     bool        check_data, full, json, kv, tensors, no_follow, no_newline, null, long_window;
     const char *get, *verify, *tensor;
     enum lm_digest_kind digest;
+    uint64_t    context;
+    bool        tolerant;
+    double      tolerance;
 } opt;
 
 static int n_listed;        /* files shown so far */
@@ -152,6 +171,21 @@ static void fill_entry(const struct lm_gguf *g, uint64_t row, struct lm_buf *cel
     lm_gguf_value_text(&cells[2], kv, opt.full ? 0 : SHORT_VALUE);
 }
 
+/* A type without a name is its number. */
+static void put_type(struct lm_buf *out, const struct lm_gguf_tensor *t)
+{
+    if (t->type)
+        lm_buf_str(out, t->type->name);
+    else
+        lm_buf_printf(out, "%" PRIu32, t->type_id);
+}
+
+static void put_shape(struct lm_buf *out, const struct lm_gguf_tensor *t)
+{
+    for (uint32_t k = 0; k < t->n_dims; k++)
+        lm_buf_printf(out, "%s%" PRIu64, k ? "x" : "", t->ne[k]);
+}
+
 static void fill_tensor(const struct lm_gguf *g, uint64_t row, struct lm_buf *cells)
 {
     static const char *const heads[] = { "TENSOR", "TYPE", "SHAPE", "OFFSET", "BYTES" };
@@ -161,12 +195,8 @@ static void fill_tensor(const struct lm_gguf *g, uint64_t row, struct lm_buf *ce
     }
     const struct lm_gguf_tensor *t = &g->tensors[row - 1];
     lm_buf_escape(&cells[0], t->name.p, t->name.len);
-    if (t->type)
-        lm_buf_str(&cells[1], t->type->name);
-    else
-        lm_buf_printf(&cells[1], "%" PRIu32, t->type_id);
-    for (uint32_t k = 0; k < t->n_dims; k++)
-        lm_buf_printf(&cells[2], "%s%" PRIu64, k ? "x" : "", t->ne[k]);
+    put_type(&cells[1], t);
+    put_shape(&cells[2], t);
     lm_buf_printf(&cells[3], "%" PRIu64, t->offset);
     lm_buf_printf(&cells[4], "%" PRIu64, t->bytes);
 }
@@ -366,13 +396,18 @@ static void close_model(struct model *m)
     *m = (struct model){ 0 };
 }
 
+static const char *operand_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "<stdin>";
+}
+
 /* Open and read one file.  A status; that of data that is no GGUF leaves in open. */
 static int open_shard(const char *path, struct shard *s, struct lm_err *err)
 {
     *s = (struct shard){ 0 };
     s->in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, err);
     if (!s->in)
-        return cli_report(strcmp(path, "-") ? path : "<stdin>", err);
+        return cli_report(operand_name(path), err);
     s->g = lm_gguf_read(s->in, false, err);
     return s->g ? CLI_OK : cli_report(lm_in_name(s->in), err);
 }
@@ -398,30 +433,30 @@ static bool was_brought(const char *path)
     return false;
 }
 
-/* A file with all its shards, for `use`, which gets what could be opened; the worse of the
- * statuses comes back.  What is no GGUF goes to `broken`, which may be NULL. */
-static int with_model(const char *path, int (*use)(struct model *m),
+/* Open a file with all its shards: what could be opened is in *m, the worst status comes
+ * back.  What is no GGUF goes to `broken`, which may be NULL. */
+static int open_model(const char *path, struct model *m,
                       void (*broken)(struct lm_in *in, const struct lm_err *err))
 {
-    struct model m = { 0 };
     size_t cap = 0;
     int status = CLI_OK;
     char *next = NULL;
     uint32_t n = 1;
+    *m = (struct model){ 0 };
     for (uint32_t k = 0; k < n; k++) {
         struct lm_err err;
         struct shard s;
         if (k && !(next = lm_gguf_shard_path(path, k, n)))
             break;
-        if (k && (!lm_grow(&brought.path, &brought.cap, brought.n + 1, sizeof next)))
+        if (k && !lm_grow(&brought.path, &brought.cap, brought.n + 1, sizeof next))
             cli_die(CLI_TROUBLE, "out of memory");
         if (k)
             brought.path[brought.n++] = next;
         int r = open_shard(k ? next : path, &s, &err);
-        if (r == CLI_OK && !lm_grow(&m.shards, &cap, m.n + 1, sizeof *m.shards))
+        if (r == CLI_OK && !lm_grow(&m->shards, &cap, m->n + 1, sizeof *m->shards))
             cli_die(CLI_TROUBLE, "out of memory");
         if (r == CLI_OK)
-            m.shards[m.n++] = s;
+            m->shards[m->n++] = s;
         else if (s.in && broken)
             broken(s.in, &err);
         if (r != CLI_OK)
@@ -430,9 +465,28 @@ static int with_model(const char *path, int (*use)(struct model *m),
         if (k == 0 && r == CLI_OK)
             n = count_shards(s.g);
     }
+    return status;
+}
+
+static int with_model(const char *path, int (*use)(struct model *m),
+                      void (*broken)(struct lm_in *in, const struct lm_err *err))
+{
+    struct model m;
+    int status = open_model(path, &m, broken);
     int r = m.n ? use(&m) : CLI_OK;
     close_model(&m);
     return r > status ? r : status;
+}
+
+/* Its files as the library takes them; the caller frees the list. */
+static const struct lm_gguf **model_files(const struct model *m)
+{
+    const struct lm_gguf **all = lm_malloc_array(m->n, sizeof *all);
+    if (!all)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t i = 0; i < m->n; i++)
+        all[i] = m->shards[i].g;
+    return all;
 }
 
 /* What a listing should not pass over in silence: data that a reader of it would
@@ -525,12 +579,9 @@ static int check(struct model *m)
 {
     struct faults f = { .m = m };
     struct lm_check_to to = { &f, model_fault, &env };
-    const struct lm_gguf **all = lm_malloc_array(m->n, sizeof *all);
+    const struct lm_gguf **all = model_files(m);
     int status = CLI_OK;
-    if (!all)
-        cli_die(CLI_TROUBLE, "out of memory");
     for (size_t i = 0; i < m->n; i++) {
-        all[i] = m->shards[i].g;
         int s = check_shard(&f, i);
         status = s > status ? s : status;
     }
@@ -547,49 +598,6 @@ static int check(struct model *m)
 
 /* ---- the vocabulary ------------------------------------------------------ */
 
-/* Element i of an array of numbers, if there is one for each of n tokens. */
-static void token_column(struct lm_buf *out, const struct lm_gguf *g, const char *key, uint64_t n,
-                         uint64_t i)
-{
-    const struct lm_gguf_kv *kv = lm_gguf_kv(g, key);
-    if (kv && kv->kind == LM_GGUF_ARR && kv->arr.n == n && kv->arr.kind != LM_GGUF_STR &&
-        kv->arr.kind != LM_GGUF_ARR)
-        lm_gguf_element_raw(out, &kv->arr, i);
-    else
-        lm_buf_byte(out, '-');
-}
-
-/* A type by its name, any other number as it is. */
-static void token_type(struct lm_buf *out, const struct lm_gguf *g, uint64_t n, uint64_t i)
-{
-    struct lm_gguf_arr a;
-    int32_t type = 0;
-    if (lm_gguf_arr(g, "tokenizer.ggml.token_type", LM_GGUF_I32, &a, NULL) == LM_OK && a.n == n)
-        type = ((const int32_t *)a.data)[i];
-    if (type >= LM_TOKEN_NORMAL && type <= LM_TOKEN_BYTE)
-        lm_buf_str(out, lm_token_type_name((enum lm_token_type)type));
-    else
-        token_column(out, g, "tokenizer.ggml.token_type", n, i);
-}
-
-/* What an id is named as by keys tokenizer.ggml.NAME_token_id: the names. */
-static void token_uses(struct lm_buf *out, const struct lm_gguf *g, uint64_t id)
-{
-    static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
-    const char *between = "\t";
-    for (uint64_t k = 0; k < g->n_kv; k++) {
-        const struct lm_str *key = &g->kv[k].key;
-        int64_t value;
-        if (key->len <= sizeof head - 1 + sizeof tail - 1 || memcmp(key->p, head, sizeof head - 1) ||
-            memcmp(key->p + key->len - (sizeof tail - 1), tail, sizeof tail - 1) ||
-            lm_gguf_i64(g, key->p, &value, NULL) != LM_OK || value < 0 || (uint64_t)value != id)
-            continue;
-        lm_buf_str(out, between);
-        lm_buf_escape(out, key->p + sizeof head - 1, key->len - (sizeof head + sizeof tail - 2));
-        between = ",";
-    }
-}
-
 static int vocab(struct model *m)
 {
     const struct lm_gguf *g = m->shards[0].g;
@@ -602,15 +610,7 @@ static int vocab(struct model *m)
     if (r)
         return cli_report(lm_in_name(m->shards[0].in), &err);
     for (uint64_t i = 0; i < tokens.n; i++) {
-        const struct lm_str *text = (const struct lm_str *)tokens.data + i;
-        lm_buf_printf(&out, "%" PRIu64 "\t", i);
-        token_type(&out, g, tokens.n, i);
-        lm_buf_byte(&out, '\t');
-        token_column(&out, g, "tokenizer.ggml.scores", tokens.n, i);
-        lm_buf_byte(&out, '\t');
-        lm_buf_escape(&out, text->p, text->len);
-        token_uses(&out, g, i);
-        lm_buf_byte(&out, '\n');
+        lm_vocab_line(&out, g, &tokens, i);
         print(&out, false);
     }
     print(&out, true);
@@ -644,10 +644,7 @@ static void fill_stats(const struct lm_gguf *g, uint64_t row, struct lm_buf *cel
     const struct lm_gguf_tensor *t = &g->tensors[row - 1];
     const struct lm_stats *s = &stats_rows[row - 1];
     lm_buf_escape(&cells[0], t->name.p, t->name.len);
-    if (t->type)
-        lm_buf_str(&cells[1], t->type->name);
-    else
-        lm_buf_printf(&cells[1], "%" PRIu32, t->type_id);
+    put_type(&cells[1], t);
     if (!s->n && !s->n_bad) {
         for (int i = 2; i < 8; i++)
             lm_buf_byte(&cells[i], '-');
@@ -725,41 +722,16 @@ static int print_tensor(struct model *m)
 
 /* ---- digests ------------------------------------------------------------- */
 
-#define ALL_TENSORS "(all)"     /* what the digest of the list is called */
-
-/* A tensor's name in a list.  One that begins as the name of the whole list does is
- * written another way. */
-static void list_name(struct lm_buf *out, const struct lm_str *name)
-{
-    size_t skip = name->len && name->p[0] == '(';
-    if (skip)
-        lm_buf_str(out, "\\x28");
-    lm_buf_escape(out, name->p + skip, name->len - skip);
-}
-
-/* The list of a model: a line for each tensor, then that of these lines. */
 static int list_digests(struct model *m, enum lm_digest_kind kind, struct lm_buf *list)
 {
-    char hex[LM_DIGEST_HEX];
     struct lm_err err;
-    for (size_t i = 0; i < m->n; i++) {
-        const struct lm_gguf *g = m->shards[i].g;
-        char (*each)[LM_DIGEST_HEX] = lm_malloc_array(g->n_tensors + 1, sizeof *each);
-        int r = each ? lm_digest_tensors(m->shards[i].in, g, kind, each, &env, &err)
-                     : lm_fail_nomem(&err);
-        for (uint64_t k = 0; r == LM_OK && k < g->n_tensors; k++) {
-            lm_buf_printf(list, "%s  ", each[k]);
-            list_name(list, &g->tensors[k].name);
-            lm_buf_byte(list, '\n');
-        }
-        free(each);
-        if (r != LM_OK)
-            return cli_report(lm_in_name(m->shards[i].in), &err);
-    }
-    if (list->failed)
-        cli_die(CLI_TROUBLE, "out of memory");
-    lm_digest_bytes(list->data, list->len, kind, hex);
-    lm_buf_printf(list, "%s  %s\n", hex, ALL_TENSORS);
+    int r = LM_OK;
+    size_t i;
+    for (i = 0; i < m->n && r == LM_OK; i++)
+        r = lm_digest_list_add(list, m->shards[i].in, m->shards[i].g, kind, &env, &err);
+    if (r != LM_OK)
+        return cli_report(lm_in_name(m->shards[i - 1].in), &err);
+    lm_digest_list_end(list, kind);
     return CLI_OK;
 }
 
@@ -780,7 +752,7 @@ static int hash_file(const char *path)
     struct lm_err err;
     struct lm_in *in = lm_in_open(path, LM_IN_RAW, &err);
     if (!in)
-        return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
+        return cli_report(operand_name(path), &err);
     int status = CLI_OK;
     if (lm_digest_rest(in, LM_DIGEST_SHA256, hex, &env, &err) == LM_OK)
         printf("%s  %s\n", hex, path);
@@ -790,95 +762,229 @@ static int hash_file(const char *path)
     return status;
 }
 
-/* A line of a list; both texts end at a NUL. */
-struct digest_line {
-    const char *hex, *name;
-    bool        seen;
-};
-
-struct digest_list {
-    struct digest_line *lines;
-    size_t              n, cap;
-};
-
-static int by_line_name(const void *x, const void *y)
+static void put_difference(void *arg, const char *name, const char *how)
 {
-    const struct digest_line *a = x, *b = y;
-    return strcmp(a->name, b->name);
-}
-
-/* Cut a list into its lines, in place, sorted by name.  The number of the first line that
- * is none, or 0. */
-static size_t cut_list(char *text, struct digest_list *list)
-{
-    for (char *line = text, *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end)
-            *end++ = '\0';
-        size_t digits = strspn(line, "0123456789abcdef");
-        if ((digits != 16 && digits != 64) || strncmp(line + digits, "  ", 2) ||
-            !line[digits + 2] || (list->n && digits != strlen(list->lines[0].hex)))
-            return list->n + 1;
-        line[digits] = '\0';
-        if (!lm_grow(&list->lines, &list->cap, list->n + 1, sizeof *list->lines))
-            cli_die(CLI_TROUBLE, "out of memory");
-        list->lines[list->n++] = (struct digest_line){ line, line + digits + 2, false };
-    }
-    if (!list->n)
-        return 1;
-    qsort(list->lines, list->n, sizeof *list->lines, by_line_name);
-    return 0;
-}
-
-/* Tell what differs between the list given and that of the model. */
-static bool same_lists(const struct digest_list *want, const struct digest_list *have)
-{
-    bool same = true;
-    for (size_t i = 0; i < have->n; i++) {
-        const struct digest_line *h = &have->lines[i];
-        struct digest_line *w = bsearch(h, want->lines, want->n, sizeof *h, by_line_name);
-        if (w)
-            w->seen = true;
-        if (w && !strcmp(w->hex, h->hex))
-            continue;
-        printf("%s: %s\n", h->name, w ? "differs" : "not in the list");
-        same = false;
-    }
-    for (size_t i = 0; i < want->n; i++)
-        if (!want->lines[i].seen) {
-            printf("%s: missing\n", want->lines[i].name);
-            same = false;
-        }
-    return same;
+    (void)arg;
+    printf("%s: %s\n", name, how);
 }
 
 static int verify(struct model *m)
 {
-    struct digest_list want = { 0 }, have = { 0 };
     struct lm_buf list = { 0 };
     struct lm_err err;
+    enum lm_digest_kind kind;
     char *text;
     size_t len;
     if (lm_read_file(opt.verify, 1u << 28, &text, &len, &err) != LM_OK)
         return cli_report(opt.verify, &err);
-    size_t bad = strlen(text) == len ? cut_list(text, &want) : 1;
-    int status = CLI_NO;
-    if (bad)
-        cli_warn("%s: line %zu: not a digest, two spaces and a name", opt.verify, bad);
-    else
-        status = list_digests(m, strlen(want.lines[0].hex) == 16 ? LM_DIGEST_XXH64
-                                                                 : LM_DIGEST_SHA256, &list);
+    int r = lm_digest_list_kind(text, len, &kind, &err);
+    int status = r == LM_OK ? list_digests(m, kind, &list) : cli_report(opt.verify, &err);
+    if (status == CLI_OK && list.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
     if (status == CLI_OK) {
-        cut_list(list.data, &have);
-        if (!same_lists(&want, &have)) {
+        r = lm_digest_list_compare(text, list.data, put_difference, NULL, &err);
+        if (r < 0)
+            status = cli_report(opt.verify, &err);
+        else if (r) {
             cli_warn("%s: not what %s says", lm_in_name(m->shards[0].in), opt.verify);
             status = CLI_NO;
         }
     }
-    free(want.lines);
-    free(have.lines);
     free(text);
     lm_buf_release(&list);
+    return status;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static int memory(struct model *m)
+{
+    const struct lm_gguf **all = model_files(m);
+    struct lm_footprint f;
+    struct lm_err err;
+    int r = lm_footprint_of(all, m->n, opt.context, &f, &err);
+    if (r == LM_OK) {
+        printf("weights          %" PRIu64 " bytes\n", f.weights);
+        printf("context          %" PRIu64 " positions\n", f.n_ctx);
+        printf("keys and values  %" PRIu64 " bytes (f16; %" PRIu32 " layers, %" PRIu64
+               " bytes a position in each)\n", f.kv, f.n_layers, f.kv_position);
+        if (f.n_window_layers)
+            printf("in windows       %" PRIu64 " bytes (%" PRIu32 " layers see %" PRIu32
+                   " positions)\n", f.kv_window, f.n_window_layers, f.window);
+        printf("together         %" PRIu64 " bytes\n", f.weights + f.kv);
+    }
+    free(all);
+    return r == LM_OK ? CLI_OK : cli_report(lm_in_name(m->shards[0].in), &err);
+}
+
+/* ---- differences --------------------------------------------------------- */
+
+static bool is_split_key(const struct lm_str *key)
+{
+    return key->len > 6 && !memcmp(key->p, "split.", 6);
+}
+
+static void diff_line(struct lm_buf *out, char side, const char *what, const struct lm_str *name)
+{
+    lm_buf_printf(out, "%c %s ", side, what);
+    lm_buf_escape(out, name->p, name->len);
+    lm_buf_byte(out, ' ');
+}
+
+static void diff_entry(struct lm_buf *out, char side, const struct lm_gguf_kv *kv)
+{
+    diff_line(out, side, "key", &kv->key);
+    lm_gguf_kind_text(out, kv);
+    lm_buf_byte(out, ' ');
+    lm_gguf_value_text(out, kv, opt.full ? 0 : SHORT_VALUE);
+    lm_buf_byte(out, '\n');
+    print(out, false);
+}
+
+/* Kind and text say all there is: numbers as text read back to the same number. */
+static bool same_entry(const struct lm_gguf_kv *a, const struct lm_gguf_kv *b)
+{
+    struct lm_buf x = { 0 }, y = { 0 };
+    lm_gguf_value_json(&x, a);
+    lm_gguf_value_json(&y, b);
+    if (x.failed || y.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    bool same = a->kind == b->kind && (a->kind != LM_GGUF_ARR || a->arr.kind == b->arr.kind) &&
+                x.len == y.len && !memcmp(x.data, y.data, x.len);
+    lm_buf_release(&x);
+    lm_buf_release(&y);
+    return same;
+}
+
+/* Entries of a that b lacks or has otherwise; `swapped`: only those that b lacks. */
+static uint64_t diff_entries(struct lm_buf *out, const struct lm_gguf *a, const struct lm_gguf *b,
+                             bool swapped)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < a->n_kv; i++) {
+        const struct lm_gguf_kv *x = &a->kv[i], *y = lm_gguf_kv(b, x->key.p);
+        if (is_split_key(&x->key) || (y && (swapped || same_entry(x, y))))
+            continue;
+        diff_entry(out, swapped ? '>' : '<', x);
+        if (y)
+            diff_entry(out, '>', y);
+        n++;
+    }
+    return n;
+}
+
+static void diff_tensor(struct lm_buf *out, char side, const struct lm_gguf_tensor *t)
+{
+    diff_line(out, side, "tensor", &t->name);
+    put_type(out, t);
+    lm_buf_byte(out, ' ');
+    put_shape(out, t);
+    lm_buf_byte(out, '\n');
+    print(out, false);
+}
+
+/* The numbers of two tensors of one shape: 1 if they differ too much, 0, or an error code. */
+static int diff_numbers(struct lm_buf *out, const struct lm_compare_side *a,
+                        const struct lm_compare_side *b, struct lm_err *err)
+{
+    struct lm_difference d;
+    int r = lm_compare(a, b, &d, &env, err);
+    if (r != LM_OK)
+        return r;
+    if (!d.n_differ || (opt.tolerant && d.max <= opt.tolerance))
+        return 0;
+    diff_line(out, '!', "tensor", &a->t->name);
+    lm_buf_printf(out, "%" PRIu64 " of %" PRIu64 " numbers differ, by at most ", d.n_differ, d.n);
+    put_float(out, (float)d.max);
+    lm_buf_str(out, ", RMS ");
+    put_float(out, (float)sqrt(d.sum2 / (double)d.n));
+    lm_buf_byte(out, '\n');
+    print(out, false);
+    return 1;
+}
+
+static bool find_tensor(const struct model *m, const char *name, struct lm_compare_side *s)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        *s = (struct lm_compare_side){ m->shards[i].in, m->shards[i].g,
+                                       lm_gguf_tensor(m->shards[i].g, name) };
+        if (s->t)
+            return true;
+    }
+    return false;
+}
+
+/* Tensors of a against those of b; `swapped`: only those that b lacks. */
+static int diff_tensors(struct lm_buf *out, const struct model *a, const struct model *b,
+                        bool swapped, uint64_t *n)
+{
+    for (size_t i = 0; i < a->n; i++)
+        for (uint64_t k = 0; k < a->shards[i].g->n_tensors; k++) {
+            const struct lm_gguf_tensor *t = &a->shards[i].g->tensors[k];
+            struct lm_compare_side x = { a->shards[i].in, a->shards[i].g, t }, y;
+            struct lm_err err;
+            bool there = find_tensor(b, t->name.p, &y);
+            if (there && swapped)
+                continue;
+            if (!there || memcmp(t->ne, y.t->ne, sizeof t->ne) ||
+                (t->type_id != y.t->type_id && !opt.tolerant)) {
+                diff_tensor(out, swapped ? '>' : '<', t);
+                if (there)
+                    diff_tensor(out, '>', y.t);
+                ++*n;
+                continue;
+            }
+            int r = diff_numbers(out, &x, &y, &err);
+            if (r < 0)
+                return cli_report(lm_in_name(a->shards[i].in), &err);
+            *n += (uint64_t)r;
+        }
+    return CLI_OK;
+}
+
+static int diff(const char *path_a, const char *path_b)
+{
+    struct model a, b = { 0 };
+    struct lm_buf out = { 0 };
+    uint64_t n = 0;
+    int status = open_model(path_a, &a, NULL), s = open_model(path_b, &b, NULL);
+    status = s > status ? s : status;
+    if (status == CLI_OK) {
+        n += diff_entries(&out, a.shards[0].g, b.shards[0].g, false);
+        n += diff_entries(&out, b.shards[0].g, a.shards[0].g, true);
+        status = diff_tensors(&out, &a, &b, false, &n);
+        if (status == CLI_OK)
+            status = diff_tensors(&out, &b, &a, true, &n);
+    }
+    print(&out, true);
+    lm_buf_release(&out);
+    close_model(&a);
+    close_model(&b);
+    return status == CLI_OK && n ? CLI_NO : status;
+}
+
+/* ---- scanning ------------------------------------------------------------ */
+
+static void put_hit(void *arg, const struct lm_scan_hit *h)
+{
+    (void)arg;
+    printf("%" PRIu64 ": GGUF version %" PRIu32 "%s, %" PRIu64 " tensors, %" PRIu64
+           " metadata entries\n", h->offset, h->version, h->big_endian ? ", big-endian" : "",
+           h->n_tensors, h->n_kv);
+}
+
+static int scan(const char *path)
+{
+    struct lm_err err;
+    uint64_t n;
+    struct lm_in *in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, &err);
+    if (!in)
+        return cli_report(operand_name(path), &err);
+    int r = lm_scan(in, put_hit, NULL, &n, &env, &err);
+    int status = r == LM_OK ? (n ? CLI_OK : CLI_NO) : cli_report(lm_in_name(in), &err);
+    if (r == LM_OK && !n)
+        cli_warn("%s: no GGUF in it", lm_in_name(in));
+    lm_in_close(in);
     return status;
 }
 
@@ -952,8 +1058,12 @@ static void set_template(const char *name)
 
 static void check_options(void)
 {
-    if (opt.mode != LIST && (opt.kv || opt.tensors || opt.full || opt.json))
+    if (opt.mode != LIST && (opt.kv || opt.tensors || (opt.full && opt.mode != DIFF) || opt.json))
         cli_bad_usage("--kv, --tensors, --full and --json belong to listings");
+    if (opt.context && opt.mode != MEMORY)
+        cli_bad_usage("-c belongs to --memory");
+    if (opt.tolerant && opt.mode != DIFF)
+        cli_bad_usage("--tolerance belongs to --diff");
     if (opt.full && opt.json)
         cli_bad_usage("--full makes no sense with --json, which shortens nothing");
     if ((opt.null || opt.no_newline) && opt.mode != GET &&
@@ -967,27 +1077,34 @@ static void read_options(int argc, char *argv[])
 {
     struct cli_env_options run = { 0 };
     int c;
-    while ((c = getopt_long(argc, argv, "0hjqt:V", options, NULL)) != -1)
+    while ((c = getopt_long(argc, argv, "0c:hjqt:V", options, NULL)) != -1)
         switch (c) {
         case '0':            opt.null = true; break;
+        case 'c':            opt.context = cli_u64("context", optarg, 1, UINT32_MAX); break;
         case 'h':            exit(cli_help(usage, help));
         case 'j':            opt.json = true; break;
         case 'q':            run.quiet = true; break;
         case 't':            run.n_threads = cli_threads(optarg); break;
         case 'V':            exit(cli_version());
         case OPT_CHECK:      set_check(optarg); break;
+        case OPT_DIFF:       set_mode(DIFF); break;
         case OPT_FULL:       opt.full = true; break;
         case OPT_GET:        set_mode(GET), opt.get = optarg; break;
         case OPT_HASH:       set_hash(optarg); break;
         case OPT_KV:         opt.kv = true; break;
         case OPT_LONG:       opt.long_window = true; break;
+        case OPT_MEMORY:     set_mode(MEMORY); break;
         case OPT_NO_FOLLOW:  opt.no_follow = true; break;
         case OPT_NO_NEWLINE: opt.no_newline = true; break;
         case OPT_PRINT:      set_mode(PRINT), opt.tensor = optarg; break;
         case OPT_PROGRESS:   run.progress = true; break;
+        case OPT_SCAN:       set_mode(SCAN); break;
         case OPT_STATS:      set_mode(STATS); break;
         case OPT_TEMPLATE:   set_template(optarg); break;
         case OPT_TENSORS:    opt.tensors = true; break;
+        case OPT_TOLERANCE:  opt.tolerant = true;
+                             opt.tolerance = cli_f64("tolerance", optarg, 0, HUGE_VAL);
+                             break;
         case OPT_VERIFY:     set_mode(VERIFY), opt.verify = optarg; break;
         case OPT_VOCAB:      set_mode(VOCAB); break;
         default:             cli_try_help();
@@ -1006,6 +1123,9 @@ static int inspect(const char *path)
     case HASH_FILE: return hash_file(path);
     case VOCAB: return with_model(path, vocab, NULL);
     case TEMPLATE: return with_model(path, get_value, NULL);
+    case MEMORY: return with_model(path, memory, NULL);
+    case SCAN:  return scan(path);
+    case DIFF:  break;              /* takes two: main has done it */
     case STATS: return with_model(path, stats, NULL);
     case PRINT: return with_model(path, print_tensor, NULL);
     case VERIFY: return with_model(path, verify, NULL);
@@ -1013,18 +1133,30 @@ static int inspect(const char *path)
     return CLI_TROUBLE;
 }
 
-int main(int argc, char *argv[])
+static int inspect_all(char *const *files)
 {
-    static char *const no_file[] = { "-", NULL };
     int status = CLI_OK;
-
-    cli_start(argv);
-    read_options(argc, argv);
-    for (char *const *f = optind < argc ? argv + optind : no_file; *f; f++) {
-        int s = was_brought(*f) ? CLI_OK : inspect(*f);
+    for (; *files; files++) {
+        int s = was_brought(*files) ? CLI_OK : inspect(*files);
         if (s > status)
             status = s;
     }
+    return status;
+}
+
+int main(int argc, char *argv[])
+{
+    static char *const no_file[] = { "-", NULL };
+    int status;
+
+    cli_start(argv);
+    read_options(argc, argv);
+    if (opt.mode == DIFF && argc - optind != 2)
+        cli_bad_usage("--diff takes two files");
+    if (opt.mode == DIFF)
+        status = diff(argv[optind], argv[optind + 1]);
+    else
+        status = inspect_all(optind < argc ? argv + optind : no_file);
     for (size_t i = 0; i < brought.n; i++)
         free(brought.path[i]);
     free(brought.path);

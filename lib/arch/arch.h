@@ -242,6 +242,9 @@ size_t lm_arch_n_tensors(const struct lm_arch *a);
 int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
                  struct lm_err *err);
 
+/* How many positions a layer sees; 0: all. */
+uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
+
 /* The shape of a tensor: fills ne (1 beyond the last), returns the number of
  * dimensions, 0 when a product does not fit. */
 uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *h,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/build.h"
+#include "arch/dense.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -185,6 +186,14 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
             return lm_fail(err, LM_EDATA, "%s: missing", key);
     }
     return a->settle(a, h, err);
+}
+
+uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
+{
+    const uint32_t every = a->dense ? a->dense->all_every : 0;
+    if (h->has_pattern)
+        return h->local[layer / 64] >> layer % 64 & 1 ? h->window : 0;
+    return every && layer % every == every - 1 ? 0 : h->window;
 }
 
 static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)

@@ -215,16 +215,6 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
     }
 }
 
-/* How many positions a layer sees; 0: all. */
-static uint32_t window_of(const struct lm_build *b, uint32_t layer)
-{
-    const struct lm_hparams *h = b->h;
-    const uint32_t every = b->arch->dense->all_every;
-    if (h->has_pattern)
-        return h->local[layer / 64] >> layer % 64 & 1 ? h->window : 0;
-    return every && layer % every == every - 1 ? 0 : h->window;
-}
-
 /* Tables of rotation: [0] of layers without a window, [1] of layers with one. */
 static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
 {
@@ -247,7 +237,7 @@ static struct lm_tensor *table_of(const struct lm_build *b, uint32_t layer,
                                   struct lm_tensor *const tables[2])
 {
     const struct lm_dense *d = b->arch->dense;
-    const uint32_t every = d->unturned_every, window = window_of(b, layer);
+    const uint32_t every = d->unturned_every, window = lm_arch_window(b->arch, b->h, layer);
     if (d->learned_positions || (every && layer % every == every - 1))
         return NULL;
     if (d->all_unturned && b->h->window && !window)
@@ -271,7 +261,7 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     }
     float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
     return lm_attn(b->graph, qkv[0], b->pages, b->pos, stored, &b->kv[layer], scale,
-                   window_of(b, layer), h->attn_cap);
+                   lm_arch_window(b->arch, b->h, layer), h->attn_cap);
 }
 
 static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)

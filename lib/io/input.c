@@ -278,6 +278,20 @@ int lm_in_read(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err
     return LM_OK;
 }
 
+int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+    int s = in->unknown ? detect(in, err) : LM_OK;
+    *got = 0;
+    if (s != LM_OK || in->compressed)
+        return s;
+    s = fill(in, n, err);
+    if (s != LM_OK)
+        return s;
+    *got = in->to - in->from < n ? in->to - in->from : n;
+    memcpy(dst, in->buf + in->from, *got);
+    return LM_OK;
+}
+
 int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err)
 {
     size_t got;

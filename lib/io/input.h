@@ -45,6 +45,10 @@ int lm_in_read(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err
  * programs that answer as input arrives. */
 int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err);
 
+/* Look at the next n bytes, at most 4096, without reading them; *got < n at the end of
+ * input, and 0 when it is compressed. */
+int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err);
+
 /* Exactly n bytes, or LM_EDATA "ends at byte X: needs N more bytes". */
 int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "template/template.h"
 #include "vocab/vocab.h"
 
 #define NAME "%.120s"         /* of a name from a file, in a message */
@@ -177,6 +178,25 @@ static void check_vocab(struct check *c)
     else if (sound && !v)
         lm_note(c->to->env, LM_WARN, "the vocabulary was not checked further: %s", err.text);
     lm_vocab_free(v);
+}
+
+/* ---- templates ----------------------------------------------------------- */
+
+static void check_templates(struct check *c)
+{
+    static const char head[] = "tokenizer.chat_template";
+    for (uint64_t i = 0; i < c->g->n_kv; i++) {
+        const struct lm_gguf_kv *kv = &c->g->kv[i];
+        struct lm_err err;
+        size_t n = sizeof head - 1;
+        if (kv->kind != LM_GGUF_STR || kv->key.len < n || memcmp(kv->key.p, head, n) ||
+            (kv->key.len > n && kv->key.p[n] != '.'))
+            continue;
+        struct lm_template *t = lm_template_parse(kv->str.p, kv->str.len, &err);
+        if (!t)
+            found(c, 0, kv->offset, "key " NAME ": %s", kv->key.p, err.text);
+        lm_template_free(t);
+    }
 }
 
 /* ---- the architecture's row ---------------------------------------------- */
@@ -391,6 +411,7 @@ uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
         return c.n;
     }
     check_vocab(&c);
+    check_templates(&c);
     if (lm_gguf_str(c.g, "general.type", &type, NULL) == LM_OK && strcmp(type.p, "model")) {
         lm_note(to->env, LM_WARN, "a file of type " NAME ": its tensors were not checked against "
                 "its metadata", type.p);

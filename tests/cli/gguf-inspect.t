@@ -70,7 +70,7 @@ fi
 gguf-inspect -j "$m" >/dev/full 2>/dev/null; ok $? 2 "a full disk is noticed"
 gguf-inspect "$m" /no/such "$m" >out 2>/dev/null; ok $? 2 "the worst status is kept"
 ok "$(grep -c '^file ' out)" 2 "the other operands are shown"
-for o in "--check --json" "--get a --check" "-0" "--full --json" "--vocab --stats" "--hash=md5" "--check=numbers" "-t 0"; do
+for o in "--check --json" "--get a --check" "-0" "--full --json" "--vocab --stats" "-c 5" "--tolerance=1" "--diff" "--hash=md5" "--check=numbers" "-t 0"; do
     # shellcheck disable=SC2086
     gguf-inspect $o "$m" >out 2>/dev/null; ok $? 2 "$o is wrong usage"
 done
@@ -309,6 +309,60 @@ for i in 1 -2 3 2147483647 -2147483648 0; do le $i 4; done >>ints.gguf
 ok "$(gguf-inspect --print i ints.gguf | tr '\n' /)" "1 -2 3/2147483647 -2147483648 0/" "integers"
 gguf-inspect --print x ints.gguf >out 2>err; ok $? 1 "a tensor that is not there is status 1"
 has "$(cat err)" "ints.gguf: no tensor x" "and named"
+
+{ head_ 0 2; arch x; key tokenizer.chat_template 8; str '{% if %}'; } >t.gguf
+has "$(faults t.gguf)" "key tokenizer.chat_template: " "--check: a template that is none"
+
+# ---- memory ----
+ok "$(gguf-inspect --memory "$m" | tr -s ' ' | tr '\n' /)" "weights 584256 bytes/context 512 positions/keys \
+and values 262144 bytes (f16; 2 layers, 256 bytes a position in each)/together 846400 bytes/" "--memory"
+ok "$(gguf-inspect --memory -c 4Ki "$m" | awk '/^keys/ { print $4 }')" 2097152 "with -c"
+{ head_ 0 9; sizes 3 4; u32 llama.attention.head_count_kv 2; u32 llama.attention.sliding_window 10; } >w.gguf
+ok "$(gguf-inspect --memory w.gguf | sed -n 3,4p | tr -s ' ')" \
+   "keys and values 12288 bytes (f16; 3 layers, 128 bytes a position in each)
+in windows 3840 bytes (3 layers see 10 positions)" "layers with a window"
+gguf-inspect --memory q.gguf >out 2>err; ok $? 2 "an architecture that is not known is status 2"
+
+# ---- differences ----
+d() { gguf-inspect "$@" >out 2>err; echo $?; }
+ok "$(d --diff "$m" "$m")$(cat out err)" 0 "--diff finds none"
+ok "$(d --diff llama.gguf bad.gguf)" 1 "numbers that differ"
+ok "$(cat out)" "! tensor output_norm.weight 1 of 64 numbers differ, by at most inf, RMS inf
+! tensor blk.0.attn_k.weight 1 of 4096 numbers differ, by at most inf, RMS inf" "and how"
+two() { # KEY VALUE TYPE NUMBER...: a tensor of two numbers
+    { head_ 1 2; arch x; u32 "$1" "$2"; info t "$3" 0 2; } >$f; pad $f; shift 3
+    for i; do le $((i)) 4; done >>$f
+}
+f=a.gguf; two k 1 0 0x3f800000 0x40000000
+f=b.gguf; two k 1 0 0x3f800000 0x40400000
+f=c.gguf; two j 2 1 0x40003c00
+ok "$(d --diff a.gguf b.gguf)" 1 "one of two numbers"
+ok "$(cat out)" "! tensor t 1 of 2 numbers differ, by at most 1, RMS 0.70710677" "with its distance"
+ok "$(d --diff --tolerance=1 a.gguf b.gguf)$(cat out)" 0 "within a tolerance"
+ok "$(d --diff --tolerance=0.99 a.gguf b.gguf)" 1 "beyond it"
+ok "$(d --diff a.gguf c.gguf)" 1 "keys and types"
+ok "$(cat out)" "< key k u32 1
+> key j u32 2
+< tensor t f32 2
+> tensor t f16 2" "line by line"
+ok "$(d --diff --tolerance=0 a.gguf c.gguf; grep -c tensor out)" "1
+0" "f16 and f32 of the same numbers"
+ok "$(d --diff a.gguf ints.gguf; grep tensor out)" "1
+< tensor t f32 2
+> tensor i i32 3x2" "tensors that only one has"
+ok "$(cat b.gguf | d --diff a.gguf -)" 2 "a pipe has no ranges"
+ok "$(d --diff a.gguf)" 2 "two files are needed"
+
+# ---- scanning ----
+{ printf 'xxGGUFxGGUF'; cat "$m"; printf GGUF; cat big.gguf; head -c 30 a.gguf; printf GGU; } >box
+size=$(wc -c <"$m")
+gguf-inspect --scan box >out;            ok $? 0 "--scan"
+ok "$(cat out)" "11: GGUF version 3, 22 tensors, 29 metadata entries
+$((15 + size)): GGUF version 3, big-endian, 1 tensors, 1 metadata entries" "tells where they begin"
+cat box | gguf-inspect --scan | cmp - out; ok $? 0 "in a pipe too"
+{ head -c 1048560 /dev/zero; cat a.gguf; } | gguf-inspect --scan >out
+ok "$(cut -d : -f 1 out)" 1048560 "across the reads"
+printf GGUF >box; gguf-inspect --scan box >out 2>err; ok $? 1 "none is status 1"
 
 # ---- importance matrices ----
 im() { # WIDTH COUNTS SUM: one entry
