@@ -39,7 +39,8 @@ struct lm_hparams {
     uint32_t n_rot;                   /* leading values of a head that are rotated       */
     uint32_t n_vocab;                 /* rows of the output matrix, set by the loader    */
     uint32_t window;                  /* positions a token sees, itself included; 0: all */
-    uint32_t n_expert;
+    uint32_t n_expert, n_expert_used; /* experts of a layer, and of a token              */
+    uint32_t n_ff_expert, n_ff_shared;
     uint32_t q_rank, kv_rank;         /* inner lengths of factored projections           */
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
     bool     parallel;                /* attention and feed-forward of the same input    */
@@ -116,6 +117,10 @@ enum lm_dim {
     LM_DIM_Q_RANK,          /* q_rank                                                     */
     LM_DIM_KV_RANK,         /* kv_rank                                                    */
     LM_DIM_KV_RANK_ROT,     /* kv_rank + n_rot                                            */
+    LM_DIM_1,
+    LM_DIM_EXPERTS,         /* n_expert                                                   */
+    LM_DIM_FF_EXPERT,       /* n_ff_expert                                                */
+    LM_DIM_FF_SHARED,       /* n_ff_shared                                                */
     LM_DIM_KV_INNER         /* n_head * (head_k - n_rot + head_v)                         */
 };
 
@@ -141,7 +146,10 @@ enum {
     LM_TENSOR_OPTIONAL  = 1,    /* may be missing                                         */
     LM_TENSOR_PER_LAYER = 2,    /* {i} stands for the layer                               */
     LM_TENSOR_MATRIX    = 4,    /* multiplied with: may be repacked for it                */
-    LM_TENSOR_TABLE     = 8     /* rows are looked up                                     */
+    LM_TENSOR_TABLE     = 8,    /* rows are looked up                                     */
+    LM_TENSOR_EXPERTS   = 16,   /* a matrix for each expert                               */
+    LM_TENSOR_IF_DENSE  = 32,   /* only in models without experts                         */
+    LM_TENSOR_IF_MIXED  = 64    /* only in models with experts                            */
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -157,6 +165,9 @@ enum lm_role {
     LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
     LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
     LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
+    LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
+    LM_ROUTER_SHARED, LM_ROUTER_SHARED_B, LM_GATE_SHARED, LM_GATE_SHARED_B,
+    LM_UP_SHARED, LM_UP_SHARED_B, LM_DOWN_SHARED, LM_DOWN_SHARED_B,
     LM_N_ROLES
 };
 
@@ -225,6 +236,9 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
  * another letter.
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
+
+/* Must a model of these numbers have a tensor for the row? */
+bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_hparams *h);
 
 /* Has the family's table a tensor of that role? */
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role);

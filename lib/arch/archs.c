@@ -9,14 +9,16 @@
 #include "base/size.h"
 
 extern const struct lm_arch
-    lm_arch_llama, lm_arch_qwen2, lm_arch_qwen3, lm_arch_smollm3, lm_arch_granite,
+    lm_arch_llama, lm_arch_qwen2, lm_arch_qwen3, lm_arch_qwen2moe, lm_arch_qwen3moe,
+    lm_arch_smollm3, lm_arch_granite,
     lm_arch_gemma, lm_arch_gemma2, lm_arch_gemma3, lm_arch_phi2, lm_arch_phi3, lm_arch_olmo2,
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
     lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
     lm_arch_falcon, lm_arch_minicpm3;
 
 const struct lm_arch *const lm_archs[] = {
-    &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_smollm3, &lm_arch_granite,
+    &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
+    &lm_arch_smollm3, &lm_arch_granite,
     &lm_arch_gemma, &lm_arch_gemma2, &lm_arch_gemma3, &lm_arch_phi2, &lm_arch_phi3,
     &lm_arch_olmo2, &lm_arch_starcoder2, &lm_arch_stablelm, &lm_arch_command_r,
     &lm_arch_cohere2, &lm_arch_exaone4, &lm_arch_glm4, &lm_arch_ernie4_5, &lm_arch_nemotron,
@@ -96,6 +98,12 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
         pattern += 2;                   /* to the brace */
     }
     return !*name;
+}
+
+bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_hparams *h)
+{
+    return !(t->flags & (LM_TENSOR_OPTIONAL |
+                         (h->n_expert ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED)));
 }
 
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role)
@@ -221,6 +229,10 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_KV_INNER:
         return h->n_rot <= h->head_k &&
                lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
+    case LM_DIM_1:         *out = 1; return true;
+    case LM_DIM_EXPERTS:   *out = h->n_expert; return true;
+    case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
+    case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;
     case LM_DIM_END:       break;
     }
     *out = 1;

@@ -86,11 +86,30 @@ static void settle_yarn(struct lm_hparams *h)
         h->yarn_beta_slow = 1;
 }
 
+static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
+{
+    int r;
+    if (!h->n_expert)
+        return LM_OK;
+    if (!lm_arch_has(a, LM_ROUTER))
+        return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: experts are not supported", a->name,
+                       h->n_expert);
+    if (!h->n_ff_expert)
+        h->n_ff_expert = h->n_ff;
+    if ((r = need(a, "expert_count", h->n_expert, 1 << 12, err)) ||
+        (r = need(a, "expert_used_count", h->n_expert_used, h->n_expert, err)) ||
+        (r = need(a, "expert_feed_forward_length", h->n_ff_expert, 1 << 24, err)))
+        return r;
+    return lm_arch_has(a, LM_UP_SHARED)
+               ? need(a, "expert_shared_feed_forward_length", h->n_ff_shared, 1 << 24, err)
+               : LM_OK;
+}
+
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
-    if (h->n_expert)
-        return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: models with experts are not "
-                       "supported", a->name, h->n_expert);
+    int r = settle_experts(a, h, err);
+    if (r)
+        return r;
     if (h->rope_scaling == LM_ROPE_LONG && !lm_arch_has(a, LM_ROPE_LONG_FACTORS))
         return lm_fail(err, LM_ENOSUP, "%s.rope.scaling.type: longrope is not supported",
                        a->name);
@@ -115,7 +134,7 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
     settle_yarn(h);
     if (a->dense->constants)
         a->dense->constants(h);
-    int r = check_counts(a, h, err);
+    r = check_counts(a, h, err);
     if (!r)
         r = check_rope(a, h, err);
     return r ? r : check_scales(a, h, err);
@@ -291,9 +310,40 @@ static struct lm_tensor *half(struct lm_build *b, struct lm_tensor *x, size_t wh
                    (size_t[]){ 4, x->nb[1] }, 4 * which * b->h->n_ff);
 }
 
+/* The expert that all tokens share. */
+static struct lm_tensor *shared_expert(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    struct lm_graph *g = b->graph;
+    struct lm_tensor *gate = lm_dense_linear(b, layer, LM_GATE_SHARED, x);
+    struct lm_tensor *up = lm_dense_linear(b, layer, LM_UP_SHARED, x);
+    together(b, (struct lm_tensor *[]){ gate, up }, 2);
+    struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, gated(b, gate, up));
+    if (!y || !lm_build_weight(b, layer, LM_ROUTER_SHARED))
+        return y;
+    struct lm_tensor *w = lm_sigmoid(g, lm_dense_linear(b, layer, LM_ROUTER_SHARED, x));
+    return lm_weighted_sum(g, lm_reshape(g, y, 3, (size_t[]){ y->ne[0], 1, y->ne[1] }), w);
+}
+
+static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    struct lm_graph *g = b->graph;
+    struct lm_tensor *logits = lm_dense_linear(b, layer, LM_ROUTER, x);
+    struct lm_tensor *ids = lm_select(g, logits, b->h->n_expert_used);
+    struct lm_tensor *w = lm_gate(g, logits, ids, b->arch->dense->share_of_used);
+    struct lm_tensor *in = x ? lm_reshape(g, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
+    struct lm_tensor *gate = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_GATE_EXPERTS), in, ids);
+    struct lm_tensor *up = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_UP_EXPERTS), in, ids);
+    struct lm_tensor *y = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_DOWN_EXPERTS),
+                                        gated(b, gate, up), ids);
+    y = lm_weighted_sum(g, y, w);
+    return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;
+}
+
 static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     struct lm_tensor *up;
+    if (lm_build_weight(b, layer, LM_ROUTER))
+        return experts(b, layer, x);
     if (lm_build_weight(b, layer, LM_FFN_GATE)) {
         struct lm_tensor *gate = lm_dense_linear(b, layer, LM_FFN_GATE, x);
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);

@@ -17,6 +17,8 @@
  *                  if there are weights for it, and rotated; Wo of the weighted values
  *   feed_forward   Wdown (act(Wgate h) * (Wup h)), or Wdown act(Wup h) without a gate; a gate
  *                  may be the first half of Wup's rows
+ *                  with experts: a router's logits choose those of a token, their results
+ *                  are summed by its softmax; one that all tokens share is added
  *   post           a norm if there is a weight for it
  *
  * logits = Woutput norm(x, output_norm).  A norm without its weight leaves x as it is, a
@@ -38,6 +40,8 @@ struct lm_dense {
     bool         all_unturned;      /* with a window: layers that see everything have no
                                        rotation                                              */
     uint32_t     unturned_every;    /* every n-th layer has no rotation; 0: all have one     */
+    bool         share_of_used;     /* experts' shares are of those that are used, else of
+                                       all                                                   */
     bool         divide_logits;     /* by logit_scale, else multiply                         */
     /* What the family's runtime knows beside the file's keys, before lm_dense_settle's
      * checks; or NULL. */

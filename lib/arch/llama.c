@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Llama and Mistral (Touvron et al., 2023; Jiang et al., 2023): RMS norm before attention
- * and before a SiLU-gated feed-forward, rotary positions, grouped-query attention.  GGUF
- * files hold the rows of Wq and Wk in the order that rotates neighbouring pairs.
+ * Llama, Mistral and Mixtral (Touvron et al., 2023; Jiang et al., 2023 and 2024): RMS norm before
+ * attention and before a SiLU-gated feed-forward or experts, rotary positions, grouped-query
+ * attention.  GGUF files hold the rows of Wq and Wk in the order that rotates neighbouring pairs.
  */
 #include "arch/dense.h"
 #include "arch/rows.h"
@@ -11,7 +11,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
-    { "expert_count", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_expert) },
+    LM_KEYS_EXPERTS,
     LM_KEYS_HEAD_DIM_MADE,
     LM_KEY_WINDOW,
     LM_KEY_FILE_TYPE,
@@ -19,6 +19,10 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_ROT("=1"),
     LM_KEYS_END,
 };
+
+#define MAYBE(role, name, source, cols, rows) \
+    { "blk.{i}." name ".weight", source, { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | LM_TENSOR_IF_DENSE, LM_AS_IS, 0, role, NULL }
 
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
@@ -28,14 +32,23 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_QKV_B(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
     LM_T_O,
     LM_T_O_B,
-    LM_T_GATED,
+    MAYBE(LM_FFN_GATE, "ffn_gate", LM_HF "mlp.gate_proj.weight", LM_DIM_EMBD, LM_DIM_FF),
+    MAYBE(LM_FFN_UP, "ffn_up", LM_HF "mlp.up_proj.weight", LM_DIM_EMBD, LM_DIM_FF),
+    MAYBE(LM_FFN_DOWN, "ffn_down", LM_HF "mlp.down_proj.weight", LM_DIM_FF, LM_DIM_EMBD),
     LM_T_GATED_B,
+    LM_T_ROUTER(LM_HF "block_sparse_moe.gate.weight"),
+    LM_T_ALL_EXPERTS(LM_HF "block_sparse_moe.experts.{e}.", "w1.weight", "w3.weight",
+                     "w2.weight"),
     LM_T_END,
 };
 
-static const char *const classes[] = { "LlamaForCausalLM", "MistralForCausalLM", NULL };
+static const char *const classes[] = {
+    "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", NULL
+};
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
-static const struct lm_dense dense = { .norm = LM_NORM_RMS, .act = LM_ACT_SILU };
+static const struct lm_dense dense = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .share_of_used = true,
+};
 
 const struct lm_arch lm_arch_llama = {
     .name = "llama", .hf_classes = classes, .keys = keys, .tensors = tensors,

@@ -55,6 +55,11 @@
     { "use_parallel_residual", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, \
       { "use_parallel_residual", class_default }, LM_FIELD(parallel) }
 
+#define LM_KEYS_EXPERTS \
+    LM_KEY_U32("expert_count", 0, n_expert, "num_local_experts", "num_experts", \
+               "n_routed_experts"), \
+    LM_KEY_U32("expert_used_count", 0, n_expert_used, "num_experts_per_tok")
+
 /* Length of a key and of a value, where the config's class has one. */
 #define LM_KEYS_HEAD_DIM(...) \
     LM_KEY_U32("attention.key_length", 0, head_k, __VA_ARGS__), \
@@ -173,6 +178,16 @@
     LM_T_MAYBE(LM_FFN_UP_B, "ffn_up.bias", LM_HF "mlp.up_proj.bias", LM_DIM_FF, LM_AS_IS), \
     LM_T_MAYBE(LM_FFN_DOWN_B, "ffn_down.bias", LM_HF "mlp.down_proj.bias", LM_DIM_EMBD, \
                LM_AS_IS)
+#define LM_T_ROUTER(source) \
+    { "blk.{i}.ffn_gate_inp.weight", source, { LM_DIM_EMBD, LM_DIM_EXPERTS }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | LM_TENSOR_IF_MIXED, LM_AS_IS, 0, LM_ROUTER, NULL }
+#define LM_T_EXPERTS(role, name, source, cols, rows) \
+    { "blk.{i}." name ".weight", source, { cols, rows, LM_DIM_EXPERTS }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_EXPERTS | LM_TENSOR_IF_MIXED, LM_STACK, 0, role, NULL }
+#define LM_T_ALL_EXPERTS(prefix, gate, up, down) \
+    LM_T_EXPERTS(LM_GATE_EXPERTS, "ffn_gate_exps", prefix gate, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
+    LM_T_EXPERTS(LM_UP_EXPERTS, "ffn_up_exps", prefix up, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
+    LM_T_EXPERTS(LM_DOWN_EXPERTS, "ffn_down_exps", prefix down, LM_DIM_FF_EXPERT, LM_DIM_EMBD)
 #define LM_T_TWO_NORMS \
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")

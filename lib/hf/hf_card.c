@@ -85,7 +85,8 @@ struct card {
     struct lm_yaml         yaml;
     const struct lm_jval  *user;            /* --metadata */
     const char            *text[N_TEXTS];
-    uint64_t               n_weights;
+    uint64_t               n_weights, n_in_experts;
+    uint32_t               n_expert;
 };
 
 static int load_card(struct card *c, struct lm_hf_source *src, struct lm_err *err)
@@ -160,7 +161,9 @@ static const char *size_label(struct card *c)
     static const struct { double unit; const char *name; } units[] = {
         { 1e12, "T" }, { 1e9, "B" }, { 1e6, "M" }, { 1e3, "K" },
     };
-    const double n = (double)c->n_weights;
+    const double n = (double)c->n_weights - (double)c->n_in_experts * (c->n_expert > 1) +
+                     (c->n_expert > 1 ? (double)(c->n_in_experts / c->n_expert) : 0);
+    char count[16] = "";
     size_t u = 0;
     char text[32];
     while (u < 3 && !(n > units[u].unit))
@@ -168,7 +171,9 @@ static const char *size_label(struct card *c)
     const double v = n * (1 / units[u].unit);
     const double whole = nearbyint(v);
     const int digits = whole >= 10 ? 0 : whole >= 1 ? 1 : 2;
-    snprintf(text, sizeof text, "%.*f%s", digits, v, units[u].name);
+    if (c->n_expert > 1)
+        snprintf(count, sizeof count, "%ux", c->n_expert);
+    snprintf(text, sizeof text, "%s%.*f%s", count, digits, v, units[u].name);
     return lm_arena_copy(&c->a, text, strlen(text));
 }
 
@@ -341,7 +346,8 @@ int lm_hf_card_write(struct lm_gguf_writer *w, struct lm_hf_source *src,
                      const struct lm_hf_card_options *o, const struct lm_env *env,
                      struct lm_err *err)
 {
-    struct card c = { .w = w, .n_weights = o->n_weights };
+    struct card c = { .w = w, .n_weights = o->n_weights,
+                      .n_in_experts = o->n_in_experts, .n_expert = o->n_expert };
     int r = collect(&c, src, config, o, err);
     if (!r) {
         write_sampling(&c, generation_config);

@@ -39,6 +39,8 @@ const char *lm_hf_name_title(struct lm_arena *a, const char *name);
 struct lm_hf_card_options {
     const char *title;              /* the folder's name                                  */
     uint64_t    n_weights;          /* 0: not known, no size label is made                */
+    uint64_t    n_in_experts;       /* of these                                           */
+    uint32_t    n_expert;           /* the label is of one of them, and says how many     */
     const char *model_name;         /* general.name, or NULL                              */
     const char *metadata;           /* JSON object {"general.KEY": value}, or NULL        */
     size_t      metadata_len;

@@ -210,13 +210,15 @@ int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, st
 {
     struct lm_hf_card_options card = {
         .title = lm_hf_title(c->src), .model_name = o->model_name, .metadata = o->metadata,
-        .metadata_len = o->metadata_len,
+        .metadata_len = o->metadata_len, .n_expert = c->cfg.h.n_expert,
     };
     for (size_t i = 0; i < c->n_items; i++) {
         uint64_t n = 1;
         for (uint32_t d = 0; d < c->items[i].t.n_dims; d++)
             n *= c->items[i].t.ne[d];
         card.n_weights += n;
+        if (c->items[i].row->flags & LM_TENSOR_EXPERTS)
+            card.n_in_experts += n;
     }
     lm_gguf_set_str(c->w, "general.architecture", c->cfg.arch->name, strlen(c->cfg.arch->name));
     int r = early_keys(c, err);

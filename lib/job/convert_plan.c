@@ -268,7 +268,7 @@ static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, stru
                            sorted[i - 1]->t.file, sorted[i]->t.file);
     for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++) {
         const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer : 1;
-        for (uint32_t i = 0; i < n && !(row->flags & LM_TENSOR_OPTIONAL); i++) {
+        for (uint32_t i = 0; i < n && lm_arch_needs(row, &c->cfg.h); i++) {
             lm_arch_expand(row->name, i, name);
             if (find_item(sorted, c->n_items, name))
                 continue;

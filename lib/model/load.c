@@ -127,7 +127,7 @@ static enum place choose(const struct loader *l, const struct lm_arch_tensor *ro
         const struct lm_buft *b = l->m->device->ops->buft(l->m->device, LM_USE_MATRIX);
         return map && b->ops->as_in_file(b, t) ? MAPPED : PACKED;
     }
-    if (row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_TABLE))
+    if (row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_TABLE | LM_TENSOR_EXPERTS))
         return map ? MAPPED : PLAIN;
     return FLOATS;
 }
@@ -143,8 +143,7 @@ static int add_weight(struct loader *l, size_t row_index, uint32_t layer, struct
     if (!f && row->instead)
         f = lm_gguf_tensor(m->gguf, m->arch->tensors[row->instead - 1].name);
     if (!f)
-        return row->flags & LM_TENSOR_OPTIONAL ? LM_OK
-                                               : lm_fail(err, LM_EDATA, "%s: missing", name);
+        return lm_arch_needs(row, &m->h) ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
     int r;
     if ((r = check_shape(f, row, &m->h, err)) || (r = check_type(f, err)))
         return r;

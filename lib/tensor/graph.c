@@ -215,6 +215,34 @@ struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap)
     return node(g, LM_OP_SOFTCAP, &(union lm_op_arg){ .scale = cap }, (struct lm_tensor *[]){ a });
 }
 
+struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SIGMOID, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, uint32_t k)
+{
+    return node(g, LM_OP_SELECT, &(union lm_op_arg){ .k = k }, (struct lm_tensor *[]){ logits });
+}
+
+struct lm_tensor *lm_gate(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *ids,
+                          bool normalize)
+{
+    return node(g, LM_OP_GATE, &(union lm_op_arg){ .normalize = normalize },
+                (struct lm_tensor *[]){ logits, ids });
+}
+
+struct lm_tensor *lm_mul_mat_id(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x,
+                                struct lm_tensor *ids)
+{
+    return node(g, LM_OP_MUL_MAT_ID, NULL, (struct lm_tensor *[]){ w, x, ids });
+}
+
+struct lm_tensor *lm_weighted_sum(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w)
+{
+    return node(g, LM_OP_WEIGHTED_SUM, NULL, (struct lm_tensor *[]){ x, w });
+}
+
 struct lm_tensor *lm_concat(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
 {
     return node(g, LM_OP_CONCAT, NULL, (struct lm_tensor *[]){ a, b });

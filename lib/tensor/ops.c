@@ -129,6 +129,64 @@ static int shape_mul_mat(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int shape_select(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *a = t->src[0];
+    int r = want_f32(a, err);
+    if (r)
+        return r;
+    if (t->arg.k == 0 || t->arg.k > a->ne[0] || a->ne[2] != 1 || a->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "%u of %zu experts", t->arg.k, a->ne[0]);
+    shape2(t, t->arg.k, a->ne[1]);
+    t->type = lm_type_by_id(LM_I32);
+    return LM_OK;
+}
+
+static int check_ids(const struct lm_tensor *ids, size_t n, struct lm_err *err)
+{
+    if (is(ids, LM_I32) && ids->ne[1] == n && ids->ne[2] == 1 && ids->ne[3] == 1 &&
+        lm_tensor_contiguous(ids))
+        return LM_OK;
+    return lm_fail(err, LM_EUSE, "experts must be named for %zu tokens", n);
+}
+
+static int shape_gate(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_f32(t->src[0], err);
+    if (r || (r = check_ids(t->src[1], t->src[0]->ne[1], err)))
+        return r;
+    shape2(t, t->src[1]->ne[0], t->src[1]->ne[1]);
+    return LM_OK;
+}
+
+static int shape_mul_mat_id(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *w = t->src[0], *x = t->src[1], *ids = t->src[2];
+    int r = want_f32(x, err);
+    if (r || (r = check_ids(ids, x->ne[2], err)))
+        return r;
+    if (!w->type->decode)
+        return lm_fail(err, LM_EUSE, "%s cannot be multiplied", w->type->name);
+    if (w->ne[0] != x->ne[0] || w->ne[3] != 1 || (x->ne[1] != 1 && x->ne[1] != ids->ne[0]))
+        return lm_fail(err, LM_EUSE, "%zu columns times rows of %zu", w->ne[0], x->ne[0]);
+    like(t, x);
+    t->ne[0] = w->ne[1];
+    t->ne[1] = ids->ne[0];
+    return LM_OK;
+}
+
+static int shape_weighted_sum(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *w = t->src[1];
+    int r = want_f32(x, err);
+    if (r || (r = want_f32(w, err)))
+        return r;
+    if (w->ne[0] != x->ne[1] || w->ne[1] != x->ne[2] || x->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "%zu weights for %zu rows", w->ne[0], x->ne[1]);
+    shape2(t, x->ne[0], x->ne[2]);
+    return LM_OK;
+}
+
 static int shape_rope_table(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *pos = t->src[0], *factors = t->src[1];
@@ -235,6 +293,20 @@ static double flops_attn(const struct lm_tensor *t)
     return 2.0 * LM_KV_PAGE * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
 }
 
+static double flops_weighted_sum(const struct lm_tensor *t)
+{
+    return 2.0 * (double)lm_tensor_len(t->src[0]);
+}
+
+/* Every expert that is used, once. */
+static double bytes_mul_mat_id(const struct lm_tensor *t)
+{
+    const struct lm_tensor *w = t->src[0];
+    double used = (double)lm_tensor_len(t->src[2]), all = (double)w->ne[2];
+    return (used < all ? used : all) * (double)w->nb[2] + (double)lm_tensor_bytes(t->src[1]) +
+           (double)lm_tensor_bytes(t);
+}
+
 static double bytes_get_rows(const struct lm_tensor *t)
 {
     return (double)t->src[1]->ne[0] * (double)t->src[0]->nb[1] + (double)lm_tensor_bytes(t);
@@ -255,6 +327,13 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_RELU2]      = { "relu2",      1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
+    [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_SELECT]      = { "select",     1, 0, false, shape_select, flops_none, NULL },
+    [LM_OP_GATE]       = { "gate",       2, 0, false, shape_gate, flops_silu, NULL },
+    [LM_OP_WEIGHTED_SUM] = { "weighted_sum", 2, 0, false, shape_weighted_sum,
+                             flops_weighted_sum, NULL },
+    [LM_OP_MUL_MAT_ID] = { "mul_mat_id", 3, 0, false, shape_mul_mat_id, flops_mul_mat,
+                           bytes_mul_mat_id },
     [LM_OP_RMS_NORM]   = { "rms_norm",   2, 0, true,  shape_rms_norm, flops_norm, NULL },
     [LM_OP_LAYER_NORM] = { "layer_norm", 3, 2, true,  shape_layer_norm, flops_norm, NULL },
     [LM_OP_MUL_MAT]    = { "mul_mat",    2, 0, false, shape_mul_mat, flops_mul_mat, NULL },

@@ -42,9 +42,14 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_RELU2,
     LM_OP_SOFTCAP,
     LM_OP_CONCAT,
+    LM_OP_SIGMOID,
+    LM_OP_SELECT,
+    LM_OP_GATE,
+    LM_OP_WEIGHTED_SUM,
     LM_OP_RMS_NORM,
     LM_OP_LAYER_NORM,
     LM_OP_MUL_MAT,
+    LM_OP_MUL_MAT_ID,
     LM_OP_ROPE_TABLE,
     LM_OP_ROPE,
     LM_OP_KV_STORE,
@@ -87,6 +92,8 @@ struct lm_kv_layout {
 union lm_op_arg {
     float          eps;                                       /* RMS_NORM, LAYER_NORM   */
     float          scale;                                     /* SCALE, SOFTCAP         */
+    uint32_t       k;                                         /* SELECT                 */
+    bool           normalize;                                 /* GATE                   */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
         struct lm_kv_layout kv;
@@ -164,10 +171,12 @@ struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 
 /* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
- * and Gimpel, 2016);   max(a, 0)^2 (So et al., 2021);   cap tanh(a / cap). */
+ * and Gimpel, 2016);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
+ * cap tanh(a / cap). */
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
 
 /* Rows of a [n, heads, tokens] with those of b [m, heads or 1, tokens] behind them:
@@ -183,6 +192,22 @@ struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm
  * (Ba et al., 2016); w, b: or NULL. */
 struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                                 struct lm_tensor *b, float eps);
+
+/*
+ * Mixtures of experts (Shazeer et al., 2017).  For each column of logits [experts, n]:
+ * lm_select: the indices of the k largest, largest first, the lower of equal ones: I32 [k, n].
+ * lm_gate: of ids [k, n] their shares of the softmax of all logits, which are divided by their
+ * sum if `normalize`: F32 [k, n].
+ * lm_mul_mat_id: w [cols, rows, experts] of any type, x F32 [cols, k or 1, n]: with the expert
+ * that ids [k, n] names, F32 [rows, k, n]; an x of one row a token goes to all of its experts.
+ * lm_weighted_sum: x [len, k, n], w [k, n]: F32 [len, n].
+ */
+struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, uint32_t k);
+struct lm_tensor *lm_gate(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *ids,
+                          bool normalize);
+struct lm_tensor *lm_mul_mat_id(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x,
+                                struct lm_tensor *ids);
+struct lm_tensor *lm_weighted_sum(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w);
 
 /* w [cols, rows] of any type, x F32 [cols, n]: F32 [rows, n]. */
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x);

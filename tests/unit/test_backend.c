@@ -286,6 +286,7 @@ static double unary(int op, double a)
     case 0: return 0.5 * a * (1 + tanh(sqrt(2 / 3.14159265358979) * (a + 0.044715 * a * a * a)));
     case 1: return 0.5 * a * (1 + erf(a / sqrt(2)));
     case 2: return a > 0 ? a * a : 0;
+    case 3: return 1 / (1 + exp(-a));
     default: return 3 * tanh(a / 3);
     }
 }
@@ -296,11 +297,12 @@ static void test_unary(void **state)
     random_floats(fa[0], N * COLS);
     fa[0][0] = -30;
     fa[0][1] = 30;
-    for (int op = 0; op < 4; op++) {
+    for (int op = 0; op < 5; op++) {
         struct lm_graph g = {0};
         struct lm_tensor *a = with_data(&g, LM_F32, 2, (size_t[]){ COLS, N }, fa);
         struct lm_tensor *t = op == 0 ? lm_gelu(&g, a) : op == 1 ? lm_gelu_erf(&g, a)
-                            : op == 2 ? lm_relu2(&g, a) : lm_softcap(&g, a, 3);
+                            : op == 2 ? lm_relu2(&g, a) : op == 3 ? lm_sigmoid(&g, a)
+                            : lm_softcap(&g, a, 3);
         evaluate(&g, t, 2);
         for (size_t r = 0; r < N; r++)
             for (size_t i = 0; i < COLS; i++)
@@ -361,6 +363,67 @@ static void test_concat(void **state)
                 assert_memory_equal(got + A, b[0][0] + (k * n + (n > 1 ? h : 0)) * B,
                                     sizeof b[k][h]);
             }
+        lm_graph_release(&g);
+    }
+}
+
+/* A layer of experts: which, how much of each, their products, the sum. */
+enum { EXPERTS = 7, USED = 3, WIDE = 64, HIGH = 37, EXPERT_TOKENS = 19 };
+static float router[EXPERT_TOKENS][EXPERTS], matrices[EXPERTS][HIGH][WIDE];
+static float inputs[EXPERT_TOKENS][USED][WIDE];
+
+static void check_experts(const float *got, bool each, bool normalize)
+{
+    for (size_t t = 0; t < EXPERT_TOKENS; t++) {
+        double share[USED], all = 0, sum = 0, want[HIGH] = {0};
+        size_t ids[USED];
+        for (size_t e = 0; e < EXPERTS; e++)
+            all += exp((double)router[t][e]);
+        for (size_t e = 0; e < EXPERTS; e++) {          /* by rank */
+            size_t rank = 0;
+            for (size_t o = 0; o < EXPERTS; o++)
+                rank += router[t][o] > router[t][e] || (router[t][o] == router[t][e] && o < e);
+            if (rank < USED)
+                ids[rank] = e;
+        }
+        for (size_t k = 0; k < USED; k++)
+            sum += share[k] = exp((double)router[t][ids[k]]);
+        for (size_t k = 0; k < USED; k++)
+            for (size_t r = 0; r < HIGH; r++)
+                for (size_t i = 0; i < WIDE; i++)
+                    want[r] += share[k] / (normalize ? sum : all) *
+                               (double)matrices[ids[k]][r][i] *
+                               (double)inputs[t][each ? k : 0][i];
+        for (size_t r = 0; r < HIGH; r++)
+            close_to((double)got[t * HIGH + r], want[r], 2e-5);
+    }
+}
+
+static void test_experts(void **state)
+{
+    (void)state;
+    random_floats(router[0], EXPERT_TOKENS * EXPERTS);
+    random_floats(matrices[0][0], sizeof matrices / sizeof(float));
+    random_floats(inputs[0][0], sizeof inputs / sizeof(float));
+    for (size_t e = 0; e < EXPERTS; e++)
+        router[2][e] = 1;                               /* the first of equal ones */
+    for (int way = 0; way < 4; way++) {
+        struct lm_graph g = {0};
+        bool each = way & 1, normalize = way & 2;
+        struct lm_tensor *logits = with_data(&g, LM_F32, 2, (size_t[]){ EXPERTS, EXPERT_TOKENS },
+                                             router);
+        struct lm_tensor *w = with_data(&g, LM_F32, 3, (size_t[]){ WIDE, HIGH, EXPERTS },
+                                        matrices);
+        struct lm_tensor *x = with_data(&g, LM_F32, 3, (size_t[]){ WIDE, USED, EXPERT_TOKENS },
+                                        inputs);
+        if (!each)                                      /* the first row of each token */
+            x = lm_view(&g, x, 3, (size_t[]){ WIDE, 1, EXPERT_TOKENS },
+                        (size_t[]){ 4, 4 * WIDE, 4 * WIDE * USED }, 0);
+        struct lm_tensor *ids = lm_select(&g, logits, USED);
+        struct lm_tensor *t = lm_weighted_sum(&g, lm_mul_mat_id(&g, w, x, ids),
+                                              lm_gate(&g, logits, ids, normalize));
+        evaluate(&g, t, 1 + way);
+        check_experts(t->data, each, normalize);
         lm_graph_release(&g);
     }
 }
@@ -715,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_concat),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_get_rows),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rope_table),

@@ -94,6 +94,30 @@ static size_t add_products(struct lm_exec *e, const struct lm_graph *g, size_t i
     return end;
 }
 
+/* Two steps: activations, then panels of every expert. */
+static int add_expert_products(struct lm_exec *e, const struct lm_tensor *t)
+{
+    size_t rows = lm_tensor_rows(t->src[1]), chunks = 0;
+    struct lm_product *p = lm_arena_array(&e->arena, 1, sizeof *p);
+    if (!p)
+        return LM_ENOMEM;
+    fill_product(p, e->cpu, t, &chunks);
+    struct lm_step *act = new_step(e), *mul = new_step(e);
+    act->t = mul->t = t;
+    act->mm = p->mm;
+    act->act_bytes = mul->act_bytes = p->mm->act_bytes(t->src[0]->ne[0]);
+    act->run = lm_cpu_activate;
+    act->per_job = 8;
+    act->n_jobs = divide_up(rows, act->per_job);
+    mul->products = p;
+    mul->chunks = chunks;
+    mul->run = lm_cpu_expert_products;
+    mul->n_jobs = chunks * t->src[0]->ne[2];
+    size_t need = rows * mul->act_bytes;
+    e->act_size = need > e->act_size ? need : e->act_size;
+    return LM_OK;
+}
+
 static void add_op(struct lm_exec *e, const struct lm_tensor *t)
 {
     const struct lm_cpu_op *op = lm_cpu_op(t->op);
@@ -138,8 +162,12 @@ static int add_nodes(struct lm_exec *e, const struct lm_graph *g, struct lm_err 
                 return lm_fail_nomem(err);
             continue;
         }
-        if (t->op != LM_OP_VIEW)
+        if (t->op == LM_OP_MUL_MAT_ID) {
+            if (add_expert_products(e, t))
+                return lm_fail_nomem(err);
+        } else if (t->op != LM_OP_VIEW) {
             add_op(e, t);
+        }
         i++;
     }
     return LM_OK;

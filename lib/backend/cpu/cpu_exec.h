@@ -91,7 +91,7 @@ const struct lm_cpu_op *lm_cpu_op(enum lm_op op);
 bool lm_cpu_supports(const struct lm_tensor *t);
 
 /* Kernels of products, for cpu_exec.c. */
-lm_kernel lm_cpu_activate, lm_cpu_products;
+lm_kernel lm_cpu_activate, lm_cpu_products, lm_cpu_expert_products;
 
 /* The functions of the backend table. */
 struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,

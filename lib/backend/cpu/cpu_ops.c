@@ -122,6 +122,76 @@ static void layer_norm(const struct lm_exec *e, const struct lm_step *s, size_t 
                                 w ? w->data : NULL, b ? b->data : NULL, t->ne[0], t->arg.eps);
 }
 
+static void sigmoid(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        for (size_t i = 0; i < t->ne[0]; i++)
+            ((float *)row(t, r))[i] = 1.0f / (1.0f + expf(-((const float *)row(t->src[0], r))[i]));
+}
+
+/* Selection one by one: there are few to select. */
+static void select_k(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *a = t->src[0];
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(a, r);
+        int32_t *ids = (int32_t *)row(t, r);
+        for (size_t k = 0; k < t->ne[0]; k++) {
+            int32_t best = -1;
+            for (int32_t i = 0; i < (int32_t)a->ne[0]; i++) {
+                size_t taken = 0;
+                while (taken < k && ids[taken] != i)
+                    taken++;
+                if (taken == k && (best < 0 || x[i] > x[best]))
+                    best = i;
+            }
+            ids[k] = best;
+        }
+    }
+}
+
+static void gate(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *a = t->src[0];
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(a, r);
+        const int32_t *ids = (const int32_t *)row(t->src[1], r);
+        float *dst = (float *)row(t, r), top = x[0], all = 0, sum = 0;
+        for (size_t i = 1; i < a->ne[0]; i++)
+            top = x[i] > top ? x[i] : top;
+        for (size_t i = 0; i < a->ne[0]; i++)
+            all += expf(x[i] - top);
+        for (size_t k = 0; k < t->ne[0]; k++)
+            sum += dst[k] = expf(x[ids[k]] - top);
+        for (size_t k = 0; k < t->ne[0]; k++)
+            dst[k] /= t->arg.normalize ? sum : all;
+    }
+}
+
+static void weighted_sum(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *x = t->src[0];
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *w = (const float *)row(t->src[1], r);
+        float *dst = (float *)row(t, r);
+        memset(dst, 0, t->ne[0] * sizeof *dst);
+        for (size_t k = 0; k < x->ne[1]; k++) {
+            const float *src = (const float *)row(x, r * x->ne[1] + k);
+            for (size_t i = 0; i < t->ne[0]; i++)
+                dst[i] += w[k] * src[i];
+        }
+    }
+}
+
 /*
  * The angle of pair i at position 1 (Peng et al., "YaRN", 2023, section 3.2): pairs that
  * turn more than beta_fast times within the training length keep their frequency, those
@@ -330,6 +400,31 @@ void lm_cpu_products(const struct lm_exec *e, const struct lm_step *s, size_t jo
     }
 }
 
+/* Some panels of one expert, for every token that goes to it. */
+void lm_cpu_expert_products(const struct lm_exec *e, const struct lm_step *s, size_t job,
+                            int thread)
+{
+    const struct lm_product *p = s->products;
+    const struct lm_tensor *t = p->t, *w = t->src[0], *x = t->src[1], *ids = t->src[2];
+    size_t expert = job / s->chunks, first = job % s->chunks * p->panels_per_job;
+    size_t end = first + p->panels_per_job < p->n_panels ? first + p->panels_per_job : p->n_panels;
+    const char *data = (const char *)w->data + expert * w->nb[2];
+    (void)thread;
+    for (size_t i = 0; i < lm_tensor_len(ids); i++) {
+        if (((const int32_t *)ids->data)[i] != (int32_t)expert)
+            continue;
+        size_t from = x->ne[1] == 1 ? i / ids->ne[0] : i;
+        const char *act = (const char *)lm_exec_act(e) + from * s->act_bytes;
+        float *y = (float *)t->data + i * t->ne[0];
+        for (size_t panel = first; panel < end; panel++) {
+            size_t r = panel * p->mm->rows;
+            size_t n_rows = w->ne[1] - r < p->mm->rows ? w->ne[1] - r : p->mm->rows;
+            p->mm->mul(w->type, data + panel * p->panel_bytes, n_rows, w->ne[0], act, 1, y + r,
+                       t->ne[0]);
+        }
+    }
+}
+
 static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_GET_ROWS]   = { get_rows, count_rows, NULL, rows_per_job },
     [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
@@ -343,6 +438,10 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_SOFTCAP]    = { softcap, count_rows, NULL, rows_per_job },
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
+    [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
+    [LM_OP_SELECT]      = { select_k, count_rows, NULL, rows_per_job },
+    [LM_OP_GATE]       = { gate, count_rows, NULL, rows_per_job },
+    [LM_OP_WEIGHTED_SUM] = { weighted_sum, count_rows, NULL, rows_per_job },
     [LM_OP_RMS_NORM]   = { rms_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ROPE_TABLE] = { rope_table, count_one, NULL, one_per_job },
     [LM_OP_ROPE]       = { rope, count_rows, NULL, rows_per_job },
@@ -365,6 +464,8 @@ bool lm_cpu_supports(const struct lm_tensor *t)
     for (size_t i = 0; i < LM_MAX_SRC; i++)
         if (t->src[i] && !rows_are_dense(t->src[i]))
             return false;
+    if (t->op == LM_OP_MUL_MAT_ID)
+        return lm_tensor_contiguous(t->src[0]) && !t->src[0]->layout;
     if (t->op == LM_OP_MUL_MAT)
         return lm_tensor_contiguous(t->src[0]) || t->src[0]->layout;
     return t->op == LM_OP_NONE || t->op == LM_OP_VIEW || lm_cpu_op(t->op);
