@@ -136,6 +136,9 @@ enum lm_transform {
                                queries, all keys, all values                              */
     LM_STACK,               /* {h} in the source counts tensors that lie one behind the other
                                along the last axis                                        */
+    LM_FIRST_HALVES,        /* of each matrix of a stack, the first half of the rows; the
+                               next row of the table has the second                       */
+    LM_SECOND_HALVES,
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
     LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */

@@ -89,7 +89,7 @@ static void settle_yarn(struct lm_hparams *h)
 static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
     int r;
-    if (!h->n_expert)
+    if (!h->n_expert && lm_arch_has(a, LM_FFN_UP))
         return LM_OK;
     if (!lm_arch_has(a, LM_ROUTER))
         return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: experts are not supported", a->name,

@@ -11,7 +11,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
-    LM_KEYS_EXPERTS,
+    LM_KEYS_EXPERTS(0),
     LM_KEYS_HEAD_DIM_MADE,
     LM_KEY_WINDOW,
     LM_KEY_FILE_TYPE,

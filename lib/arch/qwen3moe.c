@@ -7,7 +7,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
-    LM_KEYS_EXPERTS,
+    LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
     LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,

@@ -55,10 +55,10 @@
     { "use_parallel_residual", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, \
       { "use_parallel_residual", class_default }, LM_FIELD(parallel) }
 
-#define LM_KEYS_EXPERTS \
-    LM_KEY_U32("expert_count", 0, n_expert, "num_local_experts", "num_experts", \
+#define LM_KEYS_EXPERTS(flags) \
+    LM_KEY_U32("expert_count", flags, n_expert, "num_local_experts", "num_experts", \
                "n_routed_experts"), \
-    LM_KEY_U32("expert_used_count", 0, n_expert_used, "num_experts_per_tok")
+    LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
 
 /* Length of a key and of a value, where the config's class has one. */
 #define LM_KEYS_HEAD_DIM(...) \

@@ -260,6 +260,8 @@ static int set_up(struct work *w, const struct lm_convert *c, const struct lm_co
         w->n = w->unit;
     if (w->n > w->rows)
         w->n = w->rows;
+    if (tf == LM_FIRST_HALVES || tf == LM_SECOND_HALVES)
+        w->n = it->t.ne[1];             /* one half at a time */
     w->src = lm_malloc_array((size_t)w->n, (size_t)w->src_row);
     w->dst = lm_malloc_array((size_t)w->n, (size_t)w->dst_row);
     w->bad = lm_malloc_array((size_t)w->n, sizeof *w->bad);
@@ -275,12 +277,21 @@ static void tear_down(struct work *w)
     free(w->scratch);
 }
 
+/* The row of the source that the block begins with. */
+static uint64_t first_row(const struct work *w)
+{
+    const enum lm_transform tf = w->it->row->transform;
+    if (tf != LM_FIRST_HALVES && tf != LM_SECOND_HALVES)
+        return w->first;
+    return 2 * w->first + (tf == LM_SECOND_HALVES ? w->n : 0);
+}
+
 /* Read, convert and write the w->n rows from w->first on. */
 static int one_block(struct lm_convert *c, struct work *w, struct lm_pool *pool,
                      struct lm_out *out, struct lm_err *err)
 {
     const struct lm_convert_shard *s = &c->shards[w->it->shard];
-    const uint64_t off = s->st.data_offset + w->it->st->begin + w->first * w->src_row;
+    const uint64_t off = s->st.data_offset + w->it->st->begin + first_row(w) * w->src_row;
     int r = lm_hf_read(c->src, (size_t)s->file, off, w->src, (size_t)(w->n * w->src_row), err);
     if (r)
         return lm_err_at(err, r, "%s: %s: %s", lm_hf_path(c->src), s->name, w->it->t.source);

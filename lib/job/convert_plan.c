@@ -173,6 +173,8 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     struct lm_convert_item *it = new_item(c, row, layer, err);
     if (it)
         set_source(c, it, shard, name, st);
+    if (it && row->transform == LM_FIRST_HALVES && (it = new_item(c, row + 1, layer, err)))
+        set_source(c, it, shard, name, st);
     return it ? LM_OK : LM_ENOMEM;
 }
 
@@ -309,9 +311,11 @@ static int check_shape(const struct lm_convert_item *it, struct lm_err *err)
 {
     const struct lm_st_tensor *st = it->st;
     bool ok = st->n_dims == it->t.n_dims;
+    const bool halves = it->row->transform == LM_FIRST_HALVES ||
+                        it->row->transform == LM_SECOND_HALVES;
     const bool turned = it->row->transform == LM_TRANSPOSE;
     for (uint32_t d = 0; ok && d < st->n_dims; d++)
-        ok = st->shape[turned ? d : st->n_dims - 1 - d] == it->t.ne[d];
+        ok = st->shape[turned ? d : st->n_dims - 1 - d] == it->t.ne[d] * (halves && d == 1 ? 2 : 1);
     if (!ok) {
         char got[100] = "", want[100] = "";
         struct lm_buf a = {0}, b = {0};
@@ -319,7 +323,8 @@ static int check_shape(const struct lm_convert_item *it, struct lm_err *err)
             lm_buf_printf(&a, "%s%llu", d ? ", " : "", (unsigned long long)st->shape[d]);
         for (uint32_t d = it->t.n_dims; d-- > 0;)
             lm_buf_printf(&b, "%llu%s",
-                          (unsigned long long)it->t.ne[turned ? it->t.n_dims - 1 - d : d],
+                          (unsigned long long)it->t.ne[turned ? it->t.n_dims - 1 - d : d] *
+                              (halves && d == 1 ? 2 : 1),
                           d ? ", " : "");
         strncat(got, a.data ? a.data : "", sizeof got - 1);
         strncat(want, b.data ? b.data : "", sizeof want - 1);
@@ -558,7 +563,8 @@ static int check_order(struct lm_convert *c, struct lm_err *err)
     const struct lm_convert_item *last = NULL;
     for (size_t i = 0; !lm_hf_complete(c->src) && i < c->n_items; i++) {
         const struct lm_convert_item *it = &c->items[i];
-        if (last && it->st && it->shard == last->shard && it->st->begin < last->st->begin) {
+        if (last && it->st && it->shard == last->shard &&
+            (it->st == last->st || it->st->begin < last->st->begin)) {
             char what[400];
             snprintf(what, sizeof what, "%.90s: %.120s lies before %.120s, which is written first:",
                      it->t.file, it->t.source, last->t.source);
@@ -614,6 +620,8 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
             if (r)
                 return r;
         }
+        if (k && !strcmp(st->tensors[k - 1].name, it->t.source))
+            k--;                            /* the other half of it */
         if (k == st->n_tensors || strcmp(st->tensors[k].name, it->t.source))
             return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
                            c->shards[shard].name, it->t.source);

@@ -214,8 +214,8 @@ struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_
 
 /* Cosines and sines of positions pos (I32 [n]): F32 [n_rot, 2, n], for each pair
  * i (c, c) in the first row and (-s, s) in the second, where the pair's values stand.
- * factors: F32 [n_rot / 2] that divide the frequencies, or NULL.  far: factors instead of these for tokens whose
- * lengths (I32 [n]) exceed r->orig_ctx, or NULL. */
+ * factors: F32 [n_rot / 2] that divide the frequencies, or NULL.  far: factors instead of
+ * these for tokens whose lengths (I32 [n]) exceed r->orig_ctx, or NULL. */
 struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
                                 struct lm_tensor *factors, struct lm_tensor *far,
                                 struct lm_tensor *lengths, const struct lm_rope *r);

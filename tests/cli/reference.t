@@ -21,7 +21,7 @@ check() { # NAME ARGUMENTS...
 }
 
 for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" "qwen3 qwen3" \
-    "qwen2moe qwen2_moe" "qwen3moe qwen3_moe" \
+    "qwen2moe qwen2_moe" "qwen3moe qwen3_moe" "granitemoe granitemoe" \
     "smollm3 smollm3" "granite granite" "gemma gemma" "gemma2 gemma2" "gemma3 gemma3_text" \
     "phi2 phi2" "phi3 phi3 phi3_longrope phi3_swa" "olmo2 olmo2" "starcoder2 starcoder2" \
     "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
