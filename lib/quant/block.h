@@ -92,15 +92,21 @@ static inline int lm_q_nibble(const uint8_t *p, int i)
     return p[i / 2] >> i % 2 * 4 & 15;
 }
 
-/* n codes below 16, n a multiple of 16, to n / 2 bytes: the second half of them goes to the
- * high nibbles. */
-static inline void lm_q_pack_nibbles(int n, const uint8_t *code, uint8_t *q)
+/*
+ * Byte i of n (a multiple of 8) in dst: fields of `bits` bits, one from each of the `count`
+ * codes code[i], code[i + step], code[i + 2 * step], ..., side by side with the first in
+ * the lowest bits.  A field begins at bit `shift` of its code.
+ */
+static inline void lm_q_pack(uint8_t *dst, int n, const uint8_t *code, int step, int count,
+                             int shift, int bits)
 {
-    const uint64_t low = 0x0f0f0f0f0f0f0f0f;
-    for (int j = 0; j < n / 2; j += 8) {
-        uint64_t both = (lm_q_u64(code + j) & low) | (lm_q_u64(code + j + n / 2) & low) << 4;
-        lm_q_put_u32(q + j, (uint32_t)both);
-        lm_q_put_u32(q + j + 4, (uint32_t)(both >> 32));
+    const uint64_t field = ((1u << bits) - 1) * 0x0101010101010101u;
+    for (int i = 0; i < n; i += 8) {
+        uint64_t all = 0;
+        for (int k = 0; k < count; k++)
+            all |= (lm_q_u64(code + i + k * step) >> shift & field) << bits * k;
+        lm_q_put_u32(dst + i, (uint32_t)all);
+        lm_q_put_u32(dst + i + 4, (uint32_t)(all >> 32));
     }
 }
 

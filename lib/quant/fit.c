@@ -8,7 +8,7 @@
 
 static const float tiny = 1e-15f;     /* magnitudes below count as nothing */
 
-void lm_fit_weights(int n, const float *x, const float *importance, float sigma2, float *w)
+static void weights(int n, const float *x, const float *importance, float sigma2, float *w)
 {
     for (int i = 0; i < n; i++)
         w[i] = importance[i] * sqrtf(sigma2 + x[i] * x[i]);
@@ -409,8 +409,16 @@ static void bytes(int count, const float *x, float *d, int8_t *q)
     }
 }
 
+static void recode(int n, const float *x, float add, float scale, int lo, int hi,
+                   uint8_t *codes)
+{
+    for (int i = 0; i < n; i++)
+        codes[i] = (uint8_t)(lm_q_clamp(lm_q_rne((x[i] + add) / scale), lo, hi) - lo);
+}
+
 const struct lm_fit lm_fit_scalar = {
-    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes
+    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
+    weights, recode
 };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)

@@ -54,6 +54,12 @@ struct lm_fit {
     void (*curve_codes)(int count, const float *x, const float *inv, uint8_t *codes);
     /* For n = 32: x ~ d * q with d = largest magnitude / 127, rounded half away from 0. */
     void (*bytes)(int count, const float *x, float *d, int8_t *q);
+    /* w = importance * sqrt(sigma2 + x * x), n weights, a multiple of 16. */
+    void (*weights)(int n, const float *x, const float *importance, float sigma2, float *w);
+    /* Codes of n numbers, a multiple of 16, for x + add = (code + lo) * scale, with
+     * code + lo in lo..hi. */
+    void (*recode)(int n, const float *x, float add, float scale, int lo, int hi,
+                   uint8_t *codes);
 };
 
 /* The values of iq4_nl and iq4_xs: ascending, closer around 0. */
@@ -71,9 +77,6 @@ float lm_fit_descent(int n, int half, const float *x, uint8_t *codes);
 /* x ~ scale * code, code in 0..top: for scales of sub-blocks.  A negative code wraps to a
  * byte, as the format's reference has it. */
 float lm_fit_positive(int n, int top, const float *x, const float *w, uint8_t *codes);
-
-/* w = importance * sqrt(sigma2 + x * x), n weights. */
-void lm_fit_weights(int n, const float *x, const float *importance, float sigma2, float *w);
 
 extern const struct lm_fit lm_fit_scalar;
 #if defined(__x86_64__)

@@ -8,7 +8,8 @@
 #include "quant/fit_lanes.h"
 
 const struct lm_fit lm_fit_avx2 = {
-    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes
+    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
+    weights, recode
 };
 
 #endif

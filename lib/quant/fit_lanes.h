@@ -520,3 +520,20 @@ static void bytes(int count, const float *x, float *d, int8_t *q)
         }
     }
 }
+
+static void weights(int n, const float *x, const float *importance, float sigma2, float *w)
+{
+    for (int i = 0; i < n; i += LANES) {
+        vf v = v_loadu(x + i), root = v_sqrt(v_add(v_set(sigma2), v_mul(v, v)));
+        v_storeu(w + i, v_mul(v_loadu(importance + i), root));
+    }
+}
+
+static void recode(int n, const float *x, float add, float scale, int lo, int hi,
+                   uint8_t *codes)
+{
+    for (int i = 0; i < n; i += LANES) {
+        vf t = v_div(v_add(v_loadu(x + i), v_set(add)), v_set(scale));
+        v_bytes(codes + i, i_sub(v_code(t, lo, hi), i_set(lo)));
+    }
+}

@@ -82,10 +82,10 @@ struct sub {
     unsigned code[4];
 };
 
-static void count_weights(const float *x, const float *importance, float *w)
+static void count_weights(enum lm_isa isa, const float *x, const float *importance, float *w)
 {
     if (importance)
-        lm_fit_weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
+        lm_fit(isa)->weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
     else
         for (int i = 0; i < QK_K; i++)
             w[i] = x[i] * x[i];
@@ -204,7 +204,7 @@ static void row_iq1_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
         float w[QK_K];
         struct sub s[8];
         unsigned h[8] = { 0 };
-        count_weights(x, weights + i * QK_K, w);
+        count_weights(isa, x, weights + i * QK_K, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 8; g++) {
             fit_iq1_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
@@ -266,7 +266,7 @@ static void row_iq1_m(enum lm_isa isa, const struct lm_iq_planes *p, const float
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
-        count_weights(x, weights ? weights + i * QK_K : NULL, w);
+        count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 16; g++) {
             fit_iq1_m(lm_iq(isa), p, x + 16 * g, w + 16 * g, &s[g]);

@@ -104,10 +104,11 @@ struct sub {
 };
 
 /* Weights count importance * sqrt(sigma2 + x^2); iq2_s can do without importance. */
-static void count_weights(const float *x, const float *importance, float sigma2, float *w)
+static void count_weights(enum lm_isa isa, const float *x, const float *importance,
+                          float sigma2, float *w)
 {
     if (importance)
-        lm_fit_weights(QK_K, x, importance, sigma2, w);
+        lm_fit(isa)->weights(QK_K, x, importance, sigma2, w);
     else
         for (int i = 0; i < QK_K; i++)
             w[i] = 0.25f * sigma2 + x[i] * x[i];
@@ -198,7 +199,7 @@ static void row_iq2_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const flo
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
-        count_weights(x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
+        count_weights(isa, x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
         fit_xxs(isa, p, x, w, s);
         memset(b, 0, sizeof *b);
         float top = top_scale(s, 8), d = top / 31, inv = 1 / d;
@@ -223,7 +224,7 @@ static void row_iq2_xs(enum lm_isa isa, const struct lm_iq_planes *p, const floa
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
-        count_weights(x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
+        count_weights(isa, x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
         for (int g = 0; g < 16; g++)
             fit_16(isa, p, true, 1e-15f, x + 16 * g, w + 16 * g, &s[g]);
         memset(b, 0, sizeof *b);
@@ -248,7 +249,7 @@ static void row_iq2_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
-        count_weights(x, weights ? weights + i * QK_K : NULL, 2 * lm_q_sum_sq(x, QK_K) / QK_K,
+        count_weights(isa, x, weights ? weights + i * QK_K : NULL, 2 * lm_q_sum_sq(x, QK_K) / QK_K,
                       w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 16; g++) {

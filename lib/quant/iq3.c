@@ -80,10 +80,10 @@ struct sub {
     unsigned code[8], signs[4];
 };
 
-static void count_weights(const float *x, const float *importance, float *w)
+static void count_weights(enum lm_isa isa, const float *x, const float *importance, float *w)
 {
     if (importance)
-        lm_fit_weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
+        lm_fit(isa)->weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
     else
         for (int i = 0; i < QK_K; i++)
             w[i] = x[i] * x[i];
@@ -167,7 +167,7 @@ static void row_iq3_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const flo
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
-        count_weights(x, weights ? weights + i * QK_K : NULL, w);
+        count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         for (int g = 0; g < 8; g++)
             fit_xxs(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
         memset(b, 0, sizeof *b);
@@ -195,7 +195,7 @@ static void row_iq3_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
-        count_weights(x, weights ? weights + i * QK_K : NULL, w);
+        count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0, at = 0; g < 8; g++) {
             fit_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);

@@ -57,10 +57,11 @@ static void decode_iq4_xs(const void *src, float *dst, size_t n)
 
 /* The weights of a block of n count importance * sqrt(sigma2 + x^2), or x^2 without
  * importance. */
-static void count_weights(int n, const float *x, const float *importance, float *w)
+static void count_weights(const struct lm_fit *fit, int n, const float *x,
+                          const float *importance, float *w)
 {
     if (importance)
-        lm_fit_weights(n, x, importance, lm_q_sum_sq(x, (size_t)n) * (2.0f / (float)n), w);
+        fit->weights(n, x, importance, lm_q_sum_sq(x, (size_t)n) * (2.0f / (float)n), w);
     else
         for (int i = 0; i < n; i++)
             w[i] = x[i] * x[i];
@@ -77,7 +78,7 @@ static void encode_iq4_nl(enum lm_isa isa, const float *src, void *dst, size_t n
         uint8_t code[LM_FIT_COUNT * QK];
         int count = n / QK - i < LM_FIT_COUNT ? (int)(n / QK - i) : LM_FIT_COUNT;
         for (int k = 0; k < count; k++)
-            count_weights(QK, src + k * QK, weights ? weights + (i + (size_t)k) * QK : NULL,
+            count_weights(fit, QK, src + k * QK, weights ? weights + (i + (size_t)k) * QK : NULL,
                           w + k * QK);
         fit->curve(count, src, w, d);
         for (int k = 0; k < count; k++)
@@ -85,7 +86,7 @@ static void encode_iq4_nl(enum lm_isa isa, const float *src, void *dst, size_t n
         fit->curve_codes(count, src, inv, code);
         for (int k = 0; k < count; k++) {
             lm_q_put_half(b[i + (size_t)k].d, d[k]);
-            lm_q_pack_nibbles(QK, code + k * QK, b[i + (size_t)k].q);
+            lm_q_pack(b[i + (size_t)k].q, QK / 2, code + k * QK, QK / 2, 2, 0, 4);
         }
     }
 }
@@ -111,7 +112,7 @@ static void put_iq4_xs(const struct lm_fit *fit, const float *x, const float *sc
     lm_q_put_u16(b->sh, (uint16_t)high);
     fit->curve_codes(GROUPS, x, inv_group, code);
     for (int g = 0; g < GROUPS; g++)
-        lm_q_pack_nibbles(QK, code + g * QK, b->q + 16 * g);
+        lm_q_pack(b->q + 16 * g, QK / 2, code + g * QK, QK / 2, 2, 0, 4);
 }
 
 /* Two blocks at a time: LM_FIT_COUNT groups. */
@@ -124,8 +125,8 @@ static void encode_iq4_xs(enum lm_isa isa, const float *src, void *dst, size_t n
         float w[2 * QK_K], scale[2 * GROUPS];
         int count = n / QK_K - i < 2 ? 1 : 2;
         for (int k = 0; k < count; k++)
-            count_weights(QK_K, src + k * QK_K, weights ? weights + (i + (size_t)k) * QK_K : NULL,
-                          w + k * QK_K);
+            count_weights(fit, QK_K, src + k * QK_K,
+                          weights ? weights + (i + (size_t)k) * QK_K : NULL, w + k * QK_K);
         fit->curve(count * GROUPS, src, w, scale);
         for (int k = 0; k < count; k++)
             put_iq4_xs(fit, src + k * QK_K, scale + k * GROUPS, &b[i + (size_t)k]);

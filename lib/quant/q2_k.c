@@ -65,14 +65,13 @@ static void encode_scales(const float *scale, const float *min, const float *w, 
 }
 
 /* Codes from the stored scales; where one is 0 they stay as fitted. */
-static void recode(const struct q2_k *b, const float *x, uint8_t *code)
+static void recode(const struct lm_fit *fit, const struct q2_k *b, const float *x, uint8_t *code)
 {
     float d = lm_q_half(b->d), dmin = lm_q_half(b->dmin);
     for (int s = 0; s < 16; s++) {
         float scale = d * (float)(b->sm[s] & 15), min = dmin * (float)(b->sm[s] >> 4);
         if (scale != 0)
-            for (int j = 16 * s; j < 16 * s + 16; j++)
-                code[j] = (uint8_t)lm_q_clamp(lm_q_rne((x[j] + min) / scale), 0, 3);
+            fit->recode(16, x + 16 * s, min, scale, 0, 3, code + 16 * s);
     }
 }
 
@@ -90,17 +89,15 @@ static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
     uint8_t code[QK_K];
     for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
         if (weights)
-            lm_fit_weights(QK_K, src, weights + i * QK_K, lm_q_sum_sq(src, QK_K) / QK_K, w);
+            lm_fit(isa)->weights(QK_K, src, weights + i * QK_K, lm_q_sum_sq(src, QK_K) / QK_K, w);
         else
             for (int j = 0; j < QK_K; j++)
                 w[j] = lm_q_abs(src[j]);
         lm_fit(isa)->affine(weights ? &weighted : &plain, 16, src, w, scale, min, code);
         encode_scales(scale, min, weights ? w : NULL, &b[i]);
-        recode(&b[i], src, code);
-        for (int j = 0; j < QK_K / 4; j++) {
-            const uint8_t *c = code + j / 32 * 128 + j % 32;
-            b[i].q[j] = (uint8_t)(c[0] | c[32] << 2 | c[64] << 4 | c[96] << 6);
-        }
+        recode(lm_fit(isa), &b[i], src, code);
+        for (int h = 0; h < 2; h++)
+            lm_q_pack(b[i].q + 32 * h, 32, code + 128 * h, 32, 4, 0, 2);
     }
 }
 

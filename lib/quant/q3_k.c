@@ -73,7 +73,7 @@ static float fit(enum lm_isa isa, const float *x, const float *importance, uint8
         lm_fit(isa)->descent(16, 4, 16, x, scale, code);
         return plain_sixes(scale, six);
     }
-    lm_fit_weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
+    lm_fit(isa)->weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
     for (int j = 0; j < QK_K; j++)
         sum_w[j / 16] += w[j];
     lm_fit(isa)->symmetric(16, 4, 16, x, w, scale, code);
@@ -81,13 +81,12 @@ static float fit(enum lm_isa isa, const float *x, const float *importance, uint8
 }
 
 /* Codes from the stored scales; where one is 0 they stay as fitted. */
-static void recode(const struct q3_k *b, const float *x, uint8_t *code)
+static void recode(const struct lm_fit *fit, const struct q3_k *b, const float *x, uint8_t *code)
 {
     for (int s = 0; s < 16; s++) {
         float scale = lm_q_half(b->d) * (float)(get_scale(b->sb, s) - 32);
         if (scale != 0)
-            for (int j = 16 * s; j < 16 * s + 16; j++)
-                code[j] = (uint8_t)(lm_q_clamp(lm_q_rne(x[j] / scale), -4, 3) + 4);
+            fit->recode(16, x + 16 * s, 0, scale, -4, 3, code + 16 * s);
     }
 }
 
@@ -101,11 +100,10 @@ static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
         lm_q_put_half(b[i].d, fit(isa, src, weights ? weights + i * QK_K : NULL, six, code));
         for (int s = 0; s < 16; s++)
             put_scale(b[i].sb, s, six[s]);
-        recode(&b[i], src, code);
-        for (int j = 0; j < QK_K; j++) {
-            b[i].q[j / 128 * 32 + j % 32] |= (uint8_t)((code[j] & 3) << 2 * (j % 128 / 32));
-            b[i].hm[j % 32] |= (uint8_t)(code[j] >> 2 << j / 32);
-        }
+        recode(lm_fit(isa), &b[i], src, code);
+        for (int h = 0; h < 2; h++)
+            lm_q_pack(b[i].q + 32 * h, 32, code + 128 * h, 32, 4, 0, 2);
+        lm_q_pack(b[i].hm, 32, code, 32, 8, 2, 1);
     }
 }
 

@@ -164,16 +164,15 @@ static void encode_scales(const struct batch *t, int i, bool weighted, bool limi
         put_pair(sm, s, scale[s], min[s]);
 }
 
-static void recode(const float *x, int top, const uint8_t *d, const uint8_t *dmin,
-                   const uint8_t *sm, uint8_t *code)
+static void recode(const struct lm_fit *fit, const float *x, int top, const uint8_t *d,
+                   const uint8_t *dmin, const uint8_t *sm, uint8_t *code)
 {
     for (int s = 0; s < 8; s++, x += 32, code += 32) {
         int sc, mn;
         get_pair(sm, s, &sc, &mn);
         float scale = lm_q_half(d) * (float)sc, min = lm_q_half(dmin) * (float)mn;
         if (scale != 0)
-            for (int j = 0; j < 32; j++)
-                code[j] = (uint8_t)lm_q_clamp(lm_q_rne((x[j] + min) / scale), 0, top);
+            fit->recode(32, x, min, scale, 0, top, code);
     }
 }
 
@@ -184,7 +183,7 @@ static void fit_batch(const struct lm_affine *how, enum lm_isa isa, int count, c
     for (int i = 0; i < count; i++) {
         const float *xi = x + i * QK_K;
         if (weights)
-            lm_fit_weights(QK_K, xi, weights + i * QK_K, 2 * lm_q_sum_sq(xi, QK_K) / QK_K,
+            lm_fit(isa)->weights(QK_K, xi, weights + i * QK_K, 2 * lm_q_sum_sq(xi, QK_K) / QK_K,
                            t->w + i * QK_K);
         else
             plain_weights(xi, t->w + i * QK_K);
@@ -205,7 +204,7 @@ static void encode(const struct lm_affine *how, enum lm_isa isa, const float *sr
             struct q4_k *b = (struct q4_k *)dst;
             uint8_t *code = t.code + i * QK_K;
             encode_scales(&t, i, weights, how->top == 31, b->d, b->dmin, b->sm);
-            recode(src + i * QK_K, how->top, b->d, b->dmin, b->sm, code);
+            recode(lm_fit(isa), src + i * QK_K, how->top, b->d, b->dmin, b->sm, code);
             put_codes(code, dst);
         }
         src += count * QK_K;
@@ -216,10 +215,8 @@ static void encode(const struct lm_affine *how, enum lm_isa isa, const float *sr
 
 static void put_nibbles(const uint8_t *code, uint8_t *q)
 {
-    for (int j = 0; j < QK_K / 2; j++) {
-        const uint8_t *c = code + j / 32 * 64 + j % 32;
-        q[j] = (uint8_t)((c[0] & 15) | c[32] << 4);
-    }
+    for (int k = 0; k < QK_K / 64; k++)
+        lm_q_pack(q + 32 * k, 32, code + 64 * k, 32, 2, 0, 4);
 }
 
 static void put_q4_k(const uint8_t *code, void *block)
@@ -232,9 +229,7 @@ static void put_q5_k(const uint8_t *code, void *block)
 {
     struct q5_k *b = block;
     put_nibbles(code, b->q);
-    memset(b->h, 0, sizeof b->h);
-    for (int j = 0; j < QK_K; j++)
-        b->h[j % 32] |= (uint8_t)(code[j] >> 4 << j / 32);
+    lm_q_pack(b->h, 32, code, 32, 8, 4, 1);
 }
 
 static void encode_q4_k(enum lm_isa isa, const float *src, void *dst, size_t n,

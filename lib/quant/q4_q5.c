@@ -115,7 +115,7 @@ static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
         uint64_t fifth = lm_q_u64(code + 8 * j) >> 4 & 0x0101010101010101;
         h[j] = (uint8_t)(fifth * 0x0102040810204080 >> 56);
     }
-    lm_q_pack_nibbles(QK, code, q);
+    lm_q_pack(q, QK / 2, code, QK / 2, 2, 0, 4);
 }
 
 /* Up to LM_FIT_COUNT blocks on their way. */
@@ -167,7 +167,7 @@ static void encode(const struct form *f, enum lm_isa isa, const float *src, uint
         size_t left = (n - i) / QK;
         t.count = left < LM_FIT_COUNT ? (int)left : LM_FIT_COUNT;
         if (weights) {
-            lm_fit_weights(t.count * QK, src + i, weights + i, sigma2, t.w);
+            lm_fit(isa)->weights(t.count * QK, src + i, weights + i, sigma2, t.w);
             weighted_batch(f, &t, lm_fit(isa), src + i);
         } else
             plain_batch(f, &t, lm_fit(isa), src + i);
@@ -180,7 +180,7 @@ static void pack_q4_0(const struct batch *t, void *dst)
     struct q4_0 *b = dst;
     for (int i = 0; i < t->count; i++) {
         lm_q_put_half(b[i].d, t->d[i]);
-        lm_q_pack_nibbles(QK, t->code[i], b[i].q);
+        lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
     }
 }
 
@@ -190,7 +190,7 @@ static void pack_q4_1(const struct batch *t, void *dst)
     for (int i = 0; i < t->count; i++) {
         lm_q_put_half(b[i].d, t->d[i]);
         lm_q_put_half(b[i].m, t->m[i]);
-        lm_q_pack_nibbles(QK, t->code[i], b[i].q);
+        lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
     }
 }
 

@@ -38,26 +38,21 @@ static void decode(const void *src, float *dst, size_t n)
 }
 
 /* Codes from the stored scales; where one is 0 they stay as fitted. */
-static void recode(const struct q6_k *b, const float *x, uint8_t *code)
+static void recode(const struct lm_fit *fit, const struct q6_k *b, const float *x, uint8_t *code)
 {
     for (int s = 0; s < 16; s++) {
         float scale = lm_q_half(b->d) * (float)b->sc[s];
         if (scale != 0)
-            for (int j = 16 * s; j < 16 * s + 16; j++)
-                code[j] = (uint8_t)(lm_q_clamp(lm_q_rne(x[j] / scale), -32, 31) + 32);
+            fit->recode(16, x + 16 * s, 0, scale, -32, 31, code + 16 * s);
     }
 }
 
 static void pack(struct q6_k *b, const uint8_t *code)
 {
-    for (int t = 0; t < 2; t++, code += 128)
-        for (int l = 0; l < 32; l++) {
-            const uint8_t *c = code + l;
-            b->ql[64 * t + l] = (uint8_t)((c[0] & 15) | c[64] << 4);
-            b->ql[64 * t + 32 + l] = (uint8_t)((c[32] & 15) | c[96] << 4);
-            b->qh[32 * t + l] = (uint8_t)(c[0] >> 4 | c[32] >> 4 << 2 | c[64] >> 4 << 4 |
-                                          c[96] >> 4 << 6);
-        }
+    for (int t = 0; t < 2; t++, code += 128) {
+        lm_q_pack(b->ql + 64 * t, 64, code, 64, 2, 0, 4);
+        lm_q_pack(b->qh + 32 * t, 32, code, 32, 4, 4, 2);
+    }
 }
 
 /* Each sub-block is fitted (fit.h) with weights x^2, or with the importance itself; the
@@ -84,7 +79,7 @@ static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
             int v = lm_q_rne(inv * scale[s]);
             b[i].sc[s] = (int8_t)(uint8_t)(v < 127 ? v : 127);
         }
-        recode(&b[i], src, code);
+        recode(lm_fit(isa), &b[i], src, code);
         pack(&b[i], code);
     }
 }

@@ -67,6 +67,7 @@ static inline vf v_look16(vt t, vi i)
 static inline vi i_set(int v) { return _mm256_set1_epi32(v); }
 static inline vi i_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline void i_store(void *p, vi v) { _mm256_storeu_si256(p, v); }
+static inline vi i_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 static inline vi i_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 static inline vi i_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 static inline vi i_min(vi a, vi b) { return _mm256_min_epi32(a, b); }

@@ -27,7 +27,7 @@
  *   i_set i_load i_store           as above for int32, memory of any alignment
  *   i_store_lanes(p, v, from, to)  lanes from..to-1 only, to their places
  *   i_words(p)                     16-bit words
- *   i_and i_or i_min i_shl i_shr i_ne i_lt i_pick
+ *   i_sub i_and i_or i_min i_shl i_shr i_ne i_lt i_pick
  *   BYTES vb                       bytes in a vector; unsigned bytes
  *   b_set b_load b_store b_add b_sub b_min
  *   b_table(p) b_look(t, i)        16 bytes; of them those with numbers i < 16
@@ -91,6 +91,7 @@ static inline vf v_look16(vt t, vi i) { return _mm512_permutexvar_ps(i, t); }
 static inline vi i_set(int v) { return _mm512_set1_epi32(v); }
 static inline vi i_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void i_store(void *p, vi v) { _mm512_storeu_si512(p, v); }
+static inline vi i_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 static inline vi i_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 static inline vi i_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 static inline vi i_min(vi a, vi b) { return _mm512_min_epi32(a, b); }
