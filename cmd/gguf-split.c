@@ -63,7 +63,7 @@ static struct lm_gguf_kv origin;
 static const char *in_path, *out_path;
 static bool dry_run, force, long_window, provenance;
 
-/* Replaced by its own values, so that the text may be freed at the end. */
+/* The entry to add, and the text it points to, which is the caller's to free. */
 static char *add_provenance(char *const argv[])
 {
     char *text = cli_provenance(argv);
@@ -177,7 +177,7 @@ static int write_all(struct lm_split *s, const struct lm_env *env)
         lm_note(env, LM_INFO, "%s: %" PRIu64 " tensors, %" PRIu64 " bytes", lm_out_name(outs[n]),
                 s->shards[n].g.n_tensors, s->shards[n].size);
         r = lm_split_write(s, n, outs[n], env, &err);
-        if (r == LM_OK && s->n_shards > 1 && (r = lm_out_complete(outs[n], &err)) != LM_OK)
+        if (r == LM_OK && (r = lm_out_complete(outs[n], &err)) != LM_OK)
             lm_err_at(&err, r, "%s", name);
         free(name);
         n++;

@@ -114,6 +114,7 @@ static int read_first(struct lm_split *s, struct lm_in *in, struct lm_err *err)
     if (!f->path)
         return lm_fail_nomem(err);
     f->g = lm_gguf_read(in, true, err);
+    s->padded = f->g && lm_in_pos(in) == f->g->data_offset;
     int r = f->g ? read_numbers(f->g, &no, &n, err) : (int)err->code;
     if (r == LM_OK && n && no)
         r = lm_fail(err, LM_EUSE, "is shard %u of %u: the first is wanted", no + 1, n);
@@ -268,6 +269,7 @@ struct cut {
     uint64_t                       head, data;      /* bytes so far                  */
 };
 
+/* Of a file with tensors. */
 static bool file_size(const struct cut *c, uint64_t head, uint64_t data, uint64_t *size)
 {
     return lm_align_u64(head, meta(c->s)->alignment, size) && lm_add_u64(*size, data, size);
@@ -303,6 +305,12 @@ static bool is_full(const struct cut *c, uint64_t n, uint64_t info, uint64_t byt
     return !file_size(c, c->head + info, c->data + bytes, &size) || size > c->o->max_size;
 }
 
+/* Zeros behind the header: without data, only where the input has them. */
+static uint64_t padding(const struct lm_split *s, const struct lm_split_shard *f)
+{
+    return f->g.n_tensors || s->padded ? -lm_gguf_head_size(&f->g) & (f->g.alignment - 1) : 0;
+}
+
 /* The tensors of each shard, and where their data goes in it. */
 static int set_tensors(struct lm_split *s, struct lm_err *err)
 {
@@ -326,8 +334,7 @@ static int set_tensors(struct lm_split *s, struct lm_err *err)
         for (uint64_t i = 0; i < f->g.n_kv; i++)
             if (f->g.kv[i].key.p == key_count)
                 f->g.kv[i].u = s->n_shards;
-        if (!lm_align_u64(lm_gguf_head_size(&f->g), f->g.alignment, &f->size) ||
-            !lm_add_u64(f->size, offset, &f->size))
+        if (!lm_add_u64(lm_gguf_head_size(&f->g) + padding(s, f), offset, &f->size))
             return lm_fail(err, LM_EUSE, "%s: the file would not fit 64 bits",
                            s->inputs[0].path);
     }
@@ -425,7 +432,7 @@ int lm_split_write(struct lm_split *s, size_t k, struct lm_out *out, const struc
         return lm_fail_nomem(err);
     int r = lm_gguf_write_same(&f->g, out, err);
     if (r == LM_OK)
-        r = lm_out_zeros(out, -lm_gguf_head_size(&f->g) & (f->g.alignment - 1), err);
+        r = lm_out_zeros(out, padding(s, f), err);
     if (r != LM_OK)
         lm_err_at(err, r, "%s", lm_out_name(out));
     else

@@ -64,6 +64,7 @@ struct lm_split {
     struct lm_split_shard  *shards;      /* the plan                                 */
     size_t                  n_shards, shards_cap;
     bool                    long_window;
+    bool                    padded;      /* the first header has its zeros behind it */
     struct lm_arena         arena;
 };
 
