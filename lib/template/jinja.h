@@ -61,9 +61,11 @@ struct jv;
  *   str(list); LIST, TUPLE, CONCAT list; DICT list of key, value, ...; BINARY a op b; UNARY op
  *   a; COMPARE a, then list of BINARY nodes with op and b; COND b if a else c; KEYWORD str=a;
  *   PRINT a; IF a: list, else other; FOR a in b if c: list, else other, op 1: recursive;
- *   SET a = b; SET_BLOCK a, b a filter on it or NULL; MACRO str(params) list;
+ *   SET a = b; SET_BLOCK a, b a filter on it or NULL; MACRO str(params, a of each its default
+ *   or NULL) list;
  *   CALL_BLOCK a: call, params, list; FILTER_BLOCK a: filter without operand, list; WITH
- *   params = values of list2, list.
+ *   params = defaults, list; BLOCK list, in a scope of its own; NO_LOADER what wants another
+ *   template.
  * A FILTER's a is NULL where the operand is what a block rendered.
  */
 struct jnode {
@@ -102,7 +104,7 @@ struct jparse {
     struct jpos      pos;            /* of `at` */
     int              mode;           /* inside data, a variable or a block */
     size_t           brackets;       /* that are open there */
-    bool             trim_next, after_newline;
+    bool             after_newline;
     struct jtoken    tok;            /* the one that is looked at */
     struct jtoken    peek;
     bool             peeked;
@@ -130,7 +132,6 @@ struct jnode *lm_jparse_expr(struct jparse *p, bool with_cond);
 struct jnode *lm_jparse_tuple(struct jparse *p, bool with_cond, const char *end, bool parens);
 struct jnode *lm_jparse_target(struct jparse *p, bool with_tuple, bool with_ns);
 struct jnode *lm_jparse_filters(struct jparse *p, struct jnode *operand, bool start_inline);
-struct jnode *lm_jparse_unary(struct jparse *p);
 bool lm_jskip_op(struct jparse *p, const char *op);
 bool lm_jskip_name(struct jparse *p, const char *name);
 void lm_jexpect_op(struct jparse *p, const char *op);
@@ -265,7 +266,6 @@ struct jrun {
     struct jpos                      pos;
     uint64_t                         steps, random;
     int                              depth;
-    int                              loop_depth;
     enum { JR_GO, JR_BREAK, JR_CONTINUE } flow;
     struct jscope                    globals, *scope;
     struct jsb                      *sink;
@@ -305,7 +305,6 @@ int64_t lm_jlen(struct jrun *r, struct jv v);
 struct jv lm_jrange_at(const struct jrange *g, int64_t i);
 /* The error an undefined value gives when it is used. */
 _Noreturn void lm_jundef_fail(struct jrun *r, struct jv v);
-bool lm_jis_str(struct jv v);
 bool lm_jis_num(struct jv v);
 bool lm_jstr_is(const struct jstr *s, const char *text);
 /* The number as a double; fails when it is none or too large. */
@@ -367,7 +366,6 @@ struct jv lm_jsubscript(struct jrun *r, struct jv of, struct jv from, struct jv 
 
 /* jinja_eval.c */
 void lm_jrun_template(struct jrun *r);
-struct jv lm_jcall(struct jrun *r, struct jv f, struct jargs *a);
 
 /* jinja_args.c: parameters by place or name, in the order of `names` (a list with spaces
  * between); missing ones are NULL in out.  Fails for arguments too many. */
@@ -388,7 +386,7 @@ struct jfilter_row {
     const char *name;
     jfilter    *call;
 };
-extern const struct jfilter_row lm_jfilters_text[], lm_jfilters_list[];
+extern const struct jfilter_row lm_jfilters_text[];
 
 /* jinja_format.c: text % args; text.format(args). */
 struct jv lm_jpercent(struct jrun *r, const struct jstr *fmt, struct jv args);

@@ -6,6 +6,7 @@
 
 static struct jv eval(struct jrun *r, const struct jnode *n);
 static void exec(struct jrun *r, const struct jnode *n);
+static struct jv call_value(struct jrun *r, struct jv f, struct jargs *a);
 
 /* ---- names -------------------------------------------------------------------------- */
 
@@ -198,7 +199,7 @@ static struct jv call(struct jrun *r, const struct jnode *n)
     struct jv f = eval(r, n->a);
     arguments(r, n->list, &a);
     r->pos = n->pos;
-    return lm_jcall(r, f, &a);
+    return call_value(r, f, &a);
 }
 
 static struct jv constant(struct jrun *r, const struct jnode *n)
@@ -358,7 +359,7 @@ static struct jv call_loop(struct jrun *r, struct jloop *l, struct jargs *a)
     return lm_jsb_value(&b);
 }
 
-struct jv lm_jcall(struct jrun *r, struct jv f, struct jargs *a)
+static struct jv call_value(struct jrun *r, struct jv f, struct jargs *a)
 {
     struct jv v = lm_jundef;
     lm_jdeeper(r);
@@ -461,7 +462,7 @@ static void exec_call_block(struct jrun *r, const struct jnode *n)
     arguments(r, n->a->list, &a);
     lm_jdict_put(r, &a.kw, lm_jcstr(r, "caller"), make_macro(r, n));
     r->pos = n->pos;
-    lm_jprint(r->sink, lm_jcall(r, f, &a));
+    lm_jprint(r->sink, call_value(r, f, &a));
 }
 
 /* A block whose text is caught: what `set`, `filter` and `generation` have in common. */

@@ -607,8 +607,3 @@ static struct jnode *unary(struct jparse *p, bool with_filter)
     p->depth--;
     return with_filter ? lm_jparse_filters(p, n, false) : n;
 }
-
-struct jnode *lm_jparse_unary(struct jparse *p)
-{
-    return unary(p, true);
-}

@@ -374,7 +374,7 @@ FILTER(f_slice)
     return out;
 }
 
-const struct jfilter_row lm_jfilters_list[] = {
+static const struct jfilter_row list_filters[] = {
     { "batch", f_batch }, { "dictsort", f_dictsort }, { "first", f_first },
     { "groupby", f_groupby }, { "items", f_items }, { "join", f_join }, { "last", f_last },
     { "list", f_list }, { "map", f_map }, { "max", f_max }, { "min", f_min },
@@ -386,7 +386,7 @@ const struct jfilter_row lm_jfilters_list[] = {
 
 jfilter *lm_jfilter_find(const struct jstr *name)
 {
-    static const struct jfilter_row *const tables[] = { lm_jfilters_text, lm_jfilters_list };
+    static const struct jfilter_row *const tables[] = { lm_jfilters_text, list_filters };
     for (size_t t = 0; t < 2; t++)
         for (const struct jfilter_row *f = tables[t]; f->name; f++)
             if (lm_jstr_is(name, f->name))

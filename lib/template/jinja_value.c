@@ -148,12 +148,7 @@ void lm_jundef_fail(struct jrun *r, struct jv v)
         lm_jfail(r, "%.*s is undefined", n, b.p);
     bool none = u->of.kind == J_NONE;
     lm_jfail(r, "'%s%s' has no %s %.*s", none ? "None" : lm_jtype(u->of), none ? "" : " object",
-             lm_jis_str(name) ? "attribute" : "element", n, b.p);
-}
-
-bool lm_jis_str(struct jv v)
-{
-    return v.kind == J_STR;
+             name.kind == J_STR ? "attribute" : "element", n, b.p);
 }
 
 bool lm_jis_num(struct jv v)
