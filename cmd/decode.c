@@ -117,7 +117,7 @@ static void take_option(int c)
     case OPT_TOP:       opt.eval.top = number("top", 1, INT32_MAX); break;
     case 'b':           opt.ctx.n_batch = number("batch", 1, MAX_TOKENS); break;
     case 'c':           opt.ctx.n_ctx = number("context", 1, INT32_MAX); break;
-    case 'i':           opt.loop = true; break;
+    case 'i':           opt.loop = opt.eval.loop = true; break;
     case 'm':           opt.model = optarg; break;
     case 'q':           opt.env.quiet = true; break;
     case 't':           opt.env.n_threads = cli_threads(optarg); break;

@@ -146,6 +146,7 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err)
     };
     const struct lm_eval_options *o = &e->options;
     int s = LM_OK;
+    e->head.loop = o->loop;
     if (o->form == LM_EVAL_FRAMES)
         s = lm_logits_write_head(e->out, &e->head, o->program, o->version, err);
     else if (o->heading)

@@ -33,6 +33,7 @@ struct lm_eval_options {
     uint32_t          top;          /* the best `top` ids only; 0: all                 */
     bool              heading;      /* rows: the columns' names first                  */
     uint32_t          chunk;        /* NLL: tokens of a chunk; 0: whole sequences      */
+    bool              loop;         /* for the header: requests will be answered       */
     const char       *program, *version;    /* for the header                          */
 };
 

@@ -34,7 +34,8 @@ struct run {
     enum blame                blame;
     bool                      reader_gone;  /* writing our output gave EPIPE        */
     bool                      fell_short;   /* a line has fewer ids than asked for  */
-    uint32_t                  line;         /* number of the prompt                 */
+    const char               *from;         /* where prompts come from              */
+    uint32_t                  line;         /* number of the prompt, from 0         */
     int32_t                  *ids;          /* the prompt                           */
     size_t                    n_ids, ids_cap;
     struct lm_buf             request;
@@ -67,6 +68,12 @@ static int blame_draw(struct run *r, int s)
     return blame(r, s == LM_EIO ? BLAME_OUTPUT : BLAME_WORK, s);
 }
 
+/* Say which prompt the child complains of. */
+static void at_prompt(struct run *r, int s)
+{
+    lm_err_at(r->err, s, "%s: line %" PRIu64 ": %s", r->from, r->line + UINT64_C(1), name(r));
+}
+
 /*
  * Send the request and read its answer: 1 a frame to draw from, 0 the sequence would be
  * longer than it may be (*f is the error frame), below 0 a code.
@@ -83,7 +90,7 @@ static int ask(struct run *r, struct lm_frame *f, const void **payload)
         s = lm_draw_error_frame(f, *payload, r->err);
         if (f->token == LM_LOOP_TRAINED_LENGTH || f->token == LM_LOOP_CONTEXT)
             return 0;
-        lm_err_at(r->err, s, "%s", name(r));
+        at_prompt(r, s);
         return blame(r, BLAME_WORK, s);
     }
     if (f->kind == LM_FRAME_END)
@@ -125,11 +132,12 @@ static bool ends(const struct run *r, uint32_t id)
 static int full(struct run *r, uint64_t n_generated)
 {
     if (n_generated == 0) {
-        lm_err_at(r->err, LM_EDATA, "%s: prompt %" PRIu32, name(r), r->line);
+        at_prompt(r, LM_EDATA);
         return blame(r, BLAME_WORK, r->err->code);
     }
-    lm_note(r->g->draw.env, LM_WARN, "prompt %" PRIu32 ": the context of %" PRIu32
-            " tokens is full, %" PRIu64 " generated", r->line, r->head.n_ctx, n_generated);
+    lm_note(r->g->draw.env, LM_WARN, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
+            "is full, %" PRIu64 " generated", r->from, r->line + UINT64_C(1), r->head.n_ctx,
+            n_generated);
     r->fell_short |= r->g->n != LM_UNTIL_END;
     return LM_OK;
 }
@@ -141,8 +149,8 @@ static int generate_line(struct run *r)
     const void *payload;
     int s = LM_OK;
     if (r->n_ids == 0)
-        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EDATA, "prompt %" PRIu32 " is empty",
-                                            r->line));
+        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EDATA, "%s: line %" PRIu64 ": the prompt is "
+                                            "empty", r->from, r->line + UINT64_C(1)));
     lm_chain_reset(r->chain);
     for (size_t i = 0; s == LM_OK && i < r->n_ids; i++)
         s = lm_chain_accept(r->chain, (uint32_t)r->ids[i], r->err);
@@ -171,13 +179,13 @@ static int generate_line(struct run *r)
 }
 
 /* All prompts. */
-static int generate_lines(struct run *r, struct lm_token_reader *prompts, const char *from)
+static int generate_lines(struct run *r, struct lm_token_reader *prompts)
 {
     for (; ; r->line++) {
         r->n_ids = 0;
         int s = lm_token_read_line(prompts, &r->ids, &r->n_ids, &r->ids_cap, r->err);
         if (s < 0)
-            lm_err_at(r->err, s, "%s", from);
+            lm_err_at(r->err, s, "%s", r->from);
         if (s <= 0)
             return blame(r, BLAME_WORK, s);
         s = generate_line(r);
@@ -186,6 +194,7 @@ static int generate_lines(struct run *r, struct lm_token_reader *prompts, const 
     }
 }
 
+/* A child that answers no request would be waited for in vain. */
 static int read_head(struct run *r)
 {
     int s = lm_logits_read_head(r->frames, &r->head, r->err);
@@ -193,6 +202,9 @@ static int read_head(struct run *r)
         s = lm_fail(r->err, LM_EDATA, "ends before its stream begins");
     if (s < 0)
         return blame_child(r, s);
+    if (!r->head.loop)
+        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "%s: answers no requests: it wants -i",
+                                            name(r)));
     if (r->head.decoder_start >= 0)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_ENOSUP, "%s: %s is an encoder-decoder "
                      "model, which this version cannot drive", name(r), r->head.model));
@@ -230,7 +242,7 @@ static int work(struct run *r, struct lm_in *prompts)
     if (s == LM_OK)
         s = read_head(r);
     if (s == LM_OK)
-        s = generate_lines(r, tokens, lm_in_name(prompts));
+        s = generate_lines(r, tokens);
     if (s == LM_OK)
         s = read_end(r);
 
@@ -289,7 +301,7 @@ int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_ge
                 struct lm_err *err)
 {
     struct lm_err own = { 0 };
-    struct run r = { .g = g, .err = &own };
+    struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts) };
     *end = (struct lm_generate_end){ .status = 2 };
     int s = lm_child_start(&r.child, g->command, &own);
     if (s < 0) {

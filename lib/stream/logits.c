@@ -46,7 +46,7 @@ int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
         lm_buf_printf(&b, "%s%" PRId32, i ? "," : "", h->eog[i]);
     lm_buf_printf(&b, "],\"add_bos\":%s,\"decoder_start\":%" PRId64,
                   h->add_bos ? "true" : "false", h->decoder_start);
-    lm_buf_printf(&b, ",\"sampling\":%s", h->sampling);
+    lm_buf_printf(&b, ",\"loop\":%s,\"sampling\":%s", h->loop ? "true" : "false", h->sampling);
     text_member(&b, "program", program);
     text_member(&b, "version", version);
     lm_buf_byte(&b, '}');
@@ -267,6 +267,7 @@ static int read_json(const char *text, size_t len, struct lm_logits_head *h, str
         {"add_bos", M_BOOL, &h->add_bos, false},
         {"decoder_start", M_INT, &h->decoder_start, false},
         {"sampling", M_RAW, &h->sampling, false},
+        {"loop", M_BOOL, &h->loop, true},           /* may be missing */
     };
     struct lm_json j;
     lm_json_init(&j, text, len, err);
@@ -284,7 +285,8 @@ static int read_json(const char *text, size_t len, struct lm_logits_head *h, str
 int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, struct lm_err *err)
 {
     struct fixed_head f;
-    *h = (struct lm_logits_head){.bos = -1, .eos = -1, .decoder_start = -1};
+    *h = (struct lm_logits_head){.bos = -1, .eos = -1, .decoder_start = -1,
+                                  .loop = true};
     int s = need(r, sizeof f.magic, err);
     if (s == 0 && r->pos == r->len)
         return 0;

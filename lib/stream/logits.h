@@ -51,6 +51,7 @@ struct lm_logits_head {
     uint32_t n_ctx;
     int64_t  bos, eos, decoder_start;      /* -1: none                             */
     bool     add_bos;
+    bool     loop;                         /* requests are answered; true if not said  */
     int32_t *eog;                          /* [n_eog], ascending                   */
     size_t   n_eog;
     char    *model, *arch;                 /* UTF-8                                */

@@ -197,28 +197,33 @@ printf '3 4' >in
 run 1 '! <stdin>: line 1: the input ends inside the line|' '*' 'a prompt cut short' \
     sample --greedy -n 3 -- "$fake"
 printf '3 4\n\n5\n' >in
-run 1 '5 6 7 |! prompt 1 is empty|' 'sample: prompt 1 is empty|' 'an empty prompt' \
+run 1 '5 6 7 |! <stdin>: line 2: the prompt is empty|' \
+    'sample: <stdin>: line 2: the prompt is empty|' 'an empty prompt' \
     sample --greedy -n 3 -- "$fake" log=log
 ok "$(tail -n 1 log)" end 'its child sees the end of its input'
 printf '3 4\n5 ! tokenize: no such model\n6\n' >in
 run 1 '5 6 7 |! tokenize: no such model|' \
     'sample: <stdin>: line 2: its producer failed: tokenize: no such model|' \
     'what the producer of prompts says is passed on' sample --greedy -n 3 -- "$fake"
+run 2 "! $fake: answers no requests: it wants -i|" "sample: $fake: answers no requests: it wants -i|" \
+    'a command that answers no requests' sample --greedy -n 3 -- "$fake" loop=false
 : >in
 run 0 '' '' 'no prompts' sample --greedy -n 3 -- "$fake"
 
 # Error frames.
 printf '3 4\n12\n' >in
-run 2 '5 6 |13 14 15 |' 'sample: prompt 0: the context of 3 tokens is full, 2 generated|' \
+run 2 '5 6 |13 14 15 |' \
+    'sample: <stdin>: line 1: the context of 3 tokens is full, 2 generated|' \
     'a full context, and more was asked for' sample --greedy -n 3 -- "$fake" ctx=3
-run 0 '5 6 |13 14 15 |' 'sample: prompt 0: the context*' 'a full context' \
+run 0 '5 6 |13 14 15 |' 'sample: <stdin>: line 1: the context*' 'a full context' \
     sample --greedy -- "$fake" ctx=3
-run 2 "! $fake: prompt 0: 2 tokens|" "sample: $fake: prompt 0: 2 tokens|" \
+run 2 "! <stdin>: line 1: $fake: 2 tokens|" "sample: <stdin>: line 1: $fake: 2 tokens|" \
     'a prompt longer than the context' sample --greedy -n 3 -- "$fake" ctx=1
-run 1 "! $fake: prompt 0: as asked for|" '*' 'a prompt longer than the model can' \
+run 1 "! <stdin>: line 1: $fake: as asked for|" '*' 'a prompt longer than the model can' \
     sample --greedy -n 3 -- "$fake" at=0 code=3
 for code in 1 2 5 6; do
-    run $((code < 3 ? 1 : 2)) "5 ! $fake: as asked for|" "sample: $fake: as asked for|" \
+    run $((code < 3 ? 1 : 2)) "5 ! <stdin>: line 1: $fake: as asked for|" \
+        "sample: <stdin>: line 1: $fake: as asked for|" \
         "error frame $code" sample --greedy -n 3 -- "$fake" at=1 code=$code
 done
 run 1 '! sequence 0, position 1: id 9: the logit is NaN|' '*' 'NaN' sample --greedy -- "$fake" nan=9

@@ -379,15 +379,15 @@ static struct lm_logits_head some_head(void)
     static int32_t eog[] = {2, 4};
     return (struct lm_logits_head){
         .n_vocab = N_VOCAB, .n_ctx = 64, .bos = 1, .eos = 2, .decoder_start = -1,
-        .add_bos = true, .eog = eog, .n_eog = 2, .model = (char *)"a \"b\"",
+        .add_bos = true, .loop = true, .eog = eog, .n_eog = 2, .model = (char *)"a \"b\"",
         .arch = (char *)"llama", .sampling = (char *)"{\"temp\":0.5}",
     };
 }
 
 static const char head_text[] =
     "{\"model\":\"a \\\"b\\\"\",\"arch\":\"llama\",\"n_vocab\":5,\"n_ctx\":64,\"bos\":1,\"eos\":2,"
-    "\"eog\":[2,4],\"add_bos\":true,\"decoder_start\":-1,\"sampling\":{\"temp\":0.5},"
-    "\"program\":\"test\",\"version\":\"9\"}";
+    "\"eog\":[2,4],\"add_bos\":true,\"decoder_start\":-1,\"loop\":true,"
+    "\"sampling\":{\"temp\":0.5},\"program\":\"test\",\"version\":\"9\"}";
 
 static const float row[N_VOCAB] = {0, 1, -1, 1, 0.5f};
 
