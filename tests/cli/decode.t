@@ -149,7 +149,7 @@ ok "$(od -A n -t u1 -N 12 got | tr -s ' ')" " 76 77 76 71 1 0 0 0 112 1 0 0" \
    "magic, version, vocabulary"
 ok "$((($(bytes head) + 16) % 64))" 0 "frames begin at a multiple of 64"
 for member in '"model":"Llama"' '"arch":"llama"' '"n_vocab":368' '"n_ctx":512' '"bos":360' \
-    '"eos":365' '"eog":[' '"add_bos":true' '"decoder_start":-1' '"sampling":{}' \
+    '"eos":365' '"eog":[' '"add_bos":true' '"decoder_start":-1' '"loop":false' '"sampling":{}' \
     '"program":"decode"' '"version":"'; do
     has "$(cat head)" "$member" "the header has $member"
 done
