@@ -57,6 +57,22 @@ static void on_signal(int sig)
     raise(sig);
 }
 
+static void put(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        return;
+}
+
+/* What a mapped file answers that somebody cut short, or whose disk fails. */
+static void on_bus(int sig)
+{
+    (void)sig;
+    remove_parts();
+    put(prog);
+    put(": a file that is read became shorter, or its disk fails\n");
+    _exit(CLI_TROUBLE);
+}
+
 void cli_start(char *const argv[])
 {
     const char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
@@ -78,6 +94,8 @@ void cli_start(char *const argv[])
 
     /* Beyond a limit on file sizes, write should fail like on a full disk. */
     signal(SIGXFSZ, SIG_IGN);
+
+    signal(SIGBUS, on_bus);
 
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {

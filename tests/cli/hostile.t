@@ -35,6 +35,14 @@ mkdir d
 i=0; while [ $i -lt 50 ] && [ ! -s status ]; do sleep 0.1; i=$((i + 1)); done
 ok "$(cat status) $(ls -A d)" "141 " "a reader of messages that leaves: quiet, nothing half-written"
 
+# --- a model that is cut short while it runs ---------------------------------------------
+cp "$m" cut.gguf
+{ i=0; while [ $i -lt 100 ] && [ ! -s logits ]; do sleep 0.1; i=$((i + 1)); done
+  dd if=/dev/null of=cut.gguf bs=1 seek=40000 2>/dev/null; echo '1 2 3'; } |
+    decode -q -i -m cut.gguf >logits 2>err
+ok "$? $(cat err)" "2 decode: a file that is read became shorter, or its disk fails" \
+   "a mapped file becomes shorter: a message, not a signal"
+
 # --- a full disk is called that ----------------------------------------------------------
 printf '1 2 3\n' >ids
 head -c 100000 /dev/zero | tr '\0' 'a' >long
