@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/gguf_text.h"
+#include "hf/safetensors.h"
 #include "job/check.h"
 #include "job/compare.h"
 #include "job/digest.h"
@@ -266,32 +268,6 @@ static void show_text(const struct lm_gguf *g, const char *name, struct lm_buf *
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-static void json_entry(const struct lm_gguf_kv *kv, struct lm_buf *out)
-{
-    lm_buf_str(out, "{\"key\":");
-    lm_gguf_str_json(out, &kv->key);
-    lm_buf_printf(out, ",\"type\":\"%s\"", lm_gguf_kind_name(kv->kind));
-    if (kv->kind == LM_GGUF_ARR)
-        lm_buf_printf(out, ",\"elem\":\"%s\"", lm_gguf_kind_name(kv->arr.kind));
-    lm_buf_str(out, ",\"value\":");
-    lm_gguf_value_json(out, kv);
-    lm_buf_byte(out, '}');
-}
-
-/* A type without a name is its number. */
-static void json_tensor(const struct lm_gguf_tensor *t, struct lm_buf *out)
-{
-    lm_buf_str(out, "{\"name\":");
-    lm_gguf_str_json(out, &t->name);
-    if (t->type)
-        lm_buf_printf(out, ",\"type\":\"%s\",\"shape\":[", t->type->name);
-    else
-        lm_buf_printf(out, ",\"type\":%" PRIu32 ",\"shape\":[", t->type_id);
-    for (uint32_t k = 0; k < t->n_dims; k++)
-        lm_buf_printf(out, "%s%" PRIu64, k ? "," : "", t->ne[k]);
-    lm_buf_printf(out, "],\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", t->offset, t->bytes);
-}
-
 static void show_json(const struct lm_gguf *g, const char *name, struct lm_buf *out)
 {
     bool all = !opt.kv && !opt.tensors;
@@ -304,7 +280,7 @@ static void show_json(const struct lm_gguf *g, const char *name, struct lm_buf *
         lm_buf_str(out, ",\"metadata\":[");
         for (uint64_t i = 0; i < g->n_kv; i++) {
             lm_buf_str(out, i ? "," : "");
-            json_entry(&g->kv[i], out);
+            lm_gguf_entry_json(out, &g->kv[i]);
             print(out, false);
         }
         lm_buf_byte(out, ']');
@@ -313,7 +289,7 @@ static void show_json(const struct lm_gguf *g, const char *name, struct lm_buf *
         lm_buf_str(out, ",\"tensors\":[");
         for (uint64_t i = 0; i < g->n_tensors; i++) {
             lm_buf_str(out, i ? "," : "");
-            json_tensor(&g->tensors[i], out);
+            lm_gguf_tensor_json(out, &g->tensors[i]);
             print(out, false);
         }
         lm_buf_byte(out, ']');
@@ -371,6 +347,60 @@ static int get(const struct lm_gguf *g, const char *name, struct lm_buf *out)
     return CLI_OK;
 }
 
+/* ---- safetensors --------------------------------------------------------- */
+
+static const struct lm_st_tensor *st_rows;      /* of the table */
+
+static void fill_st(const struct lm_gguf *g, uint64_t row, struct lm_buf *cells)
+{
+    static const char *const heads[] = { "TENSOR", "TYPE", "SHAPE", "OFFSET", "BYTES" };
+    (void)g;
+    if (row == 0) {
+        fill_heads(cells, 5, heads);
+        return;
+    }
+    const struct lm_st_tensor *t = &st_rows[row - 1];
+    lm_buf_escape(&cells[0], t->name, strlen(t->name));
+    lm_buf_str(&cells[1], t->dtype->name);
+    for (uint32_t k = 0; k < t->n_dims; k++)
+        lm_buf_printf(&cells[2], "%s%" PRIu64, k ? "x" : "", t->shape[k]);
+    lm_buf_printf(&cells[3], "%" PRIu64, t->begin);
+    lm_buf_printf(&cells[4], "%" PRIu64, t->bytes);
+}
+
+/* Does a safetensors file begin here: the length of a header, and that it is an object? */
+static bool is_safetensors(struct lm_in *in)
+{
+    uint8_t p[9];
+    size_t n;
+    struct lm_err err;
+    return lm_in_peek(in, p, sizeof p, &n, &err) == LM_OK && n == sizeof p && p[8] == '{' &&
+           !p[5] && !p[6] && !p[7];
+}
+
+static int show_safetensors(struct lm_in *in)
+{
+    struct lm_buf out = { 0 };
+    struct lm_arena arena = { 0 };
+    struct lm_safetensors st;
+    struct lm_err err;
+    int r = lm_safetensors_read(&st, &arena, in, &err);
+    if (r == LM_OK) {
+        lm_buf_str(&out, n_listed ? "\nfile         " : "file         ");
+        lm_buf_escape(&out, lm_in_name(in), strlen(lm_in_name(in)));
+        lm_buf_printf(&out, "\nformat       safetensors\ntensors      %zu\ndata offset  %" PRIu64
+                      "\n\n", st.n_tensors, st.data_offset);
+        st_rows = st.tensors;
+        show_table(NULL, &(struct table){ 5, st.n_tensors, fill_st }, &out);
+        n_listed++;
+    }
+    print(&out, true);
+    lm_buf_release(&out);
+    int status = r == LM_OK ? CLI_OK : cli_report(lm_in_name(in), &err);
+    lm_arena_release(&arena);
+    return status;
+}
+
 /* ---- models -------------------------------------------------------------- */
 
 struct shard {
@@ -401,13 +431,20 @@ static const char *operand_name(const char *path)
     return strcmp(path, "-") ? path : "<stdin>";
 }
 
-/* Open and read one file.  A status; that of data that is no GGUF leaves in open. */
+/* Open and read one file.  A status; that of data that is no GGUF leaves in open.  Without
+ * s->in there is nothing more to do: it could not be opened, or has been shown. */
 static int open_shard(const char *path, struct shard *s, struct lm_err *err)
 {
     *s = (struct shard){ 0 };
     s->in = lm_in_open(path, opt.long_window ? LM_IN_LONG : 0, err);
     if (!s->in)
         return cli_report(operand_name(path), err);
+    if (opt.mode == LIST && !opt.json && !opt.kv && is_safetensors(s->in)) {
+        int status = show_safetensors(s->in);
+        lm_in_close(s->in);
+        s->in = NULL;
+        return status;
+    }
     s->g = lm_gguf_read(s->in, false, err);
     return s->g ? CLI_OK : cli_report(lm_in_name(s->in), err);
 }
@@ -453,11 +490,15 @@ static int open_model(const char *path, struct model *m,
         if (k)
             brought.path[brought.n++] = next;
         int r = open_shard(k ? next : path, &s, &err);
+        if (!s.in) {
+            status = r > status ? r : status;
+            continue;
+        }
         if (r == CLI_OK && !lm_grow(&m->shards, &cap, m->n + 1, sizeof *m->shards))
             cli_die(CLI_TROUBLE, "out of memory");
         if (r == CLI_OK)
             m->shards[m->n++] = s;
-        else if (s.in && broken)
+        else if (broken)
             broken(s.in, &err);
         if (r != CLI_OK)
             lm_in_close(s.in);
@@ -841,21 +882,6 @@ static void diff_entry(struct lm_buf *out, char side, const struct lm_gguf_kv *k
     print(out, false);
 }
 
-/* Kind and text say all there is: numbers as text read back to the same number. */
-static bool same_entry(const struct lm_gguf_kv *a, const struct lm_gguf_kv *b)
-{
-    struct lm_buf x = { 0 }, y = { 0 };
-    lm_gguf_value_json(&x, a);
-    lm_gguf_value_json(&y, b);
-    if (x.failed || y.failed)
-        cli_die(CLI_TROUBLE, "out of memory");
-    bool same = a->kind == b->kind && (a->kind != LM_GGUF_ARR || a->arr.kind == b->arr.kind) &&
-                x.len == y.len && !memcmp(x.data, y.data, x.len);
-    lm_buf_release(&x);
-    lm_buf_release(&y);
-    return same;
-}
-
 /* Entries of a that b lacks or has otherwise; `swapped`: only those that b lacks. */
 static uint64_t diff_entries(struct lm_buf *out, const struct lm_gguf *a, const struct lm_gguf *b,
                              bool swapped)
@@ -863,7 +889,7 @@ static uint64_t diff_entries(struct lm_buf *out, const struct lm_gguf *a, const 
     uint64_t n = 0;
     for (uint64_t i = 0; i < a->n_kv; i++) {
         const struct lm_gguf_kv *x = &a->kv[i], *y = lm_gguf_kv(b, x->key.p);
-        if (is_split_key(&x->key) || (y && (swapped || same_entry(x, y))))
+        if (is_split_key(&x->key) || (y && (swapped || lm_gguf_same_value(x, y))))
             continue;
         diff_entry(out, swapped ? '>' : '<', x);
         if (y)

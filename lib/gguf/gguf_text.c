@@ -165,3 +165,42 @@ void lm_gguf_kind_text(struct lm_buf *b, const struct lm_gguf_kv *kv)
     else
         lm_buf_str(b, lm_gguf_kind_name(kv->kind));
 }
+
+void lm_gguf_entry_json(struct lm_buf *b, const struct lm_gguf_kv *kv)
+{
+    lm_buf_str(b, "{\"key\":");
+    lm_gguf_str_json(b, &kv->key);
+    lm_buf_printf(b, ",\"type\":\"%s\"", lm_gguf_kind_name(kv->kind));
+    if (kv->kind == LM_GGUF_ARR)
+        lm_buf_printf(b, ",\"elem\":\"%s\"", lm_gguf_kind_name(kv->arr.kind));
+    lm_buf_str(b, ",\"value\":");
+    lm_gguf_value_json(b, kv);
+    lm_buf_byte(b, '}');
+}
+
+void lm_gguf_tensor_json(struct lm_buf *b, const struct lm_gguf_tensor *t)
+{
+    lm_buf_str(b, "{\"name\":");
+    lm_gguf_str_json(b, &t->name);
+    if (t->type)
+        lm_buf_printf(b, ",\"type\":\"%s\",\"shape\":[", t->type->name);
+    else
+        lm_buf_printf(b, ",\"type\":%" PRIu32 ",\"shape\":[", t->type_id);
+    for (uint32_t k = 0; k < t->n_dims; k++)
+        lm_buf_printf(b, "%s%" PRIu64, k ? "," : "", t->ne[k]);
+    lm_buf_printf(b, "],\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", t->offset, t->bytes);
+}
+
+/* Kind and text say all there is: numbers as text read back to the same number. */
+bool lm_gguf_same_value(const struct lm_gguf_kv *a, const struct lm_gguf_kv *b)
+{
+    struct lm_buf x = { 0 }, y = { 0 };
+    if (a->kind != b->kind || (a->kind == LM_GGUF_ARR && a->arr.kind != b->arr.kind))
+        return false;
+    lm_gguf_value_json(&x, a);
+    lm_gguf_value_json(&y, b);
+    bool same = !x.failed && !y.failed && x.len == y.len && !memcmp(x.data, y.data, x.len);
+    lm_buf_release(&x);
+    lm_buf_release(&y);
+    return same;
+}

@@ -20,6 +20,14 @@ void lm_gguf_value_json(struct lm_buf *b, const struct lm_gguf_kv *kv);
 /* Element i of an array, the same way. */
 void lm_gguf_element_json(struct lm_buf *b, const struct lm_gguf_arr *a, uint64_t i);
 
+/* An entry, and a tensor's info, as JSON objects; a tensor type without a name is its
+ * number. */
+void lm_gguf_entry_json(struct lm_buf *b, const struct lm_gguf_kv *kv);
+void lm_gguf_tensor_json(struct lm_buf *b, const struct lm_gguf_tensor *t);
+
+/* Are two values the same, of the same type?  Every NaN is; false when memory is short. */
+bool lm_gguf_same_value(const struct lm_gguf_kv *a, const struct lm_gguf_kv *b);
+
 /* A scalar, or element i of an array of scalars, as the bytes it stands for: strings
  * as they are, numbers as digits; nothing for an array. */
 void lm_gguf_value_raw(struct lm_buf *b, const struct lm_gguf_kv *kv);

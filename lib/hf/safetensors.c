@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/size.h"
 #include "io/input.h"
@@ -236,4 +237,25 @@ int lm_safetensors_parse(struct lm_safetensors *st, struct lm_arena *a, const ch
                    file_size == LM_SIZE_UNKNOWN ? file_size : file_size - st->data_offset, err);
     free(list);
     return s < 0 ? lm_err_at(err, s, "header") : LM_OK;
+}
+
+int lm_safetensors_read(struct lm_safetensors *st, struct lm_arena *a, struct lm_in *in,
+                        struct lm_err *err)
+{
+    struct lm_buf text = { 0 };
+    uint8_t first[8];
+    uint64_t len = 0;
+    int r = lm_in_read_all(in, first, sizeof first, err);
+    if (r == LM_OK)
+        r = lm_safetensors_length(first, lm_in_size(in), &len, err);
+    while (r == LM_OK && text.len < len) {
+        size_t n = len - text.len < 1 << 20 ? (size_t)(len - text.len) : 1 << 20;
+        char *to = lm_buf_room(&text, n);
+        r = to ? lm_in_read_all(in, to, n, err) : lm_fail_nomem(err);
+        text.len += n;
+    }
+    if (r == LM_OK)
+        r = lm_safetensors_parse(st, a, text.data, text.len, lm_in_size(in), err);
+    lm_buf_release(&text);
+    return r;
 }

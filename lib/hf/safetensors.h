@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "io/input.h"
 #include "quant/quant.h"
 
 #define LM_ST_MAX_DIMS   8
@@ -60,5 +61,10 @@ int lm_safetensors_length(const uint8_t first[8], uint64_t file_size, uint64_t *
  */
 int lm_safetensors_parse(struct lm_safetensors *st, struct lm_arena *a, const char *header,
                          size_t len, uint64_t file_size, struct lm_err *err);
+
+/* Both, of the file that begins where `in` stands, which it leaves at the data.  Memory grows
+ * only with bytes that arrive. */
+int lm_safetensors_read(struct lm_safetensors *st, struct lm_arena *a, struct lm_in *in,
+                        struct lm_err *err);
 
 #endif

@@ -383,7 +383,18 @@ tensor b.weight.counts: there is no b.weight.in_sum2" "nor sums without counts"
 
 # ---- what is no GGUF ----
 printf 'PK\003\004xxxx' >hostile.gguf;   refused "a zip" "a zip archive"
-{ le 2 8; printf '{}'; } >hostile.gguf;  refused "safetensors" "a safetensors file"
+{ le 2 8; printf '{}'; } >hostile.gguf
+gguf-inspect --check hostile.gguf >out 2>err; ok $? 1 "safetensors cannot be checked"
+has "$(cat err)" "a safetensors file" "and are named"
+h='{"b":{"dtype":"F16","shape":[2,3],"data_offsets":[4,16]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+{ le ${#h} 8; printf %s "$h"; head -c 16 /dev/zero; } >x.safetensors
+ok "$(gguf-inspect x.safetensors | tail -n 3)" "TENSOR  TYPE  SHAPE  OFFSET  BYTES
+a       F32   1      0       4
+b       F16   2x3    4       12" "safetensors are listed"
+ok "$(cat x.safetensors | gguf-inspect | tail -n 3)" "$(gguf-inspect x.safetensors | tail -n 3)" "from a pipe too"
+head -c 50 x.safetensors >hostile.gguf;  gguf-inspect hostile.gguf >out 2>err; ok $? 1 "a cut in their header"
+head -c -1 x.safetensors >hostile.gguf; gguf-inspect hostile.gguf >out 2>err; ok $? 1 "and in their data"
+{ le 0 8; printf '{}'; } >hostile.gguf; gguf-inspect hostile.gguf >out 2>err; ok $? 1 "or no header"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' >hostile.gguf
 refused "an LFS pointer" "a Git LFS pointer"
 printf '<!DOCTYPE html><html>' >hostile.gguf; refused "a web page" "a web page"
