@@ -90,9 +90,11 @@ endif
 $(BUILD)/%_avx2.o: LM_CFLAGS += $(AVX2)
 $(BUILD)/%_avx512.o: LM_CFLAGS += $(AVX512)
 
-# A whole panel kernel is one function after inlining: with the undefined-behaviour sanitizer
-# too, each of these files compiles for minutes.
-$(BUILD)/lib/backend/cpu/mulmat_avx%.o: SANFLAGS := $(SANFLAGS:-fsanitize=address,undefined=-fsanitize=address)
+# A whole kernel is one function after inlining: with the undefined-behaviour sanitizer or
+# coverage for fuzzing too, each of these files compiles for minutes.
+$(BUILD)/lib/backend/cpu/mulmat_avx%.o $(BUILD)/lib/quant/iq_search_avx%.o: \
+    SANFLAGS := $(SANFLAGS:-fsanitize=address,undefined=-fsanitize=address)
+$(BUILD)/lib/backend/cpu/mulmat_avx%.o $(BUILD)/lib/quant/iq_search_avx%.o: FUZZFLAGS :=
 
 $(BUILD)/lib/cli/cli.o: LM_CPPFLAGS += -DLM_CUDA_NOTE='"$(CUDA_NOTE)"'
 $(BUILD)/cmd/lmpipe.o: LM_CPPFLAGS += -DLM_LIBEXECDIR='"$(LIBEXECDIR)"'
@@ -115,7 +117,8 @@ $(UNIT): $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(LIB)
 ifeq ($(FUZZER),1)
 FUZZ_MAIN :=
 $(FUZZ): SANFLAGS += -fsanitize=fuzzer
-LM_CFLAGS += -fsanitize=fuzzer-no-link
+FUZZFLAGS := -fsanitize=fuzzer-no-link
+LM_CFLAGS += $(FUZZFLAGS)
 else
 FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
 endif
