@@ -53,7 +53,8 @@ const struct lm_gguf *lm_editor_gguf(const struct lm_editor *e);
  * ones become one.  env's note hears of a type that changes.
  *
  * LM_EDATA for a key that should be there and is not, or text that is no JSON of the
- * elements' type; LM_EUSE for a value that makes no sense, or a new name that is taken.  The metadata is then as before.
+ * elements' type; LM_EUSE for a value that makes no sense, or a new name that is taken.
+ * The metadata is then as before.
  */
 int lm_editor_apply(struct lm_editor *e, const struct lm_edit *edit, const struct lm_env *env,
                     struct lm_err *err);
