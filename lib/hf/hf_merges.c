@@ -32,7 +32,7 @@ static uint32_t hash(const struct text *t)
 
 static bool same(const struct lm_str *s, const struct text *t)
 {
-    return s->len == t->n_a + t->n_b && !memcmp(s->p, t->a, t->n_a) &&
+    return s->len == t->n_a + t->n_b && (!t->n_a || !memcmp(s->p, t->a, t->n_a)) &&
            (!t->n_b || !memcmp(s->p + t->n_a, t->b, t->n_b));
 }
 

@@ -67,14 +67,15 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
 static int unknown_class(const char *name, struct lm_err *err)
 {
     char list[300] = "";
+    bool all = true;
     for (size_t i = 0; lm_archs[i]; i++)
-        for (const char *const *s = lm_archs[i]->hf_classes; *s; s++)
-            if (strlen(list) + strlen(*s) + 2 < sizeof list) {
-                strcat(list, " ");
-                strcat(list, *s);
-            }
-    return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted; known:%s",
-                   name, list);
+        for (const char *const *s = lm_archs[i]->hf_classes; *s; s++) {
+            all = all && strlen(list) + strlen(*s) + 2 < sizeof list;
+            if (all)
+                strcat(strcat(list, " "), *s);
+        }
+    return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted; "
+                   "known:%s%s", name, list, all ? "" : " and others");
 }
 
 int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
