@@ -31,7 +31,7 @@ static const char help[] =
     "  -o, --output=FILE         the same as the operand out\n"
     "      --pre=NAME            tokenizer.ggml.pre [recognised]\n"
     "      --print-deps          print a makefile rule for out instead of converting\n"
-    "      --progress            show progress even if this is no terminal\n"
+    "      --progress            show progress even if stderr is no terminal\n"
     "  -q, --quiet               no warnings\n"
     "      --spool=DIR           keep in DIR what comes in another order than needed\n"
     "  -T, --type=TYPE           f32, f16, bf16, q8_0, auto, or any other type of\n"

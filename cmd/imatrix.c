@@ -33,7 +33,7 @@ static const char help[] =
     "  -o, --output=FILE     write to FILE instead of standard output\n"
     "      --parse-special   text of control tokens in the input is the token\n"
     "      --process-output  measure the output matrix as well\n"
-    "      --progress        show progress also when stderr is no terminal\n"
+    "      --progress        show progress even if stderr is no terminal\n"
     "  -q, --quiet           no warnings, no perplexity\n"
     "      --save-every=N    write what there is to the -o FILE every N chunks\n"
     "      --show            print statistics of importance matrices, as TSV\n"

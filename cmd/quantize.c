@@ -32,7 +32,7 @@ static const char help[] =
     "      --output-tensor-type=T   T for output.weight\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
     "                               set metadata\n"
-    "      --progress               show progress even if not on a terminal\n"
+    "      --progress               show progress even if stderr is no terminal\n"
     "      --provenance             add a key that names this program and its options\n"
     "      --pure                   the default type of TYPE for all, no mix\n"
     "  -q, --quiet                  no warnings, no progress\n"
