@@ -331,10 +331,10 @@ static void range(int top, int count, const float *x, float *d, float *min, uint
     }
 }
 
-static void descent(int n, int half, int count, const float *x, float *scale, uint8_t *codes)
+static void descent(int half, int count, const float *x, float *scale, uint8_t *codes)
 {
     for (int c = 0; c < count; c++)
-        scale[c] = lm_fit_descent(n, half, x + c * n, codes + c * n);
+        scale[c] = lm_fit_descent(16, half, x + c * 16, codes + c * 16);
 }
 
 const float lm_fit_curve[16] = {

@@ -46,8 +46,8 @@ struct lm_fit {
     /* Without weights, for n = 32: the range from the lowest number, min (of equals the
      * first), to the highest in `top` steps of d. */
     void (*range)(int top, int count, const float *x, float *d, float *min, uint8_t *codes);
-    /* As lm_fit_descent.  n is 16. */
-    void (*descent)(int n, int half, int count, const float *x, float *scale, uint8_t *codes);
+    /* As lm_fit_descent, for n = 16; count may be twice LM_FIT_COUNT. */
+    void (*descent)(int half, int count, const float *x, float *scale, uint8_t *codes);
     /* x ~ scale * lm_fit_curve[code], for n = 32; the codes come from the next. */
     void (*curve)(int count, const float *x, const float *w, float *scale);
     /* The codes nearest to inv * x, of equals the higher. */

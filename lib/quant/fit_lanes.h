@@ -366,66 +366,84 @@ static void range(int top, int count, const float *x, float *d, float *min, uint
     }
 }
 
-/* What fit.c's descend does; returns whether any lane changed. */
-static inline bool descend(int n, int half, const vf *x, vf *code, vf *sx, vf *s2)
+/* A vector of sub-blocks being refined: the sums and codes so far. */
+struct refined {
+    vf x[16], code[16], sx, s2, top;
+};
+
+/* What fit.c's descend does, at number i. */
+INLINE unsigned descend_at(struct refined *t, int i, int half)
 {
-    unsigned moved = 0;
-    vf zero = v_set(0);
-    for (int i = 0; i < n; i++) {
-        vf w = v_mul(x[i], x[i]), wx = v_mul(w, x[i]), l = code[i];
-        vf r = v_sub(*sx, v_mul(wx, l)), q = v_sub(*s2, v_mul(v_mul(w, l), l));
-        vm go = v_gt(r, zero);
-        l = v_float(v_code(v_div(v_mul(x[i], q), r), -half, half - 1));
-        go = v_and(go, v_ne(l, code[i]));
-        r = v_add(r, v_mul(wx, l));
-        q = v_add(q, v_mul(v_mul(w, l), l));
-        go = v_and(go, v_gt(q, zero));
-        go = v_and(go, v_gt(v_mul(v_mul(r, r), *s2), v_mul(v_mul(*sx, *sx), q)));
-        code[i] = v_pick(go, l, code[i]);
-        *sx = v_pick(go, r, *sx);
-        *s2 = v_pick(go, q, *s2);
-        moved |= v_bits(go);
-    }
-    return moved;
+    vf zero = v_set(0), x = t->x[i], l = t->code[i];
+    vf w = v_mul(x, x), wx = v_mul(w, x);
+    vf r = v_sub(t->sx, v_mul(wx, l)), q = v_sub(t->s2, v_mul(v_mul(w, l), l));
+    vm go = v_gt(r, zero);
+    l = v_float(v_code(v_div(v_mul(x, q), r), -half, half - 1));
+    go = v_and(go, v_ne(l, t->code[i]));
+    r = v_add(r, v_mul(wx, l));
+    q = v_add(q, v_mul(v_mul(w, l), l));
+    go = v_and(go, v_gt(q, zero));
+    go = v_and(go, v_gt(v_mul(v_mul(r, r), t->s2), v_mul(v_mul(t->sx, t->sx), q)));
+    t->code[i] = v_pick(go, l, t->code[i]);
+    t->sx = v_pick(go, r, t->sx);
+    t->s2 = v_pick(go, q, t->s2);
+    return v_bits(go);
 }
 
-static inline void descent_lanes(int n, int half, int count, const float *xs, float *scales,
-                                 uint8_t *codes)
+static inline void begin_descent(struct refined *t, int half, int count, const float *xs)
 {
-    vf x[32], code[32], m = v_set(0), a = m, sx = m, s2 = m;
-    vi out[32];
-    transpose(n, count, xs, x);
-    for (int i = 0; i < n; i++) {
-        vm more = v_gt(v_abs(x[i]), a);
-        a = v_pick(more, v_abs(x[i]), a);
-        m = v_pick(more, x[i], m);
+    vf m = v_set(0);
+    transpose(16, count, xs, t->x);
+    t->top = t->sx = t->s2 = m;
+    for (int i = 0; i < 16; i++) {
+        vm more = v_gt(v_abs(t->x[i]), t->top);
+        t->top = v_pick(more, v_abs(t->x[i]), t->top);
+        m = v_pick(more, t->x[i], m);
     }
     vf inv = v_div(v_set((float)-half), m);
-    for (int i = 0; i < n; i++) {
-        vf w = v_mul(x[i], x[i]), l = v_float(v_code(v_mul(inv, x[i]), -half, half - 1));
-        code[i] = l;
-        sx = v_add(sx, v_mul(v_mul(w, x[i]), l));
-        s2 = v_add(s2, v_mul(v_mul(w, l), l));
+    for (int i = 0; i < 16; i++) {
+        vf w = v_mul(t->x[i], t->x[i]);
+        vf l = v_float(v_code(v_mul(inv, t->x[i]), -half, half - 1));
+        t->code[i] = l;
+        t->sx = v_add(t->sx, v_mul(v_mul(w, t->x[i]), l));
+        t->s2 = v_add(t->s2, v_mul(v_mul(w, l), l));
     }
-    for (int pass = 0; pass < 5; pass++)
-        if (!descend(n, half, x, code, &sx, &s2))
-            break;
-    vm none = v_lt(a, v_set(1e-15f));
-    for (int i = 0; i < n; i++) {
-        vf l = v_pick(none, v_set((float)-half), code[i]);
-        out[i] = v_truncate(v_add(l, v_set((float)half)));
-    }
-    vf scale = v_pick(v_gt(s2, v_set(0)), v_div(sx, s2), v_set(0));
-    put_floats(count, v_pick(none, v_set(0), scale), scales);
-    put_codes(n, count, out, codes);
 }
 
-static void descent(int n, int half, int count, const float *x, float *scale, uint8_t *codes)
+static inline void end_descent(const struct refined *t, int half, int count, float *scales,
+                               uint8_t *codes)
 {
-    (void)n;
-    for (int c = 0; c < count; c += LANES)
-        descent_lanes(16, half, count - c < LANES ? count - c : LANES, x + c * 16, scale + c,
-                      codes + c * 16);
+    vi out[16];
+    vm none = v_lt(t->top, v_set(1e-15f));
+    for (int i = 0; i < 16; i++) {
+        vf l = v_pick(none, v_set((float)-half), t->code[i]);
+        out[i] = v_truncate(v_add(l, v_set((float)half)));
+    }
+    vf scale = v_pick(v_gt(t->s2, v_set(0)), v_div(t->sx, t->s2), v_set(0));
+    put_floats(count, v_pick(none, v_set(0), scale), scales);
+    put_codes(16, count, out, codes);
+}
+
+/* Each step waits for the one before, so two vectors take turns. */
+static void descent(int half, int count, const float *x, float *scale, uint8_t *codes)
+{
+    for (int c = 0; c < count; c += 2 * LANES) {
+        struct refined a, b;
+        int n = count - c < LANES ? count - c : LANES;
+        int m = count - c - n < LANES ? count - c - n : LANES;
+        begin_descent(&a, half, n, x + c * 16);
+        begin_descent(&b, half, m ? m : n, x + (m ? c + n : c) * 16);
+        for (int pass = 0; pass < 5; pass++) {
+            unsigned moved = 0;
+            for (int i = 0; i < 16; i++)
+                moved |= descend_at(&a, i, half) | descend_at(&b, i, half);
+            if (!moved)
+                break;
+        }
+        end_descent(&a, half, n, scale + c, codes + c * 16);
+        if (m)
+            end_descent(&b, half, m, scale + c + n, codes + (c + n) * 16);
+    }
 }
 
 /* Half way from each value of the curve to the next; [0] is below all.  Up to them t - value

@@ -64,20 +64,26 @@ static float plain_sixes(const float *scale, uint8_t *six)
     return 1 / inv;
 }
 
-/* Fit the sub-blocks and bring their scales to six bits; returns the unit. */
-static float fit(enum lm_isa isa, const float *x, const float *importance, uint8_t *six,
-                 uint8_t *code)
+/* Fit up to two blocks and bring the scales of their sub-blocks to six bits; unit[i] is what
+ * those of block i are counted in. */
+static void fit(enum lm_isa isa, int count, const float *x, const float *importance,
+                float *unit, uint8_t *six, uint8_t *code)
 {
-    float w[QK_K], scale[16], sum_w[16] = { 0 };
+    float w[QK_K], scale[2 * 16], sum_w[16];
     if (!importance) {
-        lm_fit(isa)->descent(16, 4, 16, x, scale, code);
-        return plain_sixes(scale, six);
+        lm_fit(isa)->descent(4, 16 * count, x, scale, code);
+        for (int i = 0; i < count; i++)
+            unit[i] = plain_sixes(scale + 16 * i, six + 16 * i);
+        return;
     }
-    lm_fit(isa)->weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
-    for (int j = 0; j < QK_K; j++)
-        sum_w[j / 16] += w[j];
-    lm_fit(isa)->symmetric(16, 4, 16, x, w, scale, code);
-    return lm_fit_symmetric(16, 32, scale, sum_w, six);
+    for (int i = 0; i < count; i++, x += QK_K, importance += QK_K) {
+        lm_fit(isa)->weights(QK_K, x, importance, 2 * lm_q_sum_sq(x, QK_K) / QK_K, w);
+        memset(sum_w, 0, sizeof sum_w);
+        for (int j = 0; j < QK_K; j++)
+            sum_w[j / 16] += w[j];
+        lm_fit(isa)->symmetric(16, 4, 16, x, w, scale, code + QK_K * i);
+        unit[i] = lm_fit_symmetric(16, 32, scale, sum_w, six + 16 * i);
+    }
 }
 
 /* Codes from the stored scales; where one is 0 they stay as fitted. */
@@ -90,20 +96,31 @@ static void recode(const struct lm_fit *fit, const struct q3_k *b, const float *
     }
 }
 
+static void put(const struct lm_fit *fits, const float *x, float unit, const uint8_t *six,
+                uint8_t *code, struct q3_k *b)
+{
+    memset(b, 0, sizeof *b);
+    lm_q_put_half(b->d, unit);
+    for (int s = 0; s < 16; s++)
+        put_scale(b->sb, s, six[s]);
+    recode(fits, b, x, code);
+    for (int h = 0; h < 2; h++)
+        lm_q_pack(b->q + 32 * h, 32, code + 128 * h, 32, 4, 0, 2);
+    lm_q_pack(b->hm, 32, code, 32, 8, 2, 1);
+}
+
 static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
                    const float *weights)
 {
     struct q3_k *b = dst;
-    uint8_t six[16], code[QK_K];
-    for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
-        memset(&b[i], 0, sizeof b[i]);
-        lm_q_put_half(b[i].d, fit(isa, src, weights ? weights + i * QK_K : NULL, six, code));
-        for (int s = 0; s < 16; s++)
-            put_scale(b[i].sb, s, six[s]);
-        recode(lm_fit(isa), &b[i], src, code);
-        for (int h = 0; h < 2; h++)
-            lm_q_pack(b[i].q + 32 * h, 32, code + 128 * h, 32, 4, 0, 2);
-        lm_q_pack(b[i].hm, 32, code, 32, 8, 2, 1);
+    uint8_t six[2 * 16], code[2 * QK_K];
+    float unit[2];
+    for (size_t i = 0; i < n / QK_K; i += 2, src += 2 * QK_K) {
+        int count = n / QK_K - i < 2 ? 1 : 2;
+        fit(isa, count, src, weights ? weights + i * QK_K : NULL, unit, six, code);
+        for (int k = 0; k < count; k++)
+            put(lm_fit(isa), src + k * QK_K, unit[k], six + 16 * k, code + k * QK_K,
+                &b[i + (size_t)k]);
     }
 }
 
