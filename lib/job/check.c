@@ -326,8 +326,26 @@ static void set_vocab(struct check *c)
         c->h.n_vocab = (uint32_t)t->ne[1];      /* check_rows has told if they differ */
 }
 
+/* Does the file say any number of this architecture?  A file that says none is a bag of
+ * tensors, sound as such: there is nothing to hold them against. */
+static bool says_numbers(const struct check *c)
+{
+    size_t n = strlen(c->arch->name);
+    for (uint64_t i = 0; i < c->g->n_kv; i++) {
+        const struct lm_str *key = &c->g->kv[i].key;
+        if (key->len > n && !memcmp(key->p, c->arch->name, n) && key->p[n] == '.')
+            return true;
+    }
+    return false;
+}
+
 static void check_arch(struct check *c)
 {
+    if (!says_numbers(c)) {
+        lm_note(c->to->env, LM_WARN, "there is no key %s.*: the tensors were not checked against "
+                "metadata, and the model cannot be run", c->arch->name);
+        return;
+    }
     if (!check_keys(c))
         return;
     set_vocab(c);
@@ -405,9 +423,13 @@ uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
     if (n == 1 && lm_gguf_u32(c.g, "split.no", &no, NULL) == LM_OK && no > 0)
         return c.n;                     /* metadata is in the first shard */
     int r = lm_gguf_str(c.g, "general.architecture", &name, &err);
+    if (r < 0) {
+        found(&c, 0, place(&c, "general.architecture"), "%s", err.text);
+        return c.n;
+    }
     if (r) {
-        found(&c, 0, place(&c, "general.architecture"), "%s",
-              r < 0 ? err.text : "key general.architecture: missing");
+        lm_note(to->env, LM_WARN, "there is no key general.architecture: the tensors were not "
+                "checked against metadata, and the model cannot be run");
         return c.n;
     }
     check_vocab(&c);

@@ -215,6 +215,16 @@ tensor token_embd.weight: has 4 rows, the vocabulary 3 entries" "a vocabulary th
   le 1 4; } >none.gguf
 ok "$(gguf-inspect --check none.gguf 2>&1)" "gguf-inspect: there are no tensors: only a vocabulary was checked" \
    "a file without tensors"
+# Tensors that claim to be no model, or say none of its numbers, are sound as such.
+{ head_ 1 0; info x 0 0 8; } >bag.gguf; pad bag.gguf; head -c 32 /dev/zero >>bag.gguf
+ok "$(gguf-inspect -q --check bag.gguf 2>&1; echo $?)" 0 "tensors without an architecture"
+has "$(gguf-inspect --check bag.gguf 2>&1)" "general.architecture" "are noted as such"
+{ head_ 1 1; arch llama; info x 0 0 8; } >bag.gguf; pad bag.gguf; head -c 32 /dev/zero >>bag.gguf
+ok "$(gguf-inspect -q --check bag.gguf 2>&1; echo $?)" 0 "tensors without a model's numbers"
+has "$(gguf-inspect --check bag.gguf 2>&1)" "llama." "are noted as such"
+{ head_ 1 2; arch llama; u32 llama.block_count 1; info x 0 0 8; } >bag.gguf; pad bag.gguf
+head -c 32 /dev/zero >>bag.gguf
+gguf-inspect -q --check bag.gguf >out 2>&1; ok $? 1 "one number of a model asks for all"
 { head_ 0 1; key general.architecture 4; le 1 4; } >bad.gguf
 has "$(faults bad.gguf)" "general.architecture" "an architecture that is a number"
 ok "$(faults none.gguf)" "" "and no keys asked of it"
