@@ -57,6 +57,20 @@ static void on_signal(int sig)
     raise(sig);
 }
 
+/* Signals that end a program, and remove its unfinished files first. */
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+
+/* Keep them waiting while what is on disk and what the handler knows are being brought in
+ * step; *before is what sigprocmask takes back. */
+static void hold_ends(sigset_t *before)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaddset(&set, ends[i]);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
 static void put(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
@@ -97,7 +111,6 @@ void cli_start(char *const argv[])
 
     signal(SIGBUS, on_bus);
 
-    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction old;
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -258,15 +271,19 @@ static void remember(struct lm_out *out)
 struct lm_out *cli_out_open(const char *path, bool binary, bool force)
 {
     struct lm_err err;
+    sigset_t before;
+    hold_ends(&before);
     struct lm_out *out = lm_out_open(path, &err);
+    if (out)
+        remember(out);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (!out)
         cli_die_err(path ? path : "<stdout>", &err);
     if (binary && !force && lm_out_is_tty(out)) {
-        lm_out_abort(out);
+        cli_out_abort(out);
         cli_die(CLI_TROUBLE, "%s: is a terminal, and this output is binary: use --force",
                 path && strcmp(path, "-") ? path : "<stdout>");
     }
-    remember(out);
     return out;
 }
 
@@ -297,16 +314,12 @@ int cli_out_commit(struct lm_out *out)
 int cli_out_commit_all(struct lm_out **outs, size_t n)
 {
     struct lm_err err;
-    sigset_t ends, before;
+    sigset_t before;
     int status = CLI_OK;
     for (size_t i = 0; i < n && status == CLI_OK; i++)
         if (lm_out_complete(outs[i], &err) < 0)
             status = cli_report(lm_out_name(outs[i]), &err);
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ends, &before);
+    hold_ends(&before);
     for (size_t i = 0; i < n; i++)
         if (status == CLI_OK)
             status = cli_out_commit(outs[i]);

@@ -26,6 +26,8 @@ for s in INT TERM HUP QUIT XCPU PIPE; do
     for p in $(ps -o pid= --ppid $q) $q; do kill -"$s" "$p" 2>/dev/null; done
     wait $q 2>/dev/null; r=$?
     ok "$([ $r -gt 128 ] && echo signal || echo $r)" signal "SIG$s ends the program by that signal"
+    # The subshell may end before its child has.
+    i=0; while [ $i -lt 50 ] && [ "$(ls -A d | wc -l)" != 1 ]; do sleep 0.1; i=$((i + 1)); done
     ok "$(ls -A d) $(cat d/o.gguf)" "o.gguf old" "SIG$s leaves the old file and nothing else"
     kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
     rm -rf d
