@@ -271,8 +271,13 @@ static void remember(struct lm_out *out)
 struct lm_out *cli_out_open(const char *path, bool binary, bool force)
 {
     struct lm_err err;
+    struct stat st;
     sigset_t before;
-    hold_ends(&before);
+    /* A FIFO may wait for its reader, interruptibly; only a regular file has a part. */
+    bool direct = path && stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    sigprocmask(SIG_SETMASK, NULL, &before);
+    if (!direct)
+        hold_ends(&before);
     struct lm_out *out = lm_out_open(path, &err);
     if (out)
         remember(out);

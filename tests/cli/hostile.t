@@ -32,6 +32,14 @@ for s in INT TERM HUP QUIT XCPU PIPE; do
     kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
     rm -rf d
 done
+mkfifo nobody
+# shellcheck disable=SC3045
+(ulimit -c 0; with_defaults quantize -q "$m" nobody q8_0) 2>/dev/null & q=$!
+sleep 0.3; for p in $(ps -o pid= --ppid $q) $q; do kill -INT "$p" 2>/dev/null; done
+i=0; while [ $i -lt 50 ] && kill -0 $q 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
+ok "$(kill -0 $q 2>/dev/null && echo waits)" "" "a FIFO that nobody reads can be interrupted"
+kill -KILL $q 2>/dev/null; wait $q 2>/dev/null
+
 mkdir d
 { sleep 0.3; quantize -v "$m" d/o.gguf q8_0; echo $? >status; } 2>&1 | true
 i=0; while [ $i -lt 50 ] && [ ! -s status ]; do sleep 0.1; i=$((i + 1)); done
