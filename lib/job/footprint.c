@@ -6,7 +6,8 @@
 
 #define KV_BYTES 2u         /* of a number: f16 */
 
-uint64_t lm_footprint_weights(const struct lm_gguf *const *shards, size_t n)
+/* Bytes of the data of n files. */
+static uint64_t weights(const struct lm_gguf *const *shards, size_t n)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -37,7 +38,7 @@ int lm_footprint_of(const struct lm_gguf *const *shards, size_t n, uint64_t n_ct
     int r = find_arch(shards[0], &a, &h, err);
     if (r)
         return r;
-    *out = (struct lm_footprint){ .weights = lm_footprint_weights(shards, n),
+    *out = (struct lm_footprint){ .weights = weights(shards, n),
                                   .n_ctx = n_ctx ? n_ctx : h.n_ctx_train,
                                   .n_layers = h.n_layer, .window = h.window };
     /* All three are small enough for this product: the architecture has checked them. */

@@ -25,9 +25,6 @@ struct lm_footprint {
     uint64_t kv, kv_window;      /* bytes in all                                 */
 };
 
-/* Bytes of the data of n files. */
-uint64_t lm_footprint_weights(const struct lm_gguf *const *shards, size_t n);
-
 /*
  * lm_footprint_of - of the model in n files, metadata in the first.
  *

@@ -23,7 +23,8 @@ static int square(int a, int b)
     return (a - b) * (a - b);
 }
 
-void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
+/* Fill p for a codebook. */
+static void prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
 {
     int field = book->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
     p->book = book;
@@ -39,17 +40,33 @@ void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
             p->field[f][i] = (uint8_t)(book->words[i] >> field * f & mask);
 }
 
+/* Let p keep the neighbours it looks up, until release: worth it for more than a row or
+ * two.  Without memory they are looked up each time.  p is for one thread then. */
+static void keep(struct lm_iq_planes *p)
+{
+    size_t n = (size_t)p->book->n_near + 6561 + 1 + LM_IQ_PAST;
+    p->kept = calloc(1, sizeof *p->kept + n * sizeof *p->kept->list);
+    if (p->kept)
+        p->kept->used = 1;
+}
+
+static void release(struct lm_iq_planes *p)
+{
+    free(p->kept);
+    p->kept = NULL;
+}
+
 void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enum lm_isa isa,
                        const float *src, void *dst, size_t rows, size_t row_bytes, size_t n,
                        const float *weights)
 {
     struct lm_iq_planes p;
-    lm_iq_prepare(book, &p);
+    prepare(book, &p);
     if (rows > 1)
-        lm_iq_keep(&p);
+        keep(&p);
     for (size_t i = 0; i < rows; i++)
         encode(isa, &p, src + i * n, (uint8_t *)dst + i * row_bytes, n, weights);
-    lm_iq_release(&p);
+    release(&p);
 }
 
 unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
@@ -58,20 +75,6 @@ unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
     for (unsigned half = (unsigned)book->count / 2; half; half /= 2)    /* counts are 2^k */
         at += book->words[at + half - 1] < word ? half : 0;
     return at;
-}
-
-void lm_iq_keep(struct lm_iq_planes *p)
-{
-    size_t n = (size_t)p->book->n_near + 6561 + 1 + LM_IQ_PAST;
-    p->kept = calloc(1, sizeof *p->kept + n * sizeof *p->kept->list);
-    if (p->kept)
-        p->kept->used = 1;
-}
-
-void lm_iq_release(struct lm_iq_planes *p)
-{
-    free(p->kept);
-    p->kept = NULL;
 }
 
 static void look_up(const struct lm_iq_planes *p, unsigned word, struct lm_iq_near *near)

@@ -65,15 +65,6 @@ struct lm_iq_planes {
     uint8_t field[4][LM_IQ_WORDS];          /* field of each codeword */
 };
 
-/* Fill p for a codebook; what the functions below take. */
-void lm_iq_prepare(const struct lm_iq_book *book, struct lm_iq_planes *p);
-
-/* Let p keep the neighbours it looks up, in memory that lm_iq_release frees: worth it for
- * more than a row or two.  Without memory they are looked up each time.  p is for one
- * thread then. */
-void lm_iq_keep(struct lm_iq_planes *p);
-void lm_iq_release(struct lm_iq_planes *p);
-
 static inline unsigned lm_iq_key(const struct lm_iq_planes *p, unsigned word)
 {
     return p->book->bits == 3 ? word : p->key[word & 255] + 81u * p->key[word >> 8];

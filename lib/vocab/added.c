@@ -42,7 +42,7 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
     n = 0;
     for (uint32_t i = 0; i < v->n; i++)
         if (is_added(v->type[i])) {
-            e[n].p = lm_pool_get(&v->text, i, &e[n].len);
+            e[n].p = lm_pieces_get(&v->text, i, &e[n].len);
             e[n++].id = i;
         }
     qsort(e, n, sizeof *e, by_text);
@@ -64,7 +64,7 @@ static uint32_t lower(const struct lm_vocab *v, uint32_t lo, uint32_t hi, size_t
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         size_t len;
-        const char *t = lm_pool_get(&v->text, v->added[mid], &len);
+        const char *t = lm_pieces_get(&v->text, v->added[mid], &len);
         if (len <= depth || (unsigned char)t[depth] < b)
             lo = mid + 1;
         else
@@ -82,7 +82,7 @@ static size_t match_at(const struct lm_vocab *v, const char *p, const unsigned c
     size_t best = 0;
     for (size_t depth = 1; lo < hi; depth++) {
         size_t n;
-        lm_pool_get(&v->text, v->added[lo], &n);
+        lm_pieces_get(&v->text, v->added[lo], &n);
         parse = parse && !(guard && guard[depth - 1]);
         if (n == depth && (parse || v->type[v->added[lo]] == LM_TOKEN_USER)) {
             best = n;

@@ -72,11 +72,11 @@ static size_t decode_piece(const char *p, size_t len, char *to)
 
 static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
 {
-    if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
+    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
-        const char *p = lm_pool_get(&v->text, i, &len);
+        const char *p = lm_pieces_get(&v->text, i, &len);
         char *to = v->bytes.data + v->bytes.at[i];
         unsigned t = v->type[i];
         if (t == LM_TOKEN_CONTROL || t == LM_TOKEN_USER || t == LM_TOKEN_UNKNOWN)
@@ -132,7 +132,7 @@ static int32_t find_near(const struct lm_vocab *v, uint32_t guess, const char *p
 {
     for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
         size_t n;
-        const char *t = lm_pool_get(&v->text, id, &n);
+        const char *t = lm_pieces_get(&v->text, id, &n);
         if (n == len && memcmp(t, p, n) == 0)
             return (int32_t)id;
     }

@@ -17,7 +17,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!lm_find_bytes(v) && v->byte_fallback)
         return lm_fail(err, LM_ENOSUP, "byte_fallback without pieces for all bytes is not "
                        "supported");
-    if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
+    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++)
         v->bytes.at[i + 1] = v->bytes.at[i] +
@@ -26,7 +26,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->space_starts = true;
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++) {
         size_t len;
-        const char *p = lm_pool_get(&v->text, i, &len);
+        const char *p = lm_pieces_get(&v->text, i, &len);
         if (v->attr[i] & LM_ATTR_MERGED && lm_crosses_mark(p, len))
             v->space_starts = false;
     }

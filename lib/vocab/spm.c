@@ -39,7 +39,7 @@ static int byte_of(const char *p, size_t len)
 size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to)
 {
     size_t len, n = 0;
-    const char *p = lm_pool_get(&v->text, i, &len), *end = p + len;
+    const char *p = lm_pieces_get(&v->text, i, &len), *end = p + len;
     int b = v->type[i] == LM_TOKEN_BYTE ? byte_of(p, len) : -1;
     /* a GGUF file's pieces of type user have spaces already */
     bool text = v->type[i] == LM_TOKEN_NORMAL || (v->type[i] == LM_TOKEN_USER && v->chars);
@@ -99,12 +99,12 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!v->score)
         return lm_fail(err, LM_EDATA, "the scores of the vocabulary are missing");
     v->space_prefix = src->space_prefix != 0;
-    if (!lm_pool_init(&v->bytes, v->n, v->text.at[v->n]))
+    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     v->space_starts = true;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
-        const char *p = lm_pool_get(&v->text, i, &len);
+        const char *p = lm_pieces_get(&v->text, i, &len);
         size_t n = lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
         v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)n;
         if (reachable(v, (int32_t)i) && lm_crosses_mark(p, len))

@@ -14,12 +14,12 @@
 #include "vocab/vocab.h"
 
 /* Strings one after the other: string i is data[at[i]] .. data[at[i + 1]]. */
-struct lm_pool {
+struct lm_pieces {
     char     *data;
     uint32_t *at;
 };
 
-/* Open addressing over the strings of a pool; id 0 is stored as 1. */
+/* Open addressing over strings; id 0 is stored as 1. */
 struct lm_text_slot {
     uint32_t hash, id_1;
 };
@@ -44,7 +44,7 @@ struct lm_vocab {
     struct lm_pretok           pre;              /* how words are cut, in byte-level BPE */
     char                       pre_name[64];
     uint32_t                   n;
-    struct lm_pool             text, bytes;      /* as stored; what they stand for   */
+    struct lm_pieces           text, bytes;      /* as stored; what they stand for   */
     uint8_t                   *type, *attr;
     float                     *score;            /* NULL: none                       */
     uint32_t                   longest;          /* text of a piece, in bytes        */
@@ -169,15 +169,15 @@ extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars;
 /* The row of a model by name, or NULL. */
 const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len);
 
-static inline const char *lm_pool_get(const struct lm_pool *p, uint32_t i, size_t *len)
+static inline const char *lm_pieces_get(const struct lm_pieces *p, uint32_t i, size_t *len)
 {
     *len = p->at[i + 1] - p->at[i];
     return p->data + p->at[i];
 }
 
 /* Room for n strings of `size` bytes in all. */
-bool lm_pool_init(struct lm_pool *p, uint32_t n, size_t size);
-void lm_pool_release(struct lm_pool *p);
+bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size);
+void lm_pieces_release(struct lm_pieces *p);
 
 /* Build v->slots from v->text; LM_EDATA when a text is there twice. */
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err);

@@ -34,7 +34,7 @@ static const char *const type_names[] = {
     "?", "normal", "unknown", "control", "user", "unused", "byte",
 };
 
-bool lm_pool_init(struct lm_pool *p, uint32_t n, size_t size)
+bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size)
 {
     p->at = lm_malloc_array((size_t)n + 1, sizeof *p->at);
     p->data = malloc(size + 1);
@@ -44,11 +44,11 @@ bool lm_pool_init(struct lm_pool *p, uint32_t n, size_t size)
     return true;
 }
 
-void lm_pool_release(struct lm_pool *p)
+void lm_pieces_release(struct lm_pieces *p)
 {
     free(p->data);
     free(p->at);
-    *p = (struct lm_pool){ 0 };
+    *p = (struct lm_pieces){ 0 };
 }
 
 static uint32_t hash_text(const char *p, size_t len)
@@ -68,7 +68,7 @@ static uint32_t hash_text(const char *p, size_t len)
 static bool same_text(const struct lm_vocab *v, uint32_t id, const char *p, size_t len)
 {
     size_t n;
-    const char *t = lm_pool_get(&v->text, id, &n);
+    const char *t = lm_pieces_get(&v->text, id, &n);
     return n == len && memcmp(t, p, len) == 0;
 }
 
@@ -83,7 +83,7 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
     v->slot_mask = (uint32_t)(size - 1);
     for (uint32_t id = 0; id < v->n; id++) {
         size_t len;
-        const char *p = lm_pool_get(&v->text, id, &len);
+        const char *p = lm_pieces_get(&v->text, id, &len);
         uint32_t h = hash_text(p, len), i = h & v->slot_mask;
         for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
             if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len))
@@ -132,7 +132,7 @@ static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n,
     if (size >= UINT32_MAX)
         return lm_fail(err, LM_ENOSUP, "the vocabulary has more than 4 GiB of text");
     v->n = (uint32_t)n;
-    if (!lm_pool_init(&v->text, v->n, size))
+    if (!lm_pieces_init(&v->text, v->n, size))
         return lm_fail_nomem(err);
     char *to = v->text.data;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -338,8 +338,8 @@ void lm_vocab_free(struct lm_vocab *v)
 {
     if (!v)
         return;
-    lm_pool_release(&v->text);
-    lm_pool_release(&v->bytes);
+    lm_pieces_release(&v->text);
+    lm_pieces_release(&v->bytes);
     free(v->type);
     free(v->attr);
     free(v->score);
@@ -369,14 +369,14 @@ const char *lm_vocab_pre(const struct lm_vocab *v)
 struct lm_str lm_vocab_text(const struct lm_vocab *v, uint32_t id)
 {
     struct lm_str s;
-    s.p = lm_pool_get(&v->text, id, &s.len);
+    s.p = lm_pieces_get(&v->text, id, &s.len);
     return s;
 }
 
 struct lm_str lm_vocab_piece(const struct lm_vocab *v, uint32_t id)
 {
     struct lm_str s;
-    s.p = lm_pool_get(&v->bytes, id, &s.len);
+    s.p = lm_pieces_get(&v->bytes, id, &s.len);
     return s;
 }
 
