@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,23 +20,35 @@
 
 #define PAGES 4
 
+#define REACH 5             /* of biases by distance */
+
 struct shape {
     size_t d_k, d_v, n_tok, n_head, n_kv, window;
+    bool   whole;           /* all n_kv positions are seen, from position `pos` on   */
+    size_t pos;
+    bool   flat, bias, sinks;
 };
 
 static const struct shape shapes[] = {
-    {  64,  64,  1, 1,   1,   0 },
-    {  64,  64,  1, 3, 200,   0 },
-    {  64,  64,  7, 3,  60,   0 },          /* tokens on both sides of a page's end  */
-    {  64,  64, 17, 1,  50,   0 },
-    {  64,  64,  9, 4,  64,   0 },
-    {  80,  48,  5, 2, 129,   0 },
-    { 128, 128,  2, 8,  65,   0 },
-    {   1,   3,  3, 2,  70,   0 },
-    {  17,  40,  4, 5, 130,   0 },
-    {  64,  64,  6, 3, 100,   1 },
-    {  64,  64, 40, 2,  90,  16 },          /* windows that begin in different pages */
-    {  24,  16, 30, 1,  40, 100 },
+    {  64,  64,  1, 1,   1,   0, .sinks = true },
+    {  64,  64,  1, 3, 200,   0, .pos = 0 },
+    {  64,  64,  7, 3,  60,   0, .pos = 0 },          /* tokens on both sides of a page's end  */
+    {  64,  64, 17, 1,  50,   0, .pos = 0 },
+    {  64,  64,  9, 4,  64,   0, .pos = 0 },
+    {  80,  48,  5, 2, 129,   0, .pos = 0 },
+    { 128, 128,  2, 8,  65,   0, .pos = 0 },
+    {   1,   3,  3, 2,  70,   0, .pos = 0 },
+    {  17,  40,  4, 5, 130,   0, .pos = 0 },
+    {  64,  64,  6, 3, 100,   1, .pos = 0 },
+    {  64,  64, 40, 2,  90,  16, .pos = 0 },          /* windows that begin in different pages */
+    {  24,  16, 30, 1,  40, 100, .pos = 0 },
+    {  32,  32, 40, 2, 100,   0, .bias = true, .sinks = true },
+    {  32,  32, 20, 2,  90,   8, .sinks = true },
+    {  16,  16, 16, 2,  16,   0, .whole = true, .flat = true },
+    {  24,  16, 16, 1, 150,   0, .whole = true, .pos = 60, .bias = true },
+    {  24,  16, 30, 3, 200,   7, .whole = true, .pos = 110, .flat = true },
+    {  24,  16, 30, 2, 200,  70, .whole = true, .pos = 170, .flat = true, .bias = true },
+    {  40,   8,  1, 2,   1,   3, .whole = true, .flat = true },
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
@@ -51,8 +64,8 @@ static float random_float(void)
 /* Inputs of one case; rows of K and V are side by side, with a gap, in each page. */
 struct input {
     struct lm_attn a;
-    uint8_t       *page[PAGES];
-    float         *q, *out;
+    uint8_t       *block, *page[PAGES];      /* pages of one block */
+    float         *q, *out, bias[8 * (2 * REACH + 1)], sinks[8];
 };
 
 static size_t put(uint8_t *dst, uint32_t type, float x)
@@ -86,11 +99,15 @@ static void fill(struct input *in, const struct shape *s, uint32_t type)
     in->out = malloc(nq * s->d_v * sizeof(float));
     for (size_t i = 0; i < nq * s->d_k; i++)
         in->q[i] = 4 * random_float();
-    for (size_t p = 0; p < PAGES; p++) {
-        in->page[p] = malloc(row * LM_ATTN_PAGE);
-        memset(in->page[p], 0xff, row * LM_ATTN_PAGE);        /* not a number, where unused */
-    }
-    for (size_t p = 0; p < s->n_kv + s->n_tok - 1; p++) {
+    in->block = malloc(PAGES * row * LM_ATTN_PAGE);
+    memset(in->block, 0xff, PAGES * row * LM_ATTN_PAGE);      /* not a number, where unused */
+    for (size_t p = 0; p < PAGES; p++)
+        in->page[p] = in->block + p * row * LM_ATTN_PAGE;
+    for (size_t i = 0; i < sizeof in->bias / sizeof *in->bias; i++)
+        in->bias[i] = 2 * random_float();
+    for (size_t i = 0; i < sizeof in->sinks / sizeof *in->sinks; i++)
+        in->sinks[i] = 3 * random_float();
+    for (size_t p = 0; p < (s->whole ? s->n_kv : s->n_kv + s->n_tok - 1); p++) {
         uint8_t *dst = in->page[p / LM_ATTN_PAGE] + p % LM_ATTN_PAGE * row;
         for (size_t i = 0; i < s->d_k + s->d_v; i++)
             dst += put(dst, type, random_float());
@@ -101,16 +118,26 @@ static void fill(struct input *in, const struct shape *s, uint32_t type)
         .n_tok = s->n_tok, .n_head = s->n_head, .d_k = s->d_k, .d_v = s->d_v,
         .pages = (const uint8_t *const *)in->page, .k_off = 0, .v_off = s->d_k * size,
         .k_row = row, .v_row = row, .k_type = type, .v_type = type,
-        .n_kv = s->n_kv, .window = s->window, .scale = 0.7f,
+        .n_kv = s->n_kv, .window = s->window, .scale = 0.7f, .whole = s->whole, .pos = s->pos,
     };
+    if (s->flat) {
+        in->a.pages = NULL;
+        in->a.k = in->block;
+        in->a.v = in->block + s->d_k * size;
+    }
+    if (s->bias) {
+        in->a.bias = in->bias;
+        in->a.bias_head = 2 * REACH + 1;
+        in->a.reach = REACH;
+    }
+    in->a.sinks = s->sinks ? in->sinks : NULL;
 }
 
 static void release(struct input *in)
 {
     free(in->q);
     free(in->out);
-    for (size_t p = 0; p < PAGES; p++)
-        free(in->page[p]);
+    free(in->block);
 }
 
 static void run(enum lm_isa isa, const struct lm_attn *a)
@@ -121,23 +148,45 @@ static void run(enum lm_isa isa, const struct lm_attn *a)
     free(scratch);
 }
 
+/* Does the token at `own` see position p? */
+static bool sees(const struct lm_attn *a, long own, long p)
+{
+    const long window = (long)a->window;
+    if (a->whole)
+        return p < (long)a->n_kv && (!window || labs(p - own) <= window);
+    return p <= own && (!window || p > own - window);
+}
+
 /* The formula, for one element. */
 static double expected(const struct input *in, size_t t, size_t h, size_t d)
 {
     const struct lm_attn *a = &in->a;
-    size_t end = a->n_kv + t, first = a->window && end > a->window ? end - a->window : 0;
+    const long own = (long)(a->whole ? a->pos + t : a->n_kv + t - 1);
     const float *q = a->q + t * a->q_tok + h * a->q_head;
     double s[PAGES * LM_ATTN_PAGE], top = -INFINITY, l = 0, sum = 0;
-    for (size_t p = first; p < end; p++) {
-        const uint8_t *k = in->page[p / LM_ATTN_PAGE] + p % LM_ATTN_PAGE * a->k_row;
+    for (size_t p = 0; p < PAGES * LM_ATTN_PAGE; p++) {
+        const uint8_t *k = in->block + p * a->k_row;
+        long way = (long)p - own;
+        if (!sees(a, own, (long)p))
+            continue;
         s[p] = 0;
         for (size_t i = 0; i < a->d_k; i++)
             s[p] += (double)q[i] * get(k, a->k_type, i);
         s[p] *= (double)a->scale;
+        if (a->bias)
+            s[p] += (double)in->bias[h * a->bias_head + REACH +
+                                     (size_t)(way < -REACH ? -REACH : way > REACH ? REACH : way)];
         top = fmax(top, s[p]);
     }
-    for (size_t p = first; p < end; p++) {
-        const uint8_t *v = in->page[p / LM_ATTN_PAGE] + p % LM_ATTN_PAGE * a->v_row + a->v_off;
+    if (a->sinks) {
+        top = fmax(top, (double)a->sinks[h]);
+        l = exp((double)a->sinks[h] - top);
+    }
+    for (size_t p = 0; p < PAGES * LM_ATTN_PAGE; p++) {
+        if (!sees(a, own, (long)p))
+            continue;
+        const size_t size = a->k_type == LM_F32 ? 4 : 2;
+        const uint8_t *v = in->block + p * a->v_row + a->d_k * size;
         l += exp(s[p] - top);
         sum += exp(s[p] - top) * get(v, a->v_type, d);
     }
@@ -181,7 +230,10 @@ static void company_does_not_matter(void **state)
                 struct lm_attn a = in.a;
                 a.q += i * s->d_k;
                 a.out = alone;
-                a.n_kv += i / s->n_head;
+                a.n_kv += s->whole ? 0 : i / s->n_head;
+                a.pos += i / s->n_head;
+                a.bias = a.bias ? a.bias + i % s->n_head * a.bias_head : NULL;
+                a.sinks = a.sinks ? a.sinks + i % s->n_head : NULL;
                 a.n_tok = a.n_head = 1;
                 run((enum lm_isa)isa, &a);
                 assert_memory_equal(alone, in.out + i * s->d_v, s->d_v * sizeof(float));
@@ -197,7 +249,7 @@ static void large_scores_are_harmless(void **state)
 {
     (void)state;
     static const float scales[] = { 30, -30, 1000 };
-    const struct shape s = { 32, 8, 3, 2, 180, 0 };
+    const struct shape s = { 32, 8, 3, 2, 180, 0, .flat = false };
     for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
         struct input in;
         fill(&in, &s, LM_F32);

@@ -23,27 +23,42 @@ static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t n)
     }
 }
 
-/* One query: the sums l of exp(s - m) and out of exp(s - m) V, m the maximum so far. */
-static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, float *out, float *row)
+/* Scores of positions p0 + from .. p0 + to - 1; their largest, or m if that is larger. */
+static float scores(const struct lm_attn *a, size_t t, size_t h, size_t p0, size_t from, size_t to,
+                    float *s, float m, float *row)
 {
-    size_t first = a->window && n_kv > a->window ? n_kv - a->window : 0;
-    float m = -INFINITY, l = 0;
+    const float *q = a->q + t * a->q_tok + h * a->q_head;
+    const uint8_t *keys = lm_attn_keys(a, p0);
+    for (size_t p = from; p < to; p++) {
+        load_row(row, keys + p * a->k_row, a->k_type, a->d_k);
+        float sum = 0;
+        for (size_t i = 0; i < a->d_k; i++)
+            sum += q[i] * row[i];
+        s[p] = sum * a->scale;
+        if (a->softcap > 0)
+            s[p] = a->softcap * tanhf(s[p] / a->softcap);
+    }
+    size_t first, end, own = lm_attn_sees(a, t, &first, &end);
+    if (a->bias)
+        lm_attn_add_bias(a, h, own, p0, s, from, to);
+    for (size_t p = from; p < to; p++)
+        m = s[p] > m ? s[p] : m;
+    return m;
+}
+
+/* One query: the sums l of exp(s - m) and out of exp(s - m) V, m the maximum so far. */
+static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
+{
+    size_t first, end;
+    float *out = a->out + t * a->out_tok + h * a->out_head;
+    float m = a->sinks ? a->sinks[h] : -INFINITY, l = a->sinks ? 1 : 0;
+    lm_attn_sees(a, t, &first, &end);
     memset(out, 0, a->d_v * sizeof(float));
-    for (size_t p0 = first / LM_ATTN_TILE * LM_ATTN_TILE; p0 < n_kv; p0 += LM_ATTN_TILE) {
-        size_t n = n_kv - p0 < LM_ATTN_TILE ? n_kv - p0 : LM_ATTN_TILE;
+    for (size_t p0 = first / LM_ATTN_TILE * LM_ATTN_TILE; p0 < end; p0 += LM_ATTN_TILE) {
+        size_t n = end - p0 < LM_ATTN_TILE ? end - p0 : LM_ATTN_TILE;
         size_t from = first > p0 ? first - p0 : 0;
-        const uint8_t *page = a->pages[p0 / LM_ATTN_PAGE];
-        float s[LM_ATTN_TILE], top = m;
-        for (size_t p = from; p < n; p++) {
-            load_row(row, page + a->k_off + p * a->k_row, a->k_type, a->d_k);
-            float sum = 0;
-            for (size_t i = 0; i < a->d_k; i++)
-                sum += q[i] * row[i];
-            s[p] = sum * a->scale;
-            if (a->softcap > 0)
-                s[p] = a->softcap * tanhf(s[p] / a->softcap);
-            top = s[p] > top ? s[p] : top;
-        }
+        const uint8_t *values = lm_attn_values(a, p0);
+        float s[LM_ATTN_TILE], top = scores(a, t, h, p0, from, n, s, m, row);
         if (top > m) {
             float f = expf(m - top);
             l *= f;
@@ -54,7 +69,7 @@ static void one_query(const struct lm_attn *a, const float *q, size_t n_kv, floa
         for (size_t p = from; p < n; p++) {
             float e = expf(s[p] - m);
             l += e;
-            load_row(row, page + a->v_off + p * a->v_row, a->v_type, a->d_v);
+            load_row(row, values + p * a->v_row, a->v_type, a->d_v);
             for (size_t i = 0; i < a->d_v; i++)
                 out[i] += e * row[i];
         }
@@ -67,8 +82,7 @@ void lm_attn_scalar(const struct lm_attn *a, void *scratch)
 {
     for (size_t t = 0; t < a->n_tok; t++)
         for (size_t h = 0; h < a->n_head; h++)
-            one_query(a, a->q + t * a->q_tok + h * a->q_head, a->n_kv + t,
-                      a->out + t * a->out_tok + h * a->out_head, scratch);
+            one_query(a, t, h, scratch);
 }
 
 size_t lm_attn_scratch(size_t n_tok, size_t n_head, size_t d_k, size_t d_v)

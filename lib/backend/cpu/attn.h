@@ -8,6 +8,9 @@
  *   s[p] = scale * q . K[p]          for the positions p that a token may see
  *   out  = sum_p softmax(s)[p] V[p]
  *
+ * A bias may be added to scores by distance, and a head may have a sink: one more score that
+ * takes part in the softmax and has no value (Xiao et al., 2024).
+ *
  * Everything is float; the softmax is taken in one pass over the positions, 64 at
  * a time, counted from position 0, with a running maximum (Milakov and Gimelshein,
  * "Online normalizer calculation for softmax", 2018).  So the result for a query
@@ -16,6 +19,7 @@
  * 8 or more tokens at a time; calls are independent and may run on any thread.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,10 +41,22 @@ struct lm_attn {
      * with v_off and v_row. */
     const uint8_t *const *pages;
     size_t       k_off, v_off, k_row, v_row;
+    /* Without pages (NULL), in one piece each: key of position p at k + p * k_row. */
+    const uint8_t *k, *v;
     uint32_t     k_type, v_type;    /* LM_F32 or LM_F16 (quant.h)                          */
-    /* Token t sees positions 0 .. n_kv + t - 1 (n_kv at least 1); those of the last
-     * token must all be there.  window, if not 0: only the last `window` of them. */
+    /* Token t stands at position n_kv + t - 1 and sees those up to its own (n_kv at least 1);
+     * those of the last token must all be there.  window, if not 0: only the last `window` of
+     * them. */
     size_t       n_kv, window;
+    /* `whole`: token t stands at position pos + t and sees all n_kv positions; with a window
+     * those at most that far from its own, which must be one of the n_kv. */
+    bool         whole;
+    size_t       pos;
+    /* Added to the score of position p by the token's own position o: bias[h * bias_head +
+     * reach + d], d being p - o, but at least -reach and at most reach.  NULL: none. */
+    const float *bias;
+    size_t       bias_head, reach;
+    const float *sinks;             /* a score for each head, not scaled; NULL: none       */
     float        scale;
     float        softcap;           /* scores become softcap tanh(score / softcap); 0: not   */
 };

@@ -25,6 +25,7 @@ struct query {
     float  m, l;            /* largest score so far, sum of exp(s - m)      */
     size_t first, end;      /* positions it sees                            */
     size_t from, to;        /* those in the tile                            */
+    size_t own, head;       /* its position, and which head it is of        */
 };
 
 _Static_assert(sizeof(struct query) <= 32 * sizeof(float), "as lm_attn_scratch counts");
@@ -199,15 +200,18 @@ static void cap(float *s, size_t n, float softcap)
 }
 
 /* The n (at most QUERIES) queries that see anything of the tile at p0. */
-static void one_page(struct query *q, size_t n, size_t p0, const float *k, size_t dk_pad,
-                     const float *v, size_t dv_pad, struct ahead *ahead, float softcap)
+static void one_page(const struct lm_attn *a, struct query *q, size_t n, size_t p0,
+                     const float *k, size_t dk_pad, const float *v, size_t dv_pad,
+                     struct ahead *ahead)
 {
     for (size_t i = 0; i < n; i++) {
         q[i].from = q[i].first > p0 ? q[i].first - p0 : 0;
         q[i].to = q[i].end - p0 < TILE ? q[i].end - p0 : TILE;
         scores(q[i].s, q[i].q, k, q[i].to, dk_pad, ahead);
-        if (softcap > 0)
-            cap(q[i].s, q[i].to, softcap);
+        if (a->softcap > 0)
+            cap(q[i].s, q[i].to, a->softcap);
+        if (a->bias)
+            lm_attn_add_bias(a, q[i].head, q[i].own, p0, q[i].s, q[i].from, q[i].to);
         softmax(q + i, dv_pad);
     }
     values(q, n, v, dv_pad);
@@ -220,10 +224,10 @@ static void start(const struct lm_attn *a, struct query *q, size_t t, size_t h, 
     for (size_t i = 0; i < dk_pad; i++)
         q->q[i] = i < a->d_k ? src[i] * a->scale : 0;
     memset(q->out, 0, dv_pad * sizeof(float));
-    q->m = -INFINITY;
-    q->l = 0;
-    q->end = a->n_kv + t;
-    q->first = a->window && q->end > a->window ? q->end - a->window : 0;
+    q->m = a->sinks ? a->sinks[h] : -INFINITY;
+    q->l = a->sinks ? 1 : 0;
+    q->head = h;
+    q->own = lm_attn_sees(a, t, &q->first, &q->end);
 }
 
 static void finish(const struct lm_attn *a, const struct query *q, size_t t, size_t h)
@@ -243,8 +247,8 @@ static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, s
     if (p0 >= last)
         return r;
     size_t n = last - p0 < TILE ? last - p0 : TILE, groups = nq * (TILE / W);
-    r.k = a->pages[p0 / TILE] + a->k_off;
-    r.v = a->pages[p0 / TILE] + a->v_off;
+    r.k = lm_attn_keys(a, p0);
+    r.v = lm_attn_values(a, p0);
     r.k_end = r.k + n * a->k_row;
     r.v_end = r.v + n * a->v_row;
     r.step = n * (a->k_row > a->v_row ? a->k_row : a->v_row) / groups + 1;
@@ -254,7 +258,7 @@ static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, s
 /* Scratch: tiles of K and V, then q, out and s of each query, then their structs. */
 static void attn(const struct lm_attn *a, void *scratch)
 {
-    size_t nq = a->n_tok * a->n_head, last = a->n_kv + a->n_tok - 1;
+    size_t nq = a->n_tok * a->n_head;
     size_t dk_pad = lm_attn_pad(a->d_k), dv_pad = lm_attn_pad(a->d_v);
     float *k = scratch, *v = k + TILE * dk_pad, *p = v + TILE * dv_pad;
     struct query *q = (struct query *)(void *)(p + nq * (dk_pad + dv_pad + TILE));
@@ -262,19 +266,19 @@ static void attn(const struct lm_attn *a, void *scratch)
         q[i] = (struct query){ .q = p, .out = p + dk_pad, .s = p + dk_pad + dv_pad };
         start(a, q + i, i / a->n_head, i % a->n_head, dk_pad, dv_pad);
     }
+    const size_t last = q[nq - 1].end;                /* the later token sees the later ones */
     for (size_t p0 = q[0].first / TILE * TILE; p0 < last; p0 += TILE) {
-        const uint8_t *page = a->pages[p0 / TILE];
         struct ahead ahead = next_page(a, p0 + TILE, last, nq);
         size_t n = last - p0 < TILE ? last - p0 : TILE, i = 0, end = nq;
-        load_tile(k, page + a->k_off, a->k_row, a->k_type, n, a->d_k, dk_pad);
-        load_tile(v, page + a->v_off, a->v_row, a->v_type, n, a->d_v, dv_pad);
+        load_tile(k, lm_attn_keys(a, p0), a->k_row, a->k_type, n, a->d_k, dk_pad);
+        load_tile(v, lm_attn_values(a, p0), a->v_row, a->v_type, n, a->d_v, dv_pad);
         while (i < nq && q[i].end <= p0)              /* early tokens end before the page */
             i++;
         while (end > i && q[end - 1].first >= p0 + TILE)  /* late windows begin after it */
             end--;
         for (; i < end; i += QUERIES)
-            one_page(q + i, end - i < QUERIES ? end - i : QUERIES, p0, k, dk_pad, v, dv_pad,
-                     &ahead, a->softcap);
+            one_page(a, q + i, end - i < QUERIES ? end - i : QUERIES, p0, k, dk_pad, v, dv_pad,
+                     &ahead);
     }
     for (size_t i = 0; i < nq; i++)
         finish(a, q + i, i / a->n_head, i % a->n_head);
