@@ -226,6 +226,11 @@ int lm_hf_find(const struct lm_hf_source *s, const char *name)
     return -1;
 }
 
+bool lm_hf_random(const struct lm_hf_source *s)
+{
+    return s->kind == LM_HF_DIR || s->kind == LM_HF_RANGES || s->kind == LM_HF_SPOOLED;
+}
+
 bool lm_hf_complete(const struct lm_hf_source *s)
 {
     return s->complete;

@@ -52,6 +52,9 @@ uint64_t lm_hf_size(const struct lm_hf_source *s, size_t i);   /* LM_SIZE_UNKNOW
 /* Index of a file, or -1. */
 int lm_hf_find(const struct lm_hf_source *s, const char *name);
 
+/* Can any part of any file be read at any time, or only what comes next? */
+bool lm_hf_random(const struct lm_hf_source *s);
+
 /* In a pipe, files may still come; true when all are known. */
 bool lm_hf_complete(const struct lm_hf_source *s);
 

@@ -20,15 +20,40 @@ struct lm_convert_shard {
     struct lm_safetensors st;
 };
 
+/* A tensor of the checkpoint. */
+struct lm_convert_source {
+    size_t                     shard;
+    const char                *name;
+    const struct lm_st_tensor *st;      /* NULL: its file has not come yet            */
+};
+
+/*
+ * Part of a source in another order: element (i0, i1, ..), outermost first, is the source's
+ * element start + i0 * axis[0].stride + i1 * axis[1].stride + ..  Every reordering of weights
+ * - permuting, transposing, splitting, stacking - is a list of views, one behind the other.
+ */
+enum { LM_VIEW_AXES = 6 };
+
+struct lm_convert_axis {
+    uint64_t n, stride;                 /* stride in elements                         */
+};
+
+struct lm_convert_view {
+    uint32_t               source;      /* index in the item's sources                */
+    uint32_t               n_axes;
+    uint64_t               start;
+    struct lm_convert_axis axis[LM_VIEW_AXES];
+};
+
 struct lm_convert_item {
     const struct lm_arch_tensor *row;
     uint32_t                     layer;
     struct lm_convert_tensor     t;
-    size_t                       shard;
-    const struct lm_st_tensor   *st;    /* NULL: made, or its file has not come yet   */
-    float                       *made;  /* [ne[0]] or NULL                            */
-    struct lm_convert_item      *parts; /* tensors that lie one behind the other, or NULL */
-    uint64_t                     n_parts;
+    struct lm_convert_source    *sources;       /* none: it is made                   */
+    size_t                       n_sources;     /* LM_STACK: one a part               */
+    struct lm_convert_view      *views;
+    size_t                       n_views;
+    float                       *made;  /* [elements] or NULL                         */
 };
 
 /* The numbers of config.json that conversion works with. */
@@ -44,6 +69,13 @@ struct lm_convert_config {
 /* What the index says: the file that a tensor is in. */
 struct lm_convert_where {
     const char *tensor, *file;
+};
+
+/* A source in memory, because a stream cannot go back in it. */
+struct lm_convert_held {
+    const struct lm_st_tensor *st;
+    void                      *data;
+    size_t                     cap;
 };
 
 struct lm_convert {
@@ -65,6 +97,7 @@ struct lm_convert {
     uint32_t                  file_type;
     bool                      mixed;    /* types are those of quantize                */
     struct lm_gguf_writer    *w;
+    struct lm_convert_held    held;     /* of a stream: a source that is read whole   */
     struct lm_arena           arena;
 };
 
@@ -100,6 +133,67 @@ int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
 int lm_convert_no_items(struct lm_convert *c, const char *type, struct lm_err *err);
 /* Join the items of a file that has just come with what its header says. */
 int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err);
+
+/* --- views ------------------------------------------------------------------------------ */
+
+/*
+ * Fill the item's views from its row's transform and the model's sizes.  A new transform has
+ * its case here, and in lm_convert_source_shape if the source's shape is not the tensor's.
+ */
+int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err);
+
+/* The shape that each source of the item must have, outermost first; axes of length 1 do
+ * not count.  Returns the number of axes. */
+uint32_t lm_convert_source_shape(const struct lm_convert_item *it,
+                                 uint64_t shape[LM_GGUF_MAX_DIMS]);
+
+/* What is done to each value once it is a float, or NULL. */
+void (*lm_convert_values(enum lm_transform t))(float *v, size_t n);
+
+/* The type that a source's values have when they are read, or NULL: no weights. */
+const struct lm_type *lm_convert_value_type(const struct lm_st_tensor *st);
+
+/* --- blocks ----------------------------------------------------------------------------- */
+
+/* A run of an item's elements that is read, converted and written at once: part of one
+ * view. */
+struct lm_convert_block {
+    size_t                 item, view;
+    uint64_t               first, n;    /* elements of the item                       */
+    struct lm_convert_view box;         /* where they are in the source               */
+};
+
+/* Walks through all blocks in the order to write. */
+struct lm_convert_walk {
+    struct lm_convert *c;
+    size_t             item, view;
+    uint64_t           done;            /* elements of the view                       */
+    uint64_t           base;            /* elements of the item's views before it     */
+};
+
+/* The next block; 1, 0 after the last, or a code. */
+int lm_convert_next(struct lm_convert_walk *w, struct lm_convert_block *b, struct lm_err *err);
+
+/* Memory for blocks; all zero to begin with. */
+struct lm_convert_room {
+    void  *raw, *ordered;
+    size_t raw_cap, ordered_cap;
+};
+
+/*
+ * Read what a block is made of into room->raw, in the order in which it lies in the source.
+ * Calls must be in the blocks' order and not overlap.
+ */
+int lm_convert_fetch(struct lm_convert *c, const struct lm_convert_block *b,
+                     struct lm_convert_room *room, struct lm_err *err);
+
+/* The block's values in its own order, of lm_convert_value_type: in raw, or put in order in
+ * room->ordered.  NULL when memory is short. */
+const void *lm_convert_arrange(const struct lm_convert *c, const struct lm_convert_block *b,
+                               struct lm_convert_room *room);
+
+/* The element of the source that element i of the block is. */
+uint64_t lm_convert_origin(const struct lm_convert_block *b, uint64_t i);
 
 /* All keys and tensor infos into c->w. */
 int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);

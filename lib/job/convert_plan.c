@@ -45,14 +45,11 @@ static const struct lm_type *tensor_type(const struct lm_convert_tensor *t,
     return t->ne[0] % main->block ? lm_type_by_id(LM_F16) : main;
 }
 
-static const struct lm_arch_tensor *find_row(const struct lm_arch *a, const char *name,
-                                             uint32_t *layer, uint32_t *part)
+static bool is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
+                      uint32_t *part)
 {
-    for (const struct lm_arch_tensor *t = a->tensors; t->name; t++)
-        if ((t->source && lm_arch_match(t->source, name, layer, part)) ||
-            (t->source_2 && lm_arch_match(t->source_2, name, layer, part)))
-            return t;
-    return NULL;
+    return (t->source && lm_arch_match(t->source, name, layer, part)) ||
+           (t->source_2 && lm_arch_match(t->source_2, name, layer, part));
 }
 
 static bool ignored(const struct lm_convert *c, const char *name)
@@ -90,92 +87,105 @@ static struct lm_convert_item *new_item(struct lm_convert *c, const struct lm_ar
     return it;
 }
 
-static void set_source(const struct lm_convert *c, struct lm_convert_item *it, size_t shard,
-                       const char *name, const struct lm_st_tensor *st)
+static void set_source(struct lm_convert *c, struct lm_convert_item *it, size_t i,
+                       const struct lm_convert_source *src)
 {
-    it->shard = shard;
-    it->st = st;
-    it->t.file = c->shards[shard].name;
-    it->t.source = name;
-    it->t.dtype = st ? st->dtype->name : NULL;
+    it->sources[i] = *src;
+    if (i)
+        return;
+    it->t.file = c->shards[src->shard].name;
+    it->t.source = src->name;
+    it->t.dtype = src->st ? src->st->dtype->name : NULL;
 }
 
 /* The unfinished stack that a part belongs to, or a new one; NULL after an error. */
 static struct lm_convert_item *stack_of(struct lm_convert *c, const struct lm_arch_tensor *row,
-                                        uint32_t layer, struct lm_err *err)
+                                        uint32_t layer, uint64_t n_parts, struct lm_err *err)
 {
-    for (size_t i = 0; i < c->n_stacks; i++)
+    for (size_t i = c->n_stacks; i-- > 0;)
         if (c->stacks[i]->row == row && c->stacks[i]->layer == layer)
             return c->stacks[i];
-    uint64_t ne[LM_GGUF_MAX_DIMS];
-    const uint32_t n = lm_arch_shape(row, &c->cfg.h, ne);
     struct lm_convert_item *it = lm_arena_array(&c->arena, 1, sizeof *it);
-    if (!n || ne[n - 1] > 1 << 20 || !it ||
-        !lm_grow(&c->stacks, &c->cap_stacks, c->n_stacks + 1, sizeof *c->stacks) ||
-        !(it->parts = lm_arena_array(&c->arena, (size_t)ne[n - 1], sizeof *it->parts))) {
+    struct lm_convert_source *parts =
+        n_parts > 1 << 20 ? NULL : lm_arena_array(&c->arena, (size_t)n_parts, sizeof *parts);
+    if (!it || !parts || !lm_grow(&c->stacks, &c->cap_stacks, c->n_stacks + 1, sizeof *c->stacks)) {
         lm_fail_nomem(err);
         return NULL;
     }
-    it->row = row;
-    it->layer = layer;
+    *it = (struct lm_convert_item){ .row = row, .layer = layer, .sources = parts };
+    memset(parts, 0, (size_t)n_parts * sizeof *parts);
     return c->stacks[c->n_stacks++] = it;
 }
 
 /* A tensor that is part of one; the whole becomes an item where its last part stands. */
 static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
-                    uint32_t part, size_t shard, const char *name,
-                    const struct lm_st_tensor *st, struct lm_err *err)
+                    uint32_t part, const struct lm_convert_source *src, struct lm_err *err)
 {
     uint64_t ne[LM_GGUF_MAX_DIMS];
     const uint32_t n = lm_arch_shape(row, &c->cfg.h, ne);
-    struct lm_convert_item *s = stack_of(c, row, layer, err);
-    if (!s)
-        return LM_ENOMEM;
-    if (!st)
-        return lm_fail(err, LM_ENOSUP, "%s: %s: one of several that become one tensor: they cannot "
-                       "come through a pipe file by file: give --spool DIR",
-                       c->shards[shard].name, name);
-    if (part >= ne[n - 1] || s->parts[part].st)
+    if (!n || part >= ne[n - 1])
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says there are %llu of them",
-                       c->shards[shard].name, name, (unsigned long long)ne[n - 1]);
-    s->parts[part].row = row;
-    set_source(c, &s->parts[part], shard, name, st);
-    if (++s->n_parts < ne[n - 1])
+                       c->shards[src->shard].name, src->name,
+                       (unsigned long long)(n ? ne[n - 1] : 0));
+    struct lm_convert_item *s = stack_of(c, row, layer, ne[n - 1], err);
+    if (!s)
+        return err->code;
+    if (s->sources[part].name)
+        return lm_fail(err, LM_EDATA, "%s: %s: is also in %s", c->shards[src->shard].name,
+                       src->name, c->shards[s->sources[part].shard].name);
+    s->sources[part] = *src;
+    if (++s->n_sources < ne[n - 1])
         return LM_OK;
     struct lm_convert_item *it = new_item(c, row, layer, err);
     if (!it)
-        return LM_ENOMEM;
-    it->parts = s->parts;
-    it->n_parts = s->n_parts;
+        return err->code;
+    it->sources = s->sources;
+    it->n_sources = s->n_sources;
+    set_source(c, it, 0, &s->sources[0]);
     return LM_OK;
 }
 
-/* A checkpoint tensor becomes an item, unless it is one that is left out. */
-static int add_source(struct lm_convert *c, size_t shard, const char *name,
-                      const struct lm_st_tensor *st, struct lm_err *err)
+/* A checkpoint tensor becomes an item of a row that it is the source of. */
+static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
+                   uint32_t part, const struct lm_convert_source *src, struct lm_err *err)
 {
-    uint32_t layer = 0, part = 0;
-    const struct lm_arch_tensor *row = find_row(c->cfg.arch, name, &layer, &part);
-    if (!row && ignored(c, name))
-        return LM_OK;
-    if (!row)
-        return lm_fail(err, LM_ENOSUP, "%s: %s: no tensor of a %s model", c->shards[shard].name,
-                       name, c->cfg.arch->name);
     if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer)
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says %u layers",
-                       c->shards[shard].name, name, c->cfg.h.n_layer);
+                       c->shards[src->shard].name, src->name, c->cfg.h.n_layer);
     if (tied_copy(c, row)) {
-        lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", name);
+        lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", src->name);
         return LM_OK;
     }
     if (row->transform == LM_STACK)
-        return add_part(c, row, layer, part, shard, name, st, err);
+        return add_part(c, row, layer, part, src, err);
     struct lm_convert_item *it = new_item(c, row, layer, err);
-    if (it)
-        set_source(c, it, shard, name, st);
-    if (it && row->transform == LM_FIRST_HALVES && (it = new_item(c, row + 1, layer, err)))
-        set_source(c, it, shard, name, st);
-    return it ? LM_OK : LM_ENOMEM;
+    if (!it)
+        return err->code;
+    it->sources = lm_arena_array(&c->arena, 1, sizeof *it->sources);
+    if (!it->sources)
+        return lm_fail_nomem(err);
+    it->n_sources = 1;
+    set_source(c, it, 0, src);
+    return LM_OK;
+}
+
+/* Every row that a checkpoint tensor is the source of, unless it is one that is left out. */
+static int add_source(struct lm_convert *c, size_t shard, const char *name,
+                      const struct lm_st_tensor *st, struct lm_err *err)
+{
+    const struct lm_convert_source src = { shard, name, st };
+    uint32_t layer = 0, part = 0;
+    bool found = false;
+    int r = LM_OK;
+    for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
+        if (is_row_of(t, name, &layer, &part)) {
+            found = true;
+            r = add_row(c, t, layer, part, &src, err);
+        }
+    if (!found && !ignored(c, name))
+        return lm_fail(err, LM_ENOSUP, "%s: %s: no tensor of a %s model", c->shards[shard].name,
+                       name, c->cfg.arch->name);
+    return r;
 }
 
 /* Is the tensor in the file where the index says it is? */
@@ -294,8 +304,9 @@ static int set_n_vocab(struct lm_convert *c, struct lm_err *err)
         const struct lm_convert_item *it = &c->items[i];
         if (!(it->row->flags & LM_TENSOR_TABLE) || it->row->ne[1] != LM_DIM_VOCAB)
             continue;
-        const uint64_t rows = it->st ? it->st->shape[0] : said > 0 ? (uint64_t)said : 0;
-        if (rows == 0 || rows > INT32_MAX || (it->st && it->st->n_dims != 2))
+        const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+        const uint64_t rows = st ? st->shape[0] : said > 0 ? (uint64_t)said : 0;
+        if (rows == 0 || rows > INT32_MAX || (st && st->n_dims != 2))
             return lm_fail(err, LM_EDATA, "%s: %s: not a table of embeddings", it->t.file,
                            it->t.source);
         if (said >= 0 && (uint64_t)said != rows)
@@ -306,36 +317,45 @@ static int set_n_vocab(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-/* The shape in the checkpoint (outermost first) against the row's. */
-static int check_shape(const struct lm_convert_item *it, struct lm_err *err)
+/* "[a, b]" */
+static void print_shape(char *dst, size_t size, const uint64_t *shape, uint32_t n)
 {
-    const struct lm_st_tensor *st = it->st;
-    bool ok = st->n_dims == it->t.n_dims;
-    const bool halves = it->row->transform == LM_FIRST_HALVES ||
-                        it->row->transform == LM_SECOND_HALVES;
-    const bool turned = it->row->transform == LM_TRANSPOSE;
-    for (uint32_t d = 0; ok && d < st->n_dims; d++)
-        ok = st->shape[turned ? d : st->n_dims - 1 - d] == it->t.ne[d] * (halves && d == 1 ? 2 : 1);
-    if (!ok) {
-        char got[100] = "", want[100] = "";
-        struct lm_buf a = {0}, b = {0};
-        for (uint32_t d = 0; d < st->n_dims; d++)
-            lm_buf_printf(&a, "%s%llu", d ? ", " : "", (unsigned long long)st->shape[d]);
-        for (uint32_t d = it->t.n_dims; d-- > 0;)
-            lm_buf_printf(&b, "%llu%s",
-                          (unsigned long long)it->t.ne[turned ? it->t.n_dims - 1 - d : d] *
-                              (halves && d == 1 ? 2 : 1),
-                          d ? ", " : "");
-        strncat(got, a.data ? a.data : "", sizeof got - 1);
-        strncat(want, b.data ? b.data : "", sizeof want - 1);
-        lm_buf_release(&a);
-        lm_buf_release(&b);
-        return lm_fail(err, LM_EDATA, "%s: %s: shape [%s], but config.json makes it [%s]",
-                       it->t.file, it->t.source, got, want);
+    size_t at = (size_t)snprintf(dst, size, "[");
+    for (uint32_t d = 0; d < n && at < size; d++)
+        at += (size_t)snprintf(dst + at, size - at, "%s%llu", d ? ", " : "",
+                               (unsigned long long)shape[d]);
+    if (at < size)
+        snprintf(dst + at, size - at, "]");
+}
+
+/* Shapes without the axes of length 1. */
+static uint32_t squeeze(const uint64_t *shape, uint32_t n, uint64_t *out)
+{
+    uint32_t k = 0;
+    for (uint32_t d = 0; d < n; d++)
+        if (shape[d] != 1)
+            out[k++] = shape[d];
+    return k;
+}
+
+/* The shape of a source in the checkpoint (outermost first) against the row's. */
+static int check_shape(const struct lm_convert *c, const struct lm_convert_item *it,
+                       const struct lm_convert_source *s, struct lm_err *err)
+{
+    uint64_t want[LM_GGUF_MAX_DIMS], a[LM_GGUF_MAX_DIMS], b[LM_ST_MAX_DIMS];
+    const uint32_t n = lm_convert_source_shape(it, want);
+    const uint32_t n_a = squeeze(want, n, a), n_b = squeeze(s->st->shape, s->st->n_dims, b);
+    const char *file = c->shards[s->shard].name;
+    if (n_a != n_b || memcmp(a, b, n_a * sizeof *a)) {
+        char have[100], need[100];
+        print_shape(have, sizeof have, s->st->shape, s->st->n_dims);
+        print_shape(need, sizeof need, want, n);
+        return lm_fail(err, LM_EDATA, "%s: %s: shape %s, but config.json makes it %s", file,
+                       s->name, have, need);
     }
-    if (st->dtype->type_id < 0)
-        return lm_fail(err, LM_ENOSUP, "%s: %s: weights of type %s cannot be converted",
-                       it->t.file, it->t.source, st->dtype->name);
+    if (!lm_convert_value_type(s->st))
+        return lm_fail(err, LM_ENOSUP, "%s: %s: weights of type %s cannot be converted", file,
+                       s->name, s->st->dtype->name);
     return LM_OK;
 }
 
@@ -344,15 +364,16 @@ static int set_shapes(struct lm_convert *c, struct lm_err *err)
     for (size_t i = 0; i < c->n_items; i++) {
         struct lm_convert_item *it = &c->items[i];
         it->t.n_dims = lm_arch_shape(it->row, &c->cfg.h, it->t.ne);
-        if (!it->t.n_dims)
-            return lm_fail(err, LM_EDATA, "config.json: sizes beyond 64 bits");
-        int r = it->st ? check_shape(it, err) : LM_OK;
-        for (uint64_t k = 0; !r && k < it->n_parts; k++) {
-            it->parts[k].t.n_dims = it->t.n_dims - 1;
-            memcpy(it->parts[k].t.ne, it->t.ne, sizeof it->t.ne);
-            it->parts[k].t.ne[it->t.n_dims - 1] = 1;
-            r = check_shape(&it->parts[k], err);
-        }
+        uint64_t n = 1;
+        bool ok = it->t.n_dims;
+        for (uint32_t d = 0; ok && d < it->t.n_dims; d++)
+            ok = it->t.ne[d] && lm_mul_u64(n, it->t.ne[d], &n) && n <= INT64_MAX / 64;
+        if (!ok)
+            return lm_fail(err, LM_EDATA, "config.json: sizes that are 0 or beyond 64 bits: %s",
+                           it->t.name);
+        int r = it->n_sources ? lm_convert_views(c, it, err) : LM_OK;
+        for (size_t k = 0; !r && k < it->n_sources; k++)
+            r = it->sources[k].st ? check_shape(c, it, &it->sources[k], err) : LM_OK;
         if (r)
             return r;
     }
@@ -365,12 +386,12 @@ static const char *auto_type(const struct lm_convert *c, const char *none, struc
 {
     for (size_t i = 0; i < c->n_items; i++) {
         const struct lm_convert_item *it = &c->items[i];
-        if (!it->st && it->t.source) {
+        const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+        if (!st && it->n_sources) {
             lm_fail(err, LM_ENOSUP, "%s decides the type and has not come through the pipe: give "
                     "-T TYPE", it->t.file);
             return NULL;
         }
-        const struct lm_st_tensor *st = it->n_parts ? it->parts[0].st : it->st;
         if (st && it->t.n_dims >= 2 && st->dtype->bytes == 2)
             return st->dtype->type_id == LM_BF16 ? "bf16" : "f16";
     }
@@ -557,21 +578,33 @@ static int make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err 
     }
 }
 
-/* A pipe gives a file's data in its own order, which must be that of the names. */
+/* May `s` come through a pipe after what came before it?  The source that was just read is
+ * still there. */
+static bool may_follow(const struct lm_convert_source *last, const struct lm_convert_source *s)
+{
+    if (!last || s->shard > last->shard)
+        return true;
+    if (s->shard < last->shard)
+        return false;
+    return !s->st || !last->st || s->st == last->st || s->st->begin > last->st->begin;
+}
+
+/* A pipe gives a file's data in its own order, which must be that of the output. */
 static int check_order(struct lm_convert *c, struct lm_err *err)
 {
-    const struct lm_convert_item *last = NULL;
-    for (size_t i = 0; !lm_hf_complete(c->src) && i < c->n_items; i++) {
-        const struct lm_convert_item *it = &c->items[i];
-        if (last && it->st && it->shard == last->shard &&
-            (it->st == last->st || it->st->begin < last->st->begin)) {
+    const struct lm_convert_source *last = NULL;
+    for (size_t i = 0; !lm_hf_complete(c->src) && i < c->n_items; i++)
+        for (size_t k = 0; k < c->items[i].n_sources; k++) {
+            const struct lm_convert_source *s = &c->items[i].sources[k];
             char what[400];
+            if (may_follow(last, s)) {
+                last = s;
+                continue;
+            }
             snprintf(what, sizeof what, "%.90s: %.120s lies before %.120s, which is written first:",
-                     it->t.file, it->t.source, last->t.source);
+                     c->shards[s->shard].name, s->name, last->name);
             return lm_hf_need_spool(c->src, what, err);
         }
-        last = it->st ? it : NULL;
-    }
     return LM_OK;
 }
 
@@ -606,35 +639,28 @@ int lm_convert_no_items(struct lm_convert *c, const char *type, struct lm_err *e
     return set_types(c, type, err);
 }
 
+static int by_name(const void *key, const void *st)
+{
+    return strcmp(key, ((const struct lm_st_tensor *)st)->name);
+}
+
 int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
 {
     const struct lm_safetensors *st = &c->shards[shard].st;
-    size_t k = 0;
-    /* Both are sorted by name. */
-    for (size_t i = 0; i < c->n_items; i++) {
-        struct lm_convert_item *it = &c->items[i];
-        if (!it->t.source || it->shard != shard)
-            continue;
-        while (k < st->n_tensors && strcmp(st->tensors[k].name, it->t.source) < 0) {
-            const int r = check_index(c, st->tensors[k++].name, shard, err);
-            if (r)
-                return r;
+    int r = LM_OK;
+    for (size_t k = 0; !r && k < st->n_tensors; k++)
+        r = check_index(c, st->tensors[k].name, shard, err);
+    for (size_t i = 0; !r && i < c->n_items; i++)
+        for (size_t k = 0; !r && k < c->items[i].n_sources; k++) {
+            struct lm_convert_source *s = &c->items[i].sources[k];
+            if (s->shard != shard)
+                continue;
+            s->st = bsearch(s->name, st->tensors, st->n_tensors, sizeof *st->tensors, by_name);
+            if (!s->st)
+                return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
+                               c->shards[shard].name, s->name);
+            set_source(c, &c->items[i], k, s);
+            r = check_shape(c, &c->items[i], s, err);
         }
-        if (k && !strcmp(st->tensors[k - 1].name, it->t.source))
-            k--;                            /* the other half of it */
-        if (k == st->n_tensors || strcmp(st->tensors[k].name, it->t.source))
-            return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
-                           c->shards[shard].name, it->t.source);
-        it->st = &st->tensors[k++];
-        it->t.dtype = it->st->dtype->name;
-        const int r = check_shape(it, err);
-        if (r)
-            return r;
-    }
-    for (; k < st->n_tensors; k++) {
-        const int r = check_index(c, st->tensors[k].name, shard, err);
-        if (r)
-            return r;
-    }
-    return check_order(c, err);
+    return r ? r : check_order(c, err);
 }

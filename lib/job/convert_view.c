@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How weights are reordered: a transform of the architecture's row becomes views of its
+ * sources (convert_parts.h).
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "job/convert_parts.h"
+
+/* Append a view to the item, whose list has room for it. */
+static struct lm_convert_view *add_view(struct lm_convert_item *it, size_t source, uint64_t start)
+{
+    struct lm_convert_view *v = &it->views[it->n_views++];
+    *v = (struct lm_convert_view){ .source = (uint32_t)source, .start = start };
+    return v;
+}
+
+static void add_axis(struct lm_convert_view *v, uint64_t n, uint64_t stride)
+{
+    if (n != 1)
+        v->axis[v->n_axes++] = (struct lm_convert_axis){ n, stride };
+}
+
+static uint64_t elements(const struct lm_convert_tensor *t)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        n *= t->ne[d];
+    return n;
+}
+
+/* Columns and rows of one matrix; a vector of biases is a column of rows. */
+static void matrix(const struct lm_convert_tensor *t, uint64_t *cols, uint64_t *rows)
+{
+    *cols = t->n_dims > 1 ? t->ne[0] : 1;
+    *rows = t->n_dims > 1 ? t->ne[1] : t->ne[0];
+}
+
+/* reshape(H, 2, d/2, cols), axes 1 and 2 swapped. */
+static int pair_rows(struct lm_convert_item *it, uint32_t heads, struct lm_err *err)
+{
+    uint64_t cols, rows;
+    matrix(&it->t, &cols, &rows);
+    const uint64_t d = heads ? rows / heads : 0;
+    if (d == 0 || d % 2 || d * heads != rows)
+        return lm_fail(err, LM_EDATA, "%s: %llu rows are no pairs in each of %u heads",
+                       it->sources[0].name, (unsigned long long)rows, heads);
+    struct lm_convert_view *v = add_view(it, 0, 0);
+    add_axis(v, heads, d * cols);
+    add_axis(v, d / 2, cols);
+    add_axis(v, 2, d / 2 * cols);
+    add_axis(v, cols, 1);
+    return LM_OK;
+}
+
+/* Groups of queries, a key and a value become all queries, all keys, all values. */
+static int split_qkv(struct lm_convert_item *it, const struct lm_hparams *h, struct lm_err *err)
+{
+    uint64_t cols, rows;
+    matrix(&it->t, &cols, &rows);
+    const uint64_t groups = h->n_head_kv, head = h->head_k * cols;
+    const uint64_t group = groups ? h->n_head / groups : 0;
+    if (group == 0 || rows != groups * (group + 2) * h->head_k)
+        return lm_fail(err, LM_EDATA, "%s: %llu rows are not %llu groups of queries, key and "
+                       "value", it->sources[0].name, (unsigned long long)rows,
+                       (unsigned long long)groups);
+    for (int part = 0; part < 3; part++) {
+        struct lm_convert_view *v = add_view(it, 0, part ? (group + (uint64_t)part - 1) * head : 0);
+        add_axis(v, groups, (group + 2) * head);
+        add_axis(v, part ? head : group * head, 1);
+    }
+    return LM_OK;
+}
+
+/* Columns and rows of every matrix change places. */
+static void transpose(struct lm_convert_item *it)
+{
+    const uint64_t cols = it->t.ne[0], rows = it->t.ne[1];
+    struct lm_convert_view *v = add_view(it, 0, 0);
+    add_axis(v, elements(&it->t) / (cols * rows), cols * rows);
+    add_axis(v, rows, 1);
+    add_axis(v, cols, rows);
+}
+
+/* The first or second half of the rows of every matrix of a stack. */
+static void half_rows(struct lm_convert_item *it, int half)
+{
+    const uint64_t one = it->t.ne[0] * it->t.ne[1];
+    struct lm_convert_view *v = add_view(it, 0, half ? one : 0);
+    add_axis(v, elements(&it->t) / one, 2 * one);
+    add_axis(v, one, 1);
+}
+
+static void as_is(struct lm_convert_item *it)
+{
+    for (size_t i = 0; i < it->n_sources; i++)
+        add_axis(add_view(it, i, 0), elements(&it->t) / it->n_sources, 1);
+}
+
+int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    const size_t most = it->n_sources < 3 ? 3 : it->n_sources;
+    it->n_views = 0;
+    it->views = lm_arena_array(&c->arena, most, sizeof *it->views);
+    if (!it->views)
+        return lm_fail_nomem(err);
+    switch (it->row->transform) {
+    case LM_PAIR_Q_ROWS:    return pair_rows(it, c->cfg.h.n_head, err);
+    case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
+    case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
+    case LM_TRANSPOSE:      transpose(it); break;
+    case LM_FIRST_HALVES:   half_rows(it, 0); break;
+    case LM_SECOND_HALVES:  half_rows(it, 1); break;
+    default:                as_is(it); break;
+    }
+    return LM_OK;
+}
+
+uint32_t lm_convert_source_shape(const struct lm_convert_item *it,
+                                 uint64_t shape[LM_GGUF_MAX_DIMS])
+{
+    const struct lm_convert_tensor *t = &it->t;
+    const uint32_t n = it->row->transform == LM_STACK && t->n_dims ? t->n_dims - 1 : t->n_dims;
+    for (uint32_t d = 0; d < n; d++)
+        shape[d] = t->ne[n - 1 - d];
+    switch (it->row->transform) {
+    case LM_TRANSPOSE:
+        shape[n - 1] = t->ne[1];
+        shape[n - 2] = t->ne[0];
+        break;
+    case LM_FIRST_HALVES:
+    case LM_SECOND_HALVES:
+        shape[n - 2] = 2 * t->ne[1];
+        break;
+    default:
+        break;
+    }
+    return n;
+}
+
+static void add_one(float *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] += 1;
+}
+
+void (*lm_convert_values(enum lm_transform t))(float *v, size_t n)
+{
+    switch (t) {
+    case LM_ADD_ONE: return add_one;
+    default:         return NULL;
+    }
+}
+
+const struct lm_type *lm_convert_value_type(const struct lm_st_tensor *st)
+{
+    return st->dtype->type_id < 0 ? NULL : lm_type_by_id((uint32_t)st->dtype->type_id);
+}
