@@ -98,7 +98,8 @@ $(BUILD)/lib/backend/cpu/mulmat_avx%.o $(BUILD)/lib/quant/iq_search_avx%.o: FUZZ
 
 $(BUILD)/lib/cli/cli.o: LM_CPPFLAGS += -DLM_CUDA_NOTE='"$(CUDA_NOTE)"'
 $(BUILD)/cmd/lmpipe.o: LM_CPPFLAGS += -DLM_LIBEXECDIR='"$(LIBEXECDIR)"'
-$(BUILD)/lib/cli/cli.o $(BUILD)/cmd/lmpipe.o: Makefile
+$(BUILD)/lib/backend/modules.o: LM_CPPFLAGS += -DLM_LIBDIR='"$(LIBDIR)"'
+$(BUILD)/lib/cli/cli.o $(BUILD)/cmd/lmpipe.o $(BUILD)/lib/backend/modules.o: Makefile
 
 $(LIB): $(OBJS)
 	@rm -f $@

@@ -14,8 +14,19 @@
  * An object is a struct whose first member points to its table; the functions at
  * the foot of this file are what callers use.  All failures are codes with words.
  *
- * To add a backend: its tables, and its line in registry.c above the CPU, which comes
- * last because it can do everything.
+ * A backend does what it is asked to in the order in which it is asked, but may be behind:
+ * run, write, read and copy return before they are done.  Events say how far it has come;
+ * synchronize waits for all.  Memory that is not `host` is only touched by its backend.
+ *
+ * To add a backend: a module, liblmpipe-NAME.so, that has the function
+ *
+ *   const struct lm_registry *lm_backend_module(uint32_t version,
+ *                                               const struct lm_registry *cpu);
+ *
+ * It returns NULL when the tables of `version` are not what it was built for, or when
+ * there is none of its hardware.  A module uses nothing of the program that opens it but
+ * what it is given here; cpu is the last resort's registry.  No line of the library names a
+ * module: lm_devices_open finds it.
  */
 
 #include <stdbool.h>
@@ -30,7 +41,7 @@
 extern "C" {
 #endif
 
-#define LM_BACKEND_VERSION 1      /* of these tables; a module of another is refused     */
+#define LM_BACKEND_VERSION 2      /* of these tables; a module of another is refused     */
 
 struct lm_device;
 struct lm_buft;
@@ -43,7 +54,9 @@ enum lm_device_kind { LM_DEVICE_GPU, LM_DEVICE_CPU };
 /* What a buffer is for. */
 enum lm_buffer_use {
     LM_USE_MATRIX,                /* weights that are multiplied with, in any form       */
-    LM_USE_COMPUTE                /* everything else, in the tensors' own layout         */
+    LM_USE_WEIGHT,                /* other weights: in the tensors' own layout, as below */
+    LM_USE_COMPUTE,               /* intermediates: no reason to compute here or there   */
+    LM_USE_STATE                  /* what sequences remember: computed with where it is  */
 };
 
 /* 1. Registry. */
@@ -62,11 +75,20 @@ struct lm_device_ops {
     void                  (*describe)(const struct lm_device *d, char *dst, size_t size);
     /* The kind of memory to put data of that use in. */
     const struct lm_buft *(*buft)(const struct lm_device *d, enum lm_buffer_use use);
-    /* Can it compute this node; can its operations read this memory? */
+    /* Host memory that it exchanges data with fastest (pinned), or NULL: any will do.  */
+    const struct lm_buft *(*host_buft)(const struct lm_device *d);
+    /* Bytes of its memory: free, and in all; 0: not known. */
+    void                  (*memory)(const struct lm_device *d, uint64_t *left, uint64_t *all);
+    /* Can it compute this node, whose sources may not have data yet?  The CPU can compute
+     * every one. */
     bool                  (*supports_op)(const struct lm_device *d, const struct lm_tensor *t);
+    /* Is this node, whose weights are in host memory as in a file, worth bringing them
+     * here? */
+    bool                  (*offload)(const struct lm_device *d, const struct lm_tensor *t);
+    /* Can its operations read this memory where it is? */
+    bool                  (*supports_buft)(const struct lm_device *d, const struct lm_buft *b);
     /* Has it no products for a weight's type but by way of floats? */
     bool                  (*decodes_first)(const struct lm_device *d, const struct lm_tensor *w);
-    bool                  (*supports_buft)(const struct lm_device *d, const struct lm_buft *b);
     /* Set it to work with env->n_threads threads where that matters. */
     struct lm_backend    *(*open)(const struct lm_device *d, const struct lm_env *env,
                                   struct lm_err *err);
@@ -103,37 +125,89 @@ struct lm_buffer_ops {
     void  (*set)(struct lm_buffer *b, struct lm_tensor *t, const void *src, size_t first,
                  size_t n);
     size_t (*set_rows)(struct lm_buffer *b, const struct lm_tensor *t);
+    /* Copy n bytes to and from the buffer's memory, at an address in it; done on return. */
+    int   (*write)(struct lm_buffer *b, void *dst, const void *src, size_t n,
+                   struct lm_err *err);
+    int   (*read)(struct lm_buffer *b, const void *src, void *dst, size_t n,
+                  struct lm_err *err);
 };
 struct lm_buffer {
     const struct lm_buffer_ops *ops;
     const struct lm_buft       *type;
     size_t                      size;
+    enum lm_buffer_use          use;        /* set by who made it                        */
 };
 
 /* 5. Backend. */
+struct lm_event;                  /* the backend's                                       */
+
 struct lm_backend_ops {
     void            (*free)(struct lm_backend *b);
-    /* Make a placed graph ready to run; it must stay as it is, but data pointers of
-     * outputs may move between runs.  Allocates what the runs need. */
+    /* Make the nodes of a placed graph ready to run; they must stay as they are, but the
+     * data of inputs and outputs in host memory may move between runs.  Allocates what the
+     * runs need. */
     struct lm_exec *(*compile)(struct lm_backend *b, const struct lm_graph *g,
                                struct lm_err *err);
     void            (*release)(struct lm_backend *b, struct lm_exec *e);
-    /* Evaluate it.  If seen is not NULL it is called, on the caller's thread, after each
-     * MUL_MAT node while the node's sources are still intact. */
+    /* Evaluate it.  If seen is not NULL it is called after each node while what the node
+     * read and made is intact, and done on return; reading it is for lm_tensor_read. */
     int             (*run)(struct lm_backend *b, struct lm_exec *e,
                            void (*seen)(void *arg, const struct lm_tensor *node), void *arg,
                            struct lm_err *err);
+    /* Wait until everything is done; a failure since the last call. */
+    int             (*synchronize)(struct lm_backend *b, struct lm_err *err);
+    /* Between host memory and tensors of its memory, n bytes at an offset: the host's bytes
+     * must stay until it is done.  NULL: write and read of the buffer will do. */
+    int             (*write)(struct lm_backend *b, struct lm_tensor *dst, size_t offset,
+                             const void *src, size_t n, struct lm_err *err);
+    int             (*read)(struct lm_backend *b, const struct lm_tensor *src, size_t offset,
+                            void *dst, size_t n, struct lm_err *err);
+    /* All of src, in its own memory, to dst in that of `to`, another backend's; false: it
+     * cannot.  NULL: never. */
+    bool            (*copy)(struct lm_backend *b, const struct lm_tensor *src,
+                            struct lm_backend *to, struct lm_tensor *dst);
+    /* Events: a point in what the backend was asked for.  record sets it to now; wait lets
+     * this backend go on only when an event of another one is reached, false when it knows
+     * no such event; reach waits for it here.  All NULL: it is never behind. */
+    struct lm_event *(*event_new)(struct lm_backend *b, struct lm_err *err);
+    void            (*event_free)(struct lm_backend *b, struct lm_event *e);
+    void            (*event_record)(struct lm_backend *b, struct lm_event *e);
+    bool            (*event_wait)(struct lm_backend *b, struct lm_backend *of,
+                                  struct lm_event *e);
+    void            (*event_reach)(struct lm_backend *b, struct lm_event *e);
 };
 struct lm_backend {
     const struct lm_backend_ops *ops;
     const struct lm_device      *device;
 };
 
-/* The registries in order of preference, the CPU last; NULL-terminated. */
+/* The registries that are built in, in order of preference, the CPU last; NULL-terminated. */
 extern const struct lm_registry *const lm_registries[];
 
-/* The device called `name` ("cpu"), or NULL. */
+/* The device of a built-in registry called `name` ("cpu"), or NULL. */
 const struct lm_device *lm_device_by_name(const char *name);
+
+/*
+ * struct lm_devices - the devices there are, in order of preference, the CPU last.
+ *
+ * Modules are files called liblmpipe-NAME.so in the folders of $LMPIPE_MODULES, separated
+ * by colons (none, if it is empty; it is not looked at in a program with more rights than
+ * its user); without it in the folder of the running program, then in the folder above that,
+ * then in $(LIBDIR)/lmpipe as built.  Of files of the same NAME the first counts.  cuda comes
+ * first, then vulkan, then others by name.  A module that cannot be opened, or is of another
+ * version, is a note of level LM_INFO.
+ */
+struct lm_devices;
+struct lm_devices *lm_devices_open(const struct lm_env *env, struct lm_err *err);
+void lm_devices_close(struct lm_devices *d);
+size_t lm_devices_n(const struct lm_devices *d);
+const struct lm_device *lm_devices_at(const struct lm_devices *d, size_t i);
+/* By name (n characters of it), or NULL. */
+const struct lm_device *lm_devices_find(const struct lm_devices *d, const char *name, size_t n);
+
+/* n bytes of t's data at an offset, wherever it is; t->buffer NULL counts as host memory. */
+int lm_tensor_read(const struct lm_tensor *t, size_t offset, void *dst, size_t n,
+                   struct lm_err *err);
 
 /* Put t into buffer b at *used, which grows by its size there and the alignment.
  * LM_ENOMEM when the buffer is too small. */

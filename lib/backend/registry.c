@@ -49,3 +49,13 @@ int lm_buffer_place(struct lm_buffer *b, struct lm_tensor *t, size_t *used, stru
     *used = end;
     return b->ops->init_tensor(b, t, (char *)b->ops->base(b) + at, err);
 }
+
+int lm_tensor_read(const struct lm_tensor *t, size_t offset, void *dst, size_t n,
+                   struct lm_err *err)
+{
+    const char *src = (const char *)t->data + offset;
+    if (t->buffer)
+        return t->buffer->ops->read(t->buffer, src, dst, n, err);
+    memcpy(dst, src, n);
+    return LM_OK;
+}

@@ -3,14 +3,15 @@
  * Contexts: batches cut into pieces that are evaluated at once.
  *
  * A graph belongs to a number of tokens and a number of wanted tokens; the last two are
- * kept, so that generating after a prompt builds nothing.  All graphs share one buffer,
- * made for the largest.
+ * kept, so that generating after a prompt builds nothing.  All graphs share the scheduler's
+ * memory, made for the largest.
  */
 #include "model/model_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/sched.h"
 #include "base/size.h"
 #include "memory/memory.h"
 
@@ -19,7 +20,7 @@
 /* A graph that is ready to run. */
 struct ready {
     struct lm_graph   graph;
-    struct lm_exec   *exec;
+    struct lm_plan   *plan;
     size_t            n_tokens, n_out;
     struct lm_build   b;
     uint64_t          used;     /* when it ran last                              */
@@ -27,14 +28,14 @@ struct ready {
 
 struct lm_ctx {
     struct lm_model        *m;
-    struct lm_backend      *backend;
+    struct lm_backend      *backend[LM_MAX_PLACES];      /* [m->n_devices] */
+    struct lm_sched        *sched;
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
     struct lm_kv_layout    *kv;          /* [n_layer]                             */
     uint32_t                n_ctx, n_batch, n_ubatch;
     struct ready            ready[KEPT];
     uint64_t                clock;
-    struct lm_buffer       *buffer;      /* intermediates and inputs              */
     float                  *logits;      /* [cap_rows][n_vocab]                   */
     size_t                  cap_rows;
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
@@ -54,7 +55,7 @@ static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n)
     return t;
 }
 
-/* The graph for n tokens, n_out of them wanted, with its plan but not placed yet. */
+/* The graph for n tokens, n_out of them wanted. */
 static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, struct lm_err *err)
 {
     memset(r, 0, sizeof *r);
@@ -67,11 +68,8 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
         .lengths = input(r, LM_I32, n),
         .wanted = n_out ? input(r, LM_I32, n_out) : NULL,
     };
-    if (c->m->arch->build(&r->b) == LM_OK) {
-        if (r->b.logits)
-            r->b.logits->data = c->logits;       /* not the planner's to place */
-        lm_graph_plan(&r->graph, 64);
-    }
+    if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
+        r->b.logits->data = c->logits;           /* they go where the caller reads them */
     if (r->graph.err.code)
         return lm_fail(err, r->graph.err.code, "%s", r->graph.err.text);
     return LM_OK;
@@ -79,42 +77,30 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
 
 static void drop_graph(struct lm_ctx *c, struct ready *r)
 {
-    if (r->exec)
-        c->backend->ops->release(c->backend, r->exec);
+    lm_sched_release(c->sched, r->plan);
     lm_graph_release(&r->graph);
     memset(r, 0, sizeof *r);
 }
 
-/* Room for a graph; growing it takes the addresses from the graphs there are. */
-static int make_room(struct lm_ctx *c, size_t size, struct lm_err *err)
+/* Memory that moved takes the addresses from the graphs there are. */
+static void drop_others(struct lm_ctx *c, const struct ready *r)
 {
-    const struct lm_device *d = c->m->device;
-    const struct lm_buft *type = d->ops->buft(d, LM_USE_COMPUTE);
-    if (c->buffer && c->buffer->size >= size)
-        return LM_OK;
-    struct lm_buffer *b = type->ops->alloc(type, size, err);
-    if (!b)
-        return LM_ENOMEM;
     for (int i = 0; i < KEPT; i++)
-        if (c->ready[i].exec)
+        if (&c->ready[i] != r && c->ready[i].plan)
             drop_graph(c, &c->ready[i]);
-    if (c->buffer)
-        c->buffer->ops->free(c->buffer);
-    c->buffer = b;
-    return LM_OK;
 }
 
 static int prepare(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out,
                    struct lm_err *err)
 {
+    bool moved;
     int code = build(c, r, n, n_out, err);
-    if (code || (code = make_room(c, r->graph.planned, err)))
+    if (code)
         return code;
-    lm_graph_place(&r->graph, c->buffer->ops->base(c->buffer), c->buffer);
-    r->exec = c->backend->ops->compile(c->backend, &r->graph, err);
-    if (r->exec)
-        return LM_OK;
-    return err && err->code ? (int)err->code : LM_ENOMEM;
+    r->plan = lm_sched_plan(c->sched, &r->graph, false, &moved, err);
+    if (moved)
+        drop_others(c, r);
+    return r->plan ? LM_OK : err && err->code ? (int)err->code : LM_ENOMEM;
 }
 
 /* The graph for this shape: kept from before, or built in the place of the one that has
@@ -124,7 +110,7 @@ static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct 
     struct ready *r = &c->ready[0];
     for (int i = 0; i < KEPT; i++) {
         struct ready *k = &c->ready[i];
-        if (k->exec && k->n_tokens == n && k->n_out == n_out) {
+        if (k->plan && k->n_tokens == n && k->n_out == n_out) {
             k->used = ++c->clock;
             return k;
         }
@@ -140,21 +126,32 @@ static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct 
     return r;
 }
 
+/* What the graph of so many tokens needs, if it is more than any before. */
+static int measure(struct lm_ctx *c, size_t n_out, size_t size[LM_MAX_PLACES],
+                   struct lm_err *err)
+{
+    struct ready r;
+    bool moved;
+    int code = build(c, &r, c->n_ubatch, n_out, err);
+    if (!code && !(r.plan = lm_sched_plan(c->sched, &r.graph, true, &moved, err)))
+        code = err && err->code ? (int)err->code : LM_ENOMEM;
+    for (size_t i = 0; i < LM_MAX_PLACES; i++)
+        size[i] = r.graph.planned[i] > size[i] ? r.graph.planned[i] : size[i];
+    drop_graph(c, &r);
+    return code;
+}
+
 /* Memory for the largest graphs, all tokens of a piece with all, some or none wanted; then
  * the graph of one token, which is what generating asks for. */
 static int reserve(struct lm_ctx *c, struct lm_err *err)
 {
-    size_t outs[] = { 0, 1, c->n_ubatch }, most = 0;
-    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++) {
-        struct ready r;
-        int code = build(c, &r, c->n_ubatch, outs[i], err);
-        most = r.graph.planned > most ? r.graph.planned : most;
-        lm_graph_release(&r.graph);
-        if (code)
-            return code;
-    }
-    int code = make_room(c, most, err);
-    if (code || (graph_for(c, c->n_ubatch, c->n_ubatch, err) && graph_for(c, 1, 1, err)))
+    size_t outs[] = { 0, 1, c->n_ubatch }, size[LM_MAX_PLACES] = {0};
+    bool moved;
+    int code = LM_OK;
+    for (size_t i = 0; i < sizeof outs / sizeof *outs && !code; i++)
+        code = measure(c, outs[i], size, err);
+    if (code || (code = lm_sched_reserve(c->sched, size, &moved, err)) ||
+        (graph_for(c, c->n_ubatch, c->n_ubatch, err) && graph_for(c, 1, 1, err)))
         return code;
     return err && err->code ? (int)err->code : LM_ENOMEM;
 }
@@ -179,7 +176,7 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
 {
     const struct lm_hparams *h = &c->m->h;
     const struct lm_type *f16 = lm_type_by_id(LM_F16);
-    const struct lm_device *d = c->m->device;
+    const struct lm_device *d = lm_model_cpu(c->m);
     struct lm_kv_shape s = {
         .buft = d->ops->buft(d, LM_USE_COMPUTE),
         .n_layer = h->n_layer, .n_head_kv = h->n_head_kv, .head_k = h->head_k,
@@ -199,6 +196,17 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
     return c->memory ? LM_OK : LM_ENOMEM;
 }
 
+static int open_backends(struct lm_ctx *c, const struct lm_env *env, struct lm_err *err)
+{
+    for (size_t i = 0; i < c->m->n_devices; i++) {
+        const struct lm_device *d = c->m->device[i];
+        if (!(c->backend[i] = d->ops->open(d, env, err)))
+            return lm_err_at(err, LM_ENOMEM, "%s", d->ops->name(d));
+    }
+    c->sched = lm_sched_new(c->backend, c->m->n_devices, err);
+    return c->sched ? LM_OK : LM_ENOMEM;
+}
+
 static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct lm_env *env,
                  struct lm_err *err)
 {
@@ -216,9 +224,9 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     c->tokens = lm_malloc_array(c->n_batch, sizeof *c->tokens);
     if (!c->row || !c->tokens || !rows_for(c, 1))
         return lm_fail_nomem(err);
-    if (!(c->backend = c->m->device->ops->open(c->m->device, env, err)))
-        return LM_ENOMEM;
-    int r = make_memory(c, o, err);
+    int r = open_backends(c, env, err);
+    if (!r)
+        r = make_memory(c, o, err);
     return r ? r : reserve(c, err);
 }
 
@@ -247,10 +255,10 @@ void lm_ctx_free(struct lm_ctx *c)
         drop_graph(c, &c->ready[i]);
     if (c->memory)
         c->memory->ops->free(c->memory);
-    if (c->backend)
-        c->backend->ops->free(c->backend);
-    if (c->buffer)
-        c->buffer->ops->free(c->buffer);
+    lm_sched_free(c->sched);
+    for (size_t i = 0; i < LM_MAX_PLACES; i++)
+        if (c->backend[i])
+            c->backend[i]->ops->free(c->backend[i]);
     free(c->kv);
     free(c->logits);
     free(c->row);
@@ -272,6 +280,8 @@ static void seen(void *arg, const struct lm_tensor *node)
 {
     struct lm_ctx *c = arg;
     const struct lm_tensor *x = node->src[1];
+    if (node->op != LM_OP_MUL_MAT)
+        return;
     c->observe(c->observe_arg, node->src[0]->name, x->data, lm_tensor_rows(x), x->ne[0]);
 }
 
@@ -300,11 +310,14 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
     struct ready *r = graph_for(c, n, n_out, err);
     if (!r)
         return err && err->code ? (int)err->code : LM_ENOMEM;
+    int code = lm_sched_begin(c->sched, r->plan, err);
+    if (code)
+        return code;
     fill(c, r, t, first);
     if (r->b.logits)
-        r->b.logits->data = c->logits + *rows * c->m->h.n_vocab;
+        lm_sched_output(r->plan, r->b.logits, c->logits + *rows * c->m->h.n_vocab);
     *rows += n_out;
-    return c->backend->ops->run(c->backend, r->exec, c->observe ? seen : NULL, c, err);
+    return lm_sched_run(c->sched, r->plan, c->observe ? seen : NULL, c, err);
 }
 
 static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
@@ -342,6 +355,8 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
         r = lm_stopped(&c->env)
             ? lm_fail(err, LM_ESTOP, "stopped")
             : evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
+    int late = lm_sched_wait(c->sched, r ? NULL : err);
+    r = r ? r : late;
     c->memory->ops->end(c->memory, r == LM_OK);
     c->n = r ? 0 : n;
     return r;

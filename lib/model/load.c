@@ -124,7 +124,7 @@ static enum place choose(const struct loader *l, const struct lm_arch_tensor *ro
 {
     bool map = !l->o || l->o->load == LM_LOAD_MMAP;
     if (row->flags & LM_TENSOR_MATRIX && !(l->o && l->o->no_repack)) {
-        const struct lm_buft *b = l->m->device->ops->buft(l->m->device, LM_USE_MATRIX);
+        const struct lm_buft *b = lm_model_cpu(l->m)->ops->buft(lm_model_cpu(l->m), LM_USE_MATRIX);
         return map && b->ops->as_in_file(b, t) ? MAPPED : PACKED;
     }
     if (row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_TABLE | LM_TENSOR_EXPERTS))
@@ -197,7 +197,7 @@ static int add_weights(struct loader *l, struct lm_err *err)
 /* Tell once for each type that the device has no products of its own for it. */
 static void note_slow(const struct loader *l)
 {
-    const struct lm_device *d = l->m->device;
+    const struct lm_device *d = lm_model_cpu(l->m);
     bool told[256] = { false };         /* by type */
     for (size_t i = 0; i < l->n; i++) {
         const struct weight *w = &l->w[i];
@@ -215,7 +215,7 @@ static void note_slow(const struct loader *l)
 static int make_buffer(struct loader *l, enum place place, struct lm_buffer **out,
                        struct lm_err *err)
 {
-    const struct lm_device *d = l->m->device;
+    const struct lm_device *d = lm_model_cpu(l->m);
     const struct lm_buft *type = d->ops->buft(d, place == PACKED ? LM_USE_MATRIX
                                                                  : LM_USE_COMPUTE);
     size_t size = 0, used = 0;
@@ -374,7 +374,7 @@ struct lm_model *lm_model_load(const char *path, const struct lm_model_options *
         lm_fail_nomem(err);
         return NULL;
     }
-    l.m->device = lm_device_by_name("cpu");
+    l.m->device[l.m->n_devices++] = lm_device_by_name("cpu");
     l.in = lm_in_open(path, LM_IN_RAW, err);
     int r = l.in ? load(&l, err) : LM_EIO;
     lm_in_close(l.in);

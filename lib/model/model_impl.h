@@ -13,7 +13,9 @@ struct lm_model {
     struct lm_gguf          *gguf;
     const struct lm_arch    *arch;
     struct lm_hparams        h;
-    const struct lm_device  *device;
+    struct lm_devices       *devices;      /* that there are                              */
+    const struct lm_device  *device[LM_MAX_PLACES];     /* that are used, the CPU last    */
+    size_t                   n_devices;
     struct lm_arena          arena;
     struct lm_tensor       **weights;      /* [n_layer][n_weights], see build.h           */
     size_t                   n_weights;
@@ -22,5 +24,10 @@ struct lm_model {
     struct lm_buffer        *plain;        /* small weights as floats, tables that are read */
     struct lm_buffer        *packed;       /* matrices in the device's form               */
 };
+
+static inline const struct lm_device *lm_model_cpu(const struct lm_model *m)
+{
+    return m->device[m->n_devices - 1];
+}
 
 #endif

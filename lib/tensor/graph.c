@@ -300,6 +300,17 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
                 (struct lm_tensor *[]){ q, pages, pos, stored });
 }
 
+struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place)
+{
+    struct lm_tensor *t = node(g, LM_OP_COPY, NULL, (struct lm_tensor *[]){ a });
+    if (t) {
+        memcpy(t->nb, a->nb, sizeof t->nb);
+        t->name = a->name;
+        t->place = place;
+    }
+    return t;
+}
+
 /* A tensor on the way down, and its next source to look at. */
 struct step {
     struct lm_tensor *t;

@@ -3,7 +3,7 @@
  * Where intermediates live.
  *
  * Nodes are visited in the order of evaluation.  Each takes the smallest free block that
- * holds it, or the end of the buffer; it may instead take over its first source's
+ * holds it, or the end of its place's buffer; it may instead take over its first source's
  * bytes when no later node reads them.  A block becomes free when its last reader is done.
  */
 #include "tensor/ops.h"
@@ -17,12 +17,16 @@ struct block {
     size_t offset, size;
 };
 
-struct plan {
-    struct lm_graph *g;
+struct memory {
     struct block    *free;
     size_t           n_free, cap_free;
     size_t           end;        /* first byte beyond everything used so far          */
     size_t           high;       /* the highest `end`                                 */
+};
+
+struct plan {
+    struct lm_graph *g;
+    struct memory    at[LM_MAX_PLACES];
     size_t           align;
 };
 
@@ -38,12 +42,14 @@ static size_t block_size(const struct plan *p, const struct lm_tensor *t)
 {
     if (t->root || t->data)
         return 0;
-    return (lm_tensor_bytes(t) + p->align - 1) & ~(p->align - 1);
+    size_t bytes = lm_tensor_bytes(t);
+    return ((t->room > bytes ? t->room : bytes) + p->align - 1) & ~(p->align - 1);
 }
 
-static void take(struct plan *p, struct lm_tensor *t)
+static void take(struct plan *plan, struct lm_tensor *t)
 {
-    size_t size = block_size(p, t), best = p->n_free;
+    struct memory *p = &plan->at[t->place];
+    size_t size = block_size(plan, t), best = p->n_free;
     if (!size)
         return;
     for (size_t i = 0; i < p->n_free; i++)
@@ -67,13 +73,14 @@ static void take(struct plan *p, struct lm_tensor *t)
 }
 
 /* Give bytes back, joined with free neighbours; free bytes at the end shorten it. */
-static int give(struct plan *p, size_t offset, size_t size)
+static int give(struct plan *plan, uint32_t place, size_t offset, size_t size)
 {
+    struct memory *p = &plan->at[place];
     size_t i = 0;
     while (i < p->n_free && p->free[i].offset < offset)
         i++;
     if (!lm_grow(&p->free, &p->cap_free, p->n_free + 1, sizeof *p->free))
-        return lm_fail_nomem(&p->g->err);
+        return lm_fail_nomem(&plan->g->err);
     for (size_t k = p->n_free++; k > i; k--)
         p->free[k] = p->free[k - 1];
     p->free[i] = (struct block){ offset, size };
@@ -102,9 +109,9 @@ static bool in_place(const struct plan *p, const struct lm_tensor *t)
     if (!lm_op_row(t->op)->in_place || t->data)
         return false;
     const struct lm_tensor *s = t->src[0], *r = s->root ? s->root : s;
-    return r->left == 1 && !(r->flags & (HELD | LM_TENSOR_PARAM)) && !r->data &&
-           s->view_offset == 0 && block_size(p, r) >= block_size(p, t) &&
-           block_size(p, t) > 0 && lm_tensor_contiguous(s);
+    return r->left == 1 && r->place == t->place && !r->data &&
+           !(r->flags & (HELD | LM_TENSOR_PARAM)) && s->view_offset == 0 && block_size(p, r) >= block_size(p, t) && block_size(p, t) > 0 &&
+           lm_tensor_contiguous(s);
 }
 
 static int done_with(struct plan *p, struct lm_tensor *t)
@@ -112,7 +119,7 @@ static int done_with(struct plan *p, struct lm_tensor *t)
     size_t size = block_size(p, t);
     if (!size || t->flags & HELD)
         return LM_OK;
-    return give(p, t->offset, size);
+    return give(p, t->place, t->offset, size);
 }
 
 /* A node takes its bytes, then its sources lose a reader. */
@@ -126,7 +133,7 @@ static int visit(struct plan *p, struct lm_tensor *t)
         t->offset = heir->offset;
         /* The rest of a larger block is not needed any more. */
         size_t all = block_size(p, heir), used = block_size(p, t);
-        if (all > used && give(p, t->offset + used, all - used))
+        if (all > used && give(p, t->place, t->offset + used, all - used))
             return p->g->err.code;
     } else {
         take(p, t);
@@ -167,28 +174,30 @@ int lm_graph_plan(struct lm_graph *g, size_t align)
         take(&p, g->leaves[i]);
     for (size_t i = 0; i < g->n_nodes && !g->err.code; i++)
         visit(&p, g->nodes[i]);
-    free(p.free);
-    g->planned = p.high;
+    for (int i = 0; i < LM_MAX_PLACES; i++) {
+        free(p.at[i].free);
+        g->planned[i] = p.at[i].high;
+    }
     return g->err.code;
 }
 
-static void place(struct lm_tensor *t, void *base, struct lm_buffer *buffer)
+static void place_at(struct lm_tensor *t, uint32_t place, void *base, struct lm_buffer *buffer)
 {
-    if (t->data || t->root)
+    if (t->data || t->root || t->place != place)
         return;
     t->data = (char *)base + t->offset;
     t->buffer = buffer;
 }
 
-void lm_graph_place(struct lm_graph *g, void *base, struct lm_buffer *buffer)
+void lm_graph_place(struct lm_graph *g, uint32_t place, void *base, struct lm_buffer *buffer)
 {
     for (size_t i = 0; i < g->n_leaves; i++)
-        place(g->leaves[i], base, buffer);
+        place_at(g->leaves[i], place, base, buffer);
     for (size_t i = 0; i < g->n_nodes; i++)
-        place(g->nodes[i], base, buffer);
+        place_at(g->nodes[i], place, base, buffer);
     for (size_t i = 0; i < g->n_nodes; i++) {
         struct lm_tensor *t = g->nodes[i];
-        if (t->root) {
+        if (t->root && t->root->data) {
             t->data = (char *)t->root->data + t->view_offset;
             t->buffer = t->root->buffer;
         }

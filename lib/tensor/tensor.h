@@ -31,6 +31,7 @@ struct lm_buffer;                 /* backend.h */
 enum lm_op {                      /* rows in ops.c, in this order                         */
     LM_OP_NONE,                   /* a leaf: weight or input                              */
     LM_OP_VIEW,                   /* other shape or part of the same bytes                */
+    LM_OP_COPY,                   /* the same in another memory                           */
     LM_OP_GET_ROWS,
     LM_OP_ADD,
     LM_OP_MUL,
@@ -62,8 +63,12 @@ enum {
     LM_TENSOR_OUTPUT = 2,         /* read afterwards: never overwritten, never reused     */
     LM_TENSOR_PARAM  = 4,         /* a weight that training changes                       */
     LM_TENSOR_LOSS   = 8,         /* what training makes small: kept like an output       */
-    LM_TENSOR_KEEP   = 16         /* kept like an output, for a later evaluation          */
+    LM_TENSOR_KEEP   = 16,        /* kept like an output, for a later evaluation          */
+    LM_TENSOR_LOCAL  = 32         /* an input of which every memory has its own contents  */
 };
+
+/* Memories that the tensors of one graph may be spread over. */
+#define LM_MAX_PLACES 16
 
 /* Rotary positions. */
 struct lm_rope {
@@ -82,7 +87,9 @@ struct lm_rope {
 
 /* How a page holds the keys and values of a layer.  Position p of head h:
  * key at k_off + (h * LM_KV_PAGE + p) * k_row bytes, value likewise. */
+struct lm_buft;                   /* backend.h */
 struct lm_kv_layout {
+    const struct lm_buft *where;                 /* the pages' memory; NULL: the host's   */
     const struct lm_type *k_type, *v_type;       /* F32 or F16                            */
     uint32_t n_head_kv, head_k, head_v;
     size_t   k_off, v_off, k_row, v_row;
@@ -116,7 +123,9 @@ struct lm_tensor {
     void                 *data;         /* NULL until placed                               */
     struct lm_buffer     *buffer;       /* where data lies, if a backend placed it         */
     const void           *layout;       /* the backend's: form of packed weights           */
-    size_t                offset;       /* in the planned buffer                           */
+    uint32_t              place;        /* which of the planned buffers                    */
+    size_t                offset;       /* in it                                           */
+    size_t                room;         /* bytes to plan for it; 0: lm_tensor_bytes        */
     uint32_t              n_uses;       /* reads by the nodes of the graph                 */
     bool                  seen;         /* in nodes or leaves already                      */
     uint32_t              left;         /* the planner's: reads still to come              */
@@ -128,7 +137,7 @@ struct lm_graph {
     size_t             n_nodes, cap_nodes;
     struct lm_tensor **leaves;          /* inputs and weights that the nodes read          */
     size_t             n_leaves, cap_leaves;
-    size_t             planned;         /* bytes of the buffer, after lm_graph_plan        */
+    size_t             planned[LM_MAX_PLACES];      /* bytes of each buffer, after the plan */
     struct lm_err      err;             /* the first failure, code 0 if none               */
 };
 
@@ -241,6 +250,10 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
                           const struct lm_kv_layout *kv, float scale, uint32_t window,
                           float softcap);
 
+/* The same bytes in another of the graph's memories: what a scheduler puts between nodes.
+ * a must not be a view. */
+struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place);
+
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */
 size_t lm_tensor_len(const struct lm_tensor *t);
@@ -256,17 +269,18 @@ size_t lm_tensor_rows(const struct lm_tensor *t);
 int lm_graph_expand(struct lm_graph *g, struct lm_tensor *t);
 
 /*
- * lm_graph_plan - give every node and input without data an offset in one buffer.
+ * lm_graph_plan - give every node and input without data an offset in the buffer of its
+ * place, a number below LM_MAX_PLACES that is 0 unless a scheduler set it.
  *
  * Memory of a tensor is used again once its last reader is done, and a node whose
  * operation allows it takes over the bytes of its first source when it is their
- * last reader; tensors flagged OUTPUT, LOSS or KEEP keep theirs.  Offsets are
- * multiples of align, a power of two.  g->planned is the size needed.
+ * last reader and in the same place; tensors flagged OUTPUT, LOSS or KEEP keep theirs.
+ * Offsets are multiples of align, a power of two.  g->planned are the sizes needed.
  */
 int lm_graph_plan(struct lm_graph *g, size_t align);
 
-/* Put the planned tensors at base, a buffer of g->planned bytes, and views at their
- * roots' bytes. */
-void lm_graph_place(struct lm_graph *g, void *base, struct lm_buffer *buffer);
+/* Put the planned tensors of a place at base, a buffer of g->planned[place] bytes, and
+ * views at their roots' bytes. */
+void lm_graph_place(struct lm_graph *g, uint32_t place, void *base, struct lm_buffer *buffer);
 
 #endif

@@ -50,9 +50,9 @@ static void evaluate(struct lm_graph *g, struct lm_tensor *out, int threads)
     if (lm_graph_expand(g, out) || lm_graph_plan(g, 64))
         fail_msg("%s", g->err.text);
     free(memory);
-    memory = malloc(g->planned + 64);
+    memory = malloc(g->planned[0] + 64);
     assert_non_null(memory);
-    lm_graph_place(g, memory, NULL);
+    lm_graph_place(g, 0, memory, NULL);
     backend = d->ops->open(d, &env, &err);
     assert_non_null(backend);
     struct lm_exec *e = backend->ops->compile(backend, g, &err);
@@ -179,7 +179,7 @@ static void test_in_place(void **state)
         struct lm_tensor *x = lm_scale(&g, a, 2), *y = lm_silu(&g, lm_add(&g, x, w));
         struct lm_tensor *t = lm_rms_norm(&g, lm_swiglu(&g, y, x), w, 1e-5f);
         evaluate(&g, t, threads);
-        assert_int_equal(g.planned, 2 * ((sizeof fa + 63) / 64 * 64));
+        assert_int_equal(g.planned[0], 2 * ((sizeof fa + 63) / 64 * 64));
         const float *got = t->data;
         for (size_t r = 0; r < N; r++) {
             double v[COLS], sum = 0;

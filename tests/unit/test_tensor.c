@@ -177,7 +177,7 @@ static void test_deep(void **state)
     assert_int_equal(g.n_nodes, 300000);
     t->flags |= LM_TENSOR_OUTPUT;
     assert_int_equal(lm_graph_plan(&g, 64), LM_OK);
-    assert_int_equal(g.planned, 64);
+    assert_int_equal(g.planned[0], 64);
     lm_graph_release(&g);
 }
 
@@ -194,7 +194,7 @@ static void write_to(const struct lm_graph *g, const struct lm_tensor *t)
 {
     size_t n = (lm_tensor_bytes(t) + UNIT - 1) / UNIT;
     assert_int_equal(t->offset % UNIT, 0);
-    assert_true(t->offset + n * UNIT <= g->planned);
+    assert_true(t->offset + n * UNIT <= g->planned[0]);
     for (size_t i = 0; i < n; i++)
         owner[t->offset / UNIT + i] = t;
 }
@@ -298,9 +298,9 @@ static void test_plans(void **state)
             sum += g.nodes[i]->root ? 0 : (lm_tensor_bytes(g.nodes[i]) + UNIT - 1) / UNIT * UNIT;
         for (size_t i = 0; i < g.n_leaves; i++)
             sum += g.leaves[i]->data ? 0 : (lm_tensor_bytes(g.leaves[i]) + UNIT - 1) / UNIT * UNIT;
-        assert_true(g.planned <= sum && g.planned / UNIT <= sizeof owner / sizeof *owner);
+        assert_true(g.planned[0] <= sum && g.planned[0] / UNIT <= sizeof owner / sizeof *owner);
         in_place += play(&g);
-        saved += g.planned < sum;
+        saved += g.planned[0] < sum;
         lm_graph_release(&g);
         seed = start + 1;
     }
@@ -320,7 +320,7 @@ static void test_reuse(void **state)
     x->flags |= LM_TENSOR_OUTPUT;
     lm_graph_expand(&g, x);
     assert_int_equal(lm_graph_plan(&g, 64), LM_OK);
-    assert_int_equal(g.planned, 2 * 4096);
+    assert_int_equal(g.planned[0], 2 * 4096);
     play(&g);
     lm_graph_release(&g);
 }
@@ -338,7 +338,7 @@ static void test_output_is_kept(void **state)
     assert_int_equal(lm_graph_plan(&g, 64), LM_OK);
     assert_int_not_equal(b->offset, c->offset);
     char base[256];
-    lm_graph_place(&g, base, NULL);
+    lm_graph_place(&g, 0, base, NULL);
     assert_ptr_equal(v->data, b->data);
     assert_ptr_equal(b->data, base + b->offset);
     lm_graph_release(&g);

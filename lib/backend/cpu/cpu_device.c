@@ -9,6 +9,7 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#include <unistd.h>
 
 #include "base/size.h"
 
@@ -57,6 +58,25 @@ static size_t plain_rows(struct lm_buffer *b, const struct lm_tensor *t)
     return 1;
 }
 
+/* Of either type: bytes are bytes. */
+static int buffer_write(struct lm_buffer *b, void *dst, const void *src, size_t n,
+                        struct lm_err *err)
+{
+    (void)b;
+    (void)err;
+    memcpy(dst, src, n);
+    return LM_OK;
+}
+
+static int buffer_read(struct lm_buffer *b, const void *src, void *dst, size_t n,
+                       struct lm_err *err)
+{
+    (void)b;
+    (void)err;
+    memcpy(dst, src, n);
+    return LM_OK;
+}
+
 static size_t plain_size(const struct lm_buft *b, const struct lm_tensor *t)
 {
     (void)b;
@@ -87,12 +107,12 @@ static struct lm_buffer *alloc(const struct lm_buft *type, const struct lm_buffe
         lm_fail(err, LM_ENOMEM, "out of memory: %zu bytes", size);
         return NULL;
     }
-    b->base = (struct lm_buffer){ ops, type, size };
+    b->base = (struct lm_buffer){ .ops = ops, .type = type, .size = size };
     return &b->base;
 }
 
 static const struct lm_buffer_ops plain_ops = {
-    buffer_free, buffer_base, plain_init, plain_set, plain_rows
+    buffer_free, buffer_base, plain_init, plain_set, plain_rows, buffer_write, buffer_read
 };
 
 static bool plain_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
@@ -164,7 +184,7 @@ static size_t packed_rows(struct lm_buffer *b, const struct lm_tensor *t)
 }
 
 static const struct lm_buffer_ops packed_ops = {
-    buffer_free, buffer_base, packed_init, packed_set, packed_rows
+    buffer_free, buffer_base, packed_init, packed_set, packed_rows, buffer_write, buffer_read
 };
 
 static bool packed_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
@@ -213,6 +233,32 @@ static const struct lm_buft *device_buft(const struct lm_device *d, enum lm_buff
     return use == LM_USE_MATRIX ? &matrix_buft : &compute_buft;
 }
 
+static const struct lm_buft *no_buft(const struct lm_device *d)
+{
+    (void)d;
+    return NULL;
+}
+
+static void memory(const struct lm_device *d, uint64_t *left, uint64_t *all)
+{
+    (void)d;
+    *left = *all = 0;
+#ifdef _SC_AVPHYS_PAGES
+    long page = sysconf(_SC_PAGESIZE), n = sysconf(_SC_PHYS_PAGES), f = sysconf(_SC_AVPHYS_PAGES);
+    if (page > 0 && n > 0 && f > 0) {
+        *left = (uint64_t)f * (uint64_t)page;
+        *all = (uint64_t)n * (uint64_t)page;
+    }
+#endif
+}
+
+static bool offload(const struct lm_device *d, const struct lm_tensor *t)
+{
+    (void)d;
+    (void)t;
+    return false;
+}
+
 static bool supports_op(const struct lm_device *d, const struct lm_tensor *t)
 {
     (void)d;
@@ -242,8 +288,17 @@ static void backend_free(struct lm_backend *b)
     free(c);
 }
 
+/* It is never behind, and its memory is the host's. */
+static int synchronize(struct lm_backend *b, struct lm_err *err)
+{
+    (void)b;
+    (void)err;
+    return LM_OK;
+}
+
 static const struct lm_backend_ops backend_ops = {
-    backend_free, lm_cpu_compile, lm_cpu_release, lm_cpu_run
+    .free = backend_free, .compile = lm_cpu_compile, .release = lm_cpu_release,
+    .run = lm_cpu_run, .synchronize = synchronize,
 };
 
 static struct lm_backend *device_open(const struct lm_device *d, const struct lm_env *env,
@@ -269,7 +324,7 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
 
 static const struct lm_device_ops device_ops = {
     .name = device_name, .kind = LM_DEVICE_CPU, .describe = describe, .buft = device_buft,
-    .supports_op = supports_op, .decodes_first = decodes_first,
+    .host_buft = no_buft, .memory = memory, .offload = offload, .supports_op = supports_op, .decodes_first = decodes_first,
     .supports_buft = supports_buft, .open = device_open,
 };
 static const struct lm_device cpu_device = { &device_ops };

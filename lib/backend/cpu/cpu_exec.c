@@ -203,8 +203,12 @@ void lm_cpu_release(struct lm_backend *b, struct lm_exec *e)
 
 static void show(const struct lm_exec *e, const struct lm_step *s)
 {
-    for (size_t i = 0; e->seen && i < s->n_products; i++)
+    if (!e->seen || s->run == lm_cpu_activate)
+        return;
+    for (size_t i = 0; i < s->n_products; i++)
         e->seen(e->seen_arg, s->products[i].t);
+    if (s->n_products == 0)
+        e->seen(e->seen_arg, s->t);
 }
 
 /* Every thread walks through the steps and takes jobs; they meet after each step that
@@ -226,7 +230,7 @@ static void walk(void *arg, size_t index, int thread)
         }
         if (thread == 0)
             show(e, s);
-        bool meet = alone || (e->seen && s->n_products);
+        bool meet = alone || e->seen;
         if (meet && i + 1 < e->n_steps && e->steps[i + 1].n_jobs > 1)
             lm_barrier_wait(&e->cpu->barrier);
     }
