@@ -328,11 +328,15 @@ static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_t
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *logits = lm_dense_linear(b, layer, LM_ROUTER, x);
-    struct lm_tensor *ids = lm_select(g, logits, b->h->n_expert_used);
-    struct lm_tensor *w = lm_gate(g, logits, ids, b->arch->dense->share_of_used);
+    const struct lm_routing route = {
+        .k = b->h->n_expert_used, .normalize = b->arch->dense->share_of_used,
+    };
+    struct lm_tensor *ids = lm_select(g, logits, NULL, &route);
+    struct lm_tensor *w = lm_gate(g, logits, ids, &route);
     struct lm_tensor *in = x ? lm_reshape(g, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
     struct lm_tensor *gate = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_GATE_EXPERTS), in, ids);
     struct lm_tensor *up = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_UP_EXPERTS), in, ids);
+    together(b, (struct lm_tensor *[]){ gate, up }, 2);
     struct lm_tensor *y = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_DOWN_EXPERTS),
                                         gated(b, gate, up), ids);
     y = lm_weighted_sum(g, y, w);

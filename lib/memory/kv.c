@@ -3,7 +3,8 @@
  * Keys and values of every position, in pages of LM_KV_PAGE positions of one
  * sequence.  A page holds all layers, so that a sequence is a list of pages:
  *
- *   page   for each layer: K [n_head_kv][LM_KV_PAGE][head_k], V [n_head_kv][LM_KV_PAGE][head_v]
+ *   page   for each layer: K [n_head_kv][LM_KV_PAGE][head_k], V [n_head_kv][LM_KV_PAGE][head_v],
+ *          the latter only where values are not the beginnings of keys
  *
  * Positions beyond a sequence's length may hold anything: nothing reads them, so that
  * taking a batch back only means to forget its length.
@@ -69,11 +70,17 @@ int lm_kv_place(const struct lm_kv_shape *s, uint32_t layer, struct lm_kv_layout
         .k_row = (size_t)s->head_k * s->k_type->bytes,
         .v_row = (size_t)s->head_v * s->v_type->bytes,
     };
+    if (s->v_in_k) {
+        out->v_in_k = true;
+        out->v_type = s->k_type;
+        out->v_row = out->k_row;
+    }
     uint64_t heads = (uint64_t)s->n_head_kv * LM_KV_PAGE;
     if (!lm_mul_u64(heads, out->k_row, &k) || !lm_mul_u64(heads, out->v_row, &v) ||
         !align64(&bytes, k))
         return lm_fail_nomem(err);
-    out->v_off = bytes;
+    out->v_off = s->v_in_k ? 0 : bytes;
+    v = s->v_in_k ? 0 : v;
     if (!align64(&bytes, v) || !lm_mul_u64(bytes, s->n_layer, &page) || page > SIZE_MAX / 4)
         return lm_fail_nomem(err);
     out->k_off = bytes * layer;

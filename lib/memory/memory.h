@@ -59,6 +59,7 @@ struct lm_kv_shape {
     const struct lm_buft *buft;
     uint32_t              n_layer, n_head_kv, head_k, head_v;
     const struct lm_type *k_type, *v_type;      /* F32 or F16                             */
+    bool                  v_in_k;               /* a value is the beginning of its key    */
 };
 
 /*

@@ -195,6 +195,13 @@ struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_t
     return node(g, LM_OP_SWIGLU, NULL, (struct lm_tensor *[]){ a, b });
 }
 
+struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b,
+                                  float limit, float slope)
+{
+    return node(g, LM_OP_SWIGLU_CLAMP, &(union lm_op_arg){ .clamp = { limit, slope } },
+                (struct lm_tensor *[]){ a, b });
+}
+
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a)
 {
     return node(g, LM_OP_GELU, NULL, (struct lm_tensor *[]){ a });
@@ -203,6 +210,11 @@ struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a)
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a)
 {
     return node(g, LM_OP_GELU_ERF, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_RELU, NULL, (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a)
@@ -220,16 +232,24 @@ struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a)
     return node(g, LM_OP_SIGMOID, NULL, (struct lm_tensor *[]){ a });
 }
 
-struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, uint32_t k)
+struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *bias,
+                            const struct lm_routing *r)
 {
-    return node(g, LM_OP_SELECT, &(union lm_op_arg){ .k = k }, (struct lm_tensor *[]){ logits });
+    return node(g, LM_OP_SELECT, &(union lm_op_arg){ .route = *r },
+                (struct lm_tensor *[]){ logits, bias });
 }
 
 struct lm_tensor *lm_gate(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *ids,
-                          bool normalize)
+                          const struct lm_routing *r)
 {
-    return node(g, LM_OP_GATE, &(union lm_op_arg){ .normalize = normalize },
+    return node(g, LM_OP_GATE, &(union lm_op_arg){ .route = *r },
                 (struct lm_tensor *[]){ logits, ids });
+}
+
+struct lm_tensor *lm_add_id(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *b,
+                            struct lm_tensor *ids)
+{
+    return node(g, LM_OP_ADD_ID, NULL, (struct lm_tensor *[]){ x, b, ids });
 }
 
 struct lm_tensor *lm_mul_mat_id(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x,
@@ -267,6 +287,11 @@ struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_
     return node(g, LM_OP_MUL_MAT, NULL, (struct lm_tensor *[]){ w, x });
 }
 
+struct lm_tensor *lm_mul_mat_heads(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
+{
+    return node(g, LM_OP_MUL_MAT_HEADS, NULL, (struct lm_tensor *[]){ w, x });
+}
+
 struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
                                 struct lm_tensor *factors, struct lm_tensor *far,
                                 struct lm_tensor *lengths, const struct lm_rope *r)
@@ -286,7 +311,7 @@ struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm
                               const struct lm_kv_layout *kv)
 {
     return node(g, LM_OP_KV_STORE, &(union lm_op_arg){ .attn = { .kv = *kv } },
-                (struct lm_tensor *[]){ k, v, pages, pos });
+                (struct lm_tensor *[]){ k, pages, pos, v });
 }
 
 struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *pages,
@@ -297,7 +322,33 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
     return node(g, LM_OP_ATTN,
                 &(union lm_op_arg){ .attn = { .kv = *kv, .scale = scale, .window = window,
                                               .softcap = softcap } },
-                (struct lm_tensor *[]){ q, pages, pos, stored });
+                (struct lm_tensor *[LM_MAX_SRC]){ q, pages, pos, stored });
+}
+
+struct lm_tensor *lm_attn_whole(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *runs, float scale,
+                                uint32_t window)
+{
+    return node(g, LM_OP_ATTN_WHOLE,
+                &(union lm_op_arg){ .attn = { .scale = scale, .window = window } },
+                (struct lm_tensor *[LM_MAX_SRC]){ q, runs, k, v });
+}
+
+struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
+                                 struct lm_tensor *bias)
+{
+    if (t) {
+        t->src[LM_ATTN_SINKS] = sinks;
+        t->src[LM_ATTN_BIAS] = bias;
+    }
+    return t;
+}
+
+struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
+                                   bool both)
+{
+    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, both } },
+                (struct lm_tensor *[]){ w });
 }
 
 struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place)

@@ -137,15 +137,27 @@ static int shape_mul_mat(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int check_routing(const struct lm_routing *r, size_t n, struct lm_err *err)
+{
+    if (r->k == 0 || r->k > n)
+        return lm_fail(err, LM_EUSE, "%u of %zu experts", r->k, n);
+    if (r->n_group && (n % r->n_group || r->n_group_used == 0 || r->n_group_used > r->n_group ||
+                       r->group_best == 0 || r->group_best > 2 || r->group_best > n / r->n_group ||
+                       r->n_group_used * (n / r->n_group) < r->k))
+        return lm_fail(err, LM_EUSE, "%u of %zu experts in %u of %u groups", r->k, n,
+                       r->n_group_used, r->n_group);
+    return LM_OK;
+}
+
 static int shape_select(struct lm_tensor *t, struct lm_err *err)
 {
-    const struct lm_tensor *a = t->src[0];
+    const struct lm_tensor *a = t->src[0], *bias = t->src[1];
     int r = want_f32(a, err);
-    if (r)
+    if (r || (r = check_routing(&t->arg.route, a->ne[0], err)))
         return r;
-    if (t->arg.k == 0 || t->arg.k > a->ne[0] || a->ne[2] != 1 || a->ne[3] != 1)
-        return lm_fail(err, LM_EUSE, "%u of %zu experts", t->arg.k, a->ne[0]);
-    shape2(t, t->arg.k, a->ne[1]);
+    if (a->ne[2] != 1 || a->ne[3] != 1 || (bias && !vector(bias, LM_F32, a->ne[0])))
+        return lm_fail(err, LM_EUSE, "logits or their bias do not have the experts' shape");
+    shape2(t, t->arg.route.k, a->ne[1]);
     t->type = lm_type_by_id(LM_I32);
     return LM_OK;
 }
@@ -180,6 +192,46 @@ static int shape_mul_mat_id(struct lm_tensor *t, struct lm_err *err)
     like(t, x);
     t->ne[0] = w->ne[1];
     t->ne[1] = ids->ne[0];
+    return LM_OK;
+}
+
+static int shape_add_id(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *b = t->src[1], *ids = t->src[2];
+    int r = want_f32(x, err);
+    if (r || (r = want_f32(b, err)) || (r = check_ids(ids, x->ne[2], err)))
+        return r;
+    if (b->ne[0] != x->ne[0] || b->ne[2] != 1 || b->ne[3] != 1 || ids->ne[0] != x->ne[1])
+        return lm_fail(err, LM_EUSE, "rows of %zu for rows of %zu", b->ne[0], x->ne[0]);
+    like(t, x);
+    return LM_OK;
+}
+
+static int shape_mul_mat_heads(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *w = t->src[0], *x = t->src[1];
+    int r = want_f32(x, err);
+    if (r)
+        return r;
+    if (!w->type->decode)
+        return lm_fail(err, LM_EUSE, "%s cannot be multiplied", w->type->name);
+    if (w->ne[0] != x->ne[0] || w->ne[2] != x->ne[1] || w->ne[3] != 1 || x->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "%zu matrices of %zu columns times %zu rows of %zu", w->ne[2],
+                       w->ne[0], x->ne[1], x->ne[0]);
+    like(t, x);
+    t->ne[0] = w->ne[1];
+    return LM_OK;
+}
+
+static int shape_distance_bias(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *w = t->src[0];
+    const size_t sides = t->arg.distance.both ? 2 : 1;
+    if (!w->type->decode || w->ne[1] < 4 || w->ne[1] % (2 * sides) || w->ne[2] != 1 ||
+        t->arg.distance.reach <= w->ne[1] / sides / 2 || t->arg.distance.reach > 1 << 20)
+        return lm_fail(err, LM_EUSE, "%zu buckets for distances up to %u", w->ne[1],
+                       t->arg.distance.reach);
+    shape2(t, 2 * (size_t)t->arg.distance.reach + 1, w->ne[0]);
     return LM_OK;
 }
 
@@ -237,13 +289,14 @@ static int check_pages(const struct lm_tensor *pages, const struct lm_tensor *po
 
 static int shape_kv_store(struct lm_tensor *t, struct lm_err *err)
 {
-    const struct lm_tensor *k = t->src[0], *v = t->src[1];
+    const struct lm_tensor *k = t->src[0], *v = t->src[3];
     const struct lm_kv_layout *kv = &t->arg.attn.kv;
     int r = want_f32(k, err);
-    if (r || (r = want_f32(v, err)) || (r = check_pages(t->src[2], t->src[3], k->ne[2], err)))
+    if (r || (v && (r = want_f32(v, err))) ||
+        (r = check_pages(t->src[1], t->src[2], k->ne[2], err)))
         return r;
-    if (k->ne[0] != kv->head_k || v->ne[0] != kv->head_v || k->ne[1] != kv->n_head_kv ||
-        v->ne[1] != kv->n_head_kv || v->ne[2] != k->ne[2])
+    if (k->ne[0] != kv->head_k || k->ne[1] != kv->n_head_kv || kv->v_in_k != !v ||
+        (v && (v->ne[0] != kv->head_v || v->ne[1] != kv->n_head_kv || v->ne[2] != k->ne[2])))
         return lm_fail(err, LM_EUSE, "keys or values do not have the cache's shape");
     shape2(t, 0, 1);
     return LM_OK;
@@ -259,6 +312,22 @@ static int shape_attn(struct lm_tensor *t, struct lm_err *err)
     if (q->ne[0] != kv->head_k || kv->n_head_kv == 0 || q->ne[1] % kv->n_head_kv)
         return lm_fail(err, LM_EUSE, "queries do not have the cache's shape");
     shape2(t, kv->head_v * q->ne[1], q->ne[2]);
+    return LM_OK;
+}
+
+static int shape_attn_whole(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *q = t->src[0], *runs = t->src[1], *k = t->src[2], *v = t->src[3];
+    int r = want_f32(q, err);
+    if (r || (r = want_f32(k, err)) || (r = want_f32(v, err)))
+        return r;
+    if (!is(runs, LM_I32) || runs->ne[0] != 2 || runs->ne[1] != q->ne[2] ||
+        lm_tensor_rows(runs) != q->ne[2] || !lm_tensor_contiguous(runs))
+        return lm_fail(err, LM_EUSE, "runs must be pairs for %zu tokens", q->ne[2]);
+    if (k->ne[0] != q->ne[0] || k->ne[1] == 0 || q->ne[1] % k->ne[1] || v->ne[1] != k->ne[1] ||
+        k->ne[2] != q->ne[2] || v->ne[2] != q->ne[2] || q->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "queries, keys and values do not go together");
+    shape2(t, v->ne[0] * q->ne[1], q->ne[2]);
     return LM_OK;
 }
 
@@ -301,6 +370,13 @@ static double flops_attn(const struct lm_tensor *t)
     return 2.0 * LM_KV_PAGE * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
 }
 
+/* As if every token saw every other. */
+static double flops_attn_whole(const struct lm_tensor *t)
+{
+    const struct lm_tensor *q = t->src[0];
+    return 2.0 * (double)q->ne[2] * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
+}
+
 static double flops_weighted_sum(const struct lm_tensor *t)
 {
     return 2.0 * (double)lm_tensor_len(t->src[0]);
@@ -333,23 +409,32 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SWIGLU]     = { "swiglu",     2, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_GELU]       = { "gelu",       1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_GELU_ERF]   = { "gelu_erf",   1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_SWIGLU_CLAMP] = { "swiglu_clamp", 2, 0, true, shape_same, flops_silu, NULL },
+    [LM_OP_RELU]       = { "relu",       1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_RELU2]      = { "relu2",      1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
     [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },
-    [LM_OP_SELECT]      = { "select",     1, 0, false, shape_select, flops_none, NULL },
+    [LM_OP_SELECT]      = { "select",     2, 1, false, shape_select, flops_none, NULL },
     [LM_OP_GATE]       = { "gate",       2, 0, false, shape_gate, flops_silu, NULL },
     [LM_OP_WEIGHTED_SUM] = { "weighted_sum", 2, 0, false, shape_weighted_sum,
                              flops_weighted_sum, NULL },
+    [LM_OP_ADD_ID]     = { "add_id",     3, 0, true,  shape_add_id, flops_one, NULL },
     [LM_OP_MUL_MAT_ID] = { "mul_mat_id", 3, 0, false, shape_mul_mat_id, flops_mul_mat,
                            bytes_mul_mat_id },
     [LM_OP_RMS_NORM]   = { "rms_norm",   2, 0, true,  shape_rms_norm, flops_norm, NULL },
     [LM_OP_LAYER_NORM] = { "layer_norm", 3, 2, true,  shape_layer_norm, flops_norm, NULL },
     [LM_OP_MUL_MAT]    = { "mul_mat",    2, 0, false, shape_mul_mat, flops_mul_mat, NULL },
+    [LM_OP_MUL_MAT_HEADS] = { "mul_mat_heads", 2, 0, false, shape_mul_mat_heads,
+                              flops_mul_mat, NULL },
     [LM_OP_ROPE_TABLE] = { "rope_table", 4, 3, false, shape_rope_table, flops_silu, NULL },
     [LM_OP_ROPE]       = { "rope",       2, 0, true,  shape_rope, flops_rope, NULL },
-    [LM_OP_KV_STORE]   = { "kv_store",   4, 0, false, shape_kv_store, flops_none, NULL },
-    [LM_OP_ATTN]       = { "attn",       4, 1, false, shape_attn, flops_attn, NULL },
+    [LM_OP_KV_STORE]   = { "kv_store",   4, 1, false, shape_kv_store, flops_none, NULL },
+    [LM_OP_ATTN]       = { "attn",       6, 3, false, shape_attn, flops_attn, NULL },
+    [LM_OP_ATTN_WHOLE] = { "attn_whole", 6, 2, false, shape_attn_whole, flops_attn_whole,
+                           NULL },
+    [LM_OP_DISTANCE_BIAS] = { "distance_bias", 1, 0, false, shape_distance_bias, flops_one,
+                              NULL },
 };
 
 const struct lm_op_row *lm_op_row(enum lm_op op)

@@ -24,6 +24,9 @@ struct lm_op_row {
     double    (*bytes)(const struct lm_tensor *t);
 };
 
+/* Where attention has what lm_attn_adjust gives it. */
+enum { LM_ATTN_SINKS = 4, LM_ATTN_BIAS = 5 };
+
 /* The row of an operation. */
 const struct lm_op_row *lm_op_row(enum lm_op op);
 

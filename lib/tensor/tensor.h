@@ -24,7 +24,7 @@
 #include "quant/quant.h"
 
 #define LM_MAX_DIMS 4
-#define LM_MAX_SRC  5
+#define LM_MAX_SRC  6
 
 struct lm_buffer;                 /* backend.h */
 
@@ -38,8 +38,10 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SCALE,
     LM_OP_SILU,
     LM_OP_SWIGLU,
+    LM_OP_SWIGLU_CLAMP,
     LM_OP_GELU,
     LM_OP_GELU_ERF,
+    LM_OP_RELU,
     LM_OP_RELU2,
     LM_OP_SOFTCAP,
     LM_OP_CONCAT,
@@ -47,14 +49,18 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SELECT,
     LM_OP_GATE,
     LM_OP_WEIGHTED_SUM,
+    LM_OP_ADD_ID,
     LM_OP_RMS_NORM,
     LM_OP_LAYER_NORM,
     LM_OP_MUL_MAT,
     LM_OP_MUL_MAT_ID,
+    LM_OP_MUL_MAT_HEADS,
     LM_OP_ROPE_TABLE,
     LM_OP_ROPE,
     LM_OP_KV_STORE,
     LM_OP_ATTN,
+    LM_OP_ATTN_WHOLE,
+    LM_OP_DISTANCE_BIAS,
     LM_N_OPS
 };
 
@@ -82,6 +88,17 @@ struct lm_rope {
     bool     halves;              /* pair i is i and i + n_rot / 2, else neighbours       */
 };
 
+/* How a mixture of experts chooses, and what the chosen weigh. */
+struct lm_routing {
+    uint32_t k;                   /* experts a token has                                   */
+    bool     sigmoid;             /* scores are sigmoids of the logits, else their softmax */
+    bool     normalize;           /* shares are divided by their sum                       */
+    float    scale;               /* then multiplied by this; 0: not                       */
+    uint32_t n_group;             /* experts come in so many groups, of which only the     */
+    uint32_t n_group_used;        /* best n_group_used are chosen from; 0: no groups       */
+    uint32_t group_best;          /* a group is as good as the sum of its best 1 or 2      */
+};
+
 /* Positions in one page of a key/value cache. */
 #define LM_KV_PAGE 64
 
@@ -92,6 +109,7 @@ struct lm_kv_layout {
     const struct lm_buft *where;                 /* the pages' memory; NULL: the host's   */
     const struct lm_type *k_type, *v_type;       /* F32 or F16                            */
     uint32_t n_head_kv, head_k, head_v;
+    bool     v_in_k;                             /* a value is the beginning of its key   */
     size_t   k_off, v_off, k_row, v_row;
 };
 
@@ -99,15 +117,21 @@ struct lm_kv_layout {
 union lm_op_arg {
     float          eps;                                       /* RMS_NORM, LAYER_NORM   */
     float          scale;                                     /* SCALE, SOFTCAP         */
-    uint32_t       k;                                         /* SELECT                 */
-    bool           normalize;                                 /* GATE                   */
+    struct lm_routing route;                                  /* SELECT, GATE           */
+    struct {
+        float limit, slope;
+    } clamp;                                                  /* SWIGLU_CLAMP           */
+    struct {
+        uint32_t reach;
+        bool     both;
+    } distance;                                               /* DISTANCE_BIAS          */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
         struct lm_kv_layout kv;
         float               scale;
         uint32_t            window;                           /* 0: all positions       */
         float               softcap;                          /* 0: none                */
-    } attn;                                                   /* ATTN; kv: KV_STORE too */
+    } attn;                                  /* ATTN, ATTN_WHOLE (no kv); kv: KV_STORE  */
 };
 
 struct lm_tensor {
@@ -179,11 +203,17 @@ struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s);
 struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 
+/* a and b clipped, a to at most `limit`, b to -limit .. limit:
+ * a / (1 + exp(-slope a)) * (b + 1) (OpenAI, "gpt-oss model card", 2025). */
+struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b,
+                                  float limit, float slope);
+
 /* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
- * and Gimpel, 2016);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
+ * and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
  * cap tanh(a / cap). */
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
@@ -204,22 +234,31 @@ struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct 
 
 /*
  * Mixtures of experts (Shazeer et al., 2017).  For each column of logits [experts, n]:
- * lm_select: the indices of the k largest, largest first, the lower of equal ones: I32 [k, n].
- * lm_gate: of ids [k, n] their shares of the softmax of all logits, which are divided by their
- * sum if `normalize`: F32 [k, n].
+ * lm_select: the indices of the k best, best first, the lower of equal ones: I32 [k, n]; best by
+ * score, plus bias [experts] if not NULL.  With groups (DeepSeek-AI, "DeepSeek-V2", 2024), which
+ * are neighbours of equal number, those of other groups than the best count as 0.
+ * lm_gate: the scores of ids [k, n] (without bias) as shares: F32 [k, n].
  * lm_mul_mat_id: w [cols, rows, experts] of any type, x F32 [cols, k or 1, n]: with the expert
  * that ids [k, n] names, F32 [rows, k, n]; an x of one row a token goes to all of its experts.
+ * lm_add_id: x [len, k, n] plus, for each row, that row of b [len, experts] which ids names.
  * lm_weighted_sum: x [len, k, n], w [k, n]: F32 [len, n].
  */
-struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, uint32_t k);
+struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *bias,
+                            const struct lm_routing *r);
 struct lm_tensor *lm_gate(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *ids,
-                          bool normalize);
+                          const struct lm_routing *r);
+struct lm_tensor *lm_add_id(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *b,
+                            struct lm_tensor *ids);
 struct lm_tensor *lm_mul_mat_id(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x,
                                 struct lm_tensor *ids);
 struct lm_tensor *lm_weighted_sum(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w);
 
 /* w [cols, rows] of any type, x F32 [cols, n]: F32 [rows, n]. */
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x);
+
+/* A matrix for each head: w [cols, rows, heads] of any type, x F32 [cols, heads, n]: F32
+ * [rows, heads, n]. */
+struct lm_tensor *lm_mul_mat_heads(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x);
 
 /* Cosines and sines of positions pos (I32 [n]): F32 [n_rot, 2, n], for each pair
  * i (c, c) in the first row and (-s, s) in the second, where the pair's values stand.
@@ -237,7 +276,8 @@ struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_ten
  * list of page addresses; pos: I32 [n].
  *
  * lm_kv_store writes k [head_k, n_head_kv, n] and v [head_v, n_head_kv, n] of each token
- * at its position; the result is empty and stands for "has been stored".
+ * at its position; the result is empty and stands for "has been stored".  v is NULL where a
+ * value is the first head_v elements of its key.
  * lm_attn: q [head_k, n_head, n] against positions 0 .. pos, after `stored`:
  * F32 [head_v * n_head, n].  Of `window` positions only the last are seen; scores s become
  * softcap tanh(s / softcap); 0: neither.
@@ -253,6 +293,40 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
 /* The same bytes in another of the graph's memories: what a scheduler puts between nodes.
  * a must not be a view. */
 struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place);
+
+/*
+ * lm_attn_whole - attention among the tokens of one evaluation, without a cache.
+ *
+ *   q     [head_k, n_head, n];  k [head_k, n_head_kv, n];  v [head_v, n_head_kv, n]
+ *   runs  I32 [2, n]: for each token the index of the first token of its sequence and one past
+ *         its last: it sees all of them, with a window those at most that far away
+ *
+ * F32 [head_v * n_head, n].
+ */
+struct lm_tensor *lm_attn_whole(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *runs, float scale,
+                                uint32_t window);
+
+/*
+ * More for either attention, t being one, NULL included: sinks F32 [n_head], a score of each head
+ * that takes part in the softmax and has no value; bias F32 [2 reach + 1, n_head], from
+ * lm_distance_bias.  Each may be NULL.
+ */
+struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
+                                 struct lm_tensor *bias);
+
+/*
+ * lm_distance_bias - what each head adds to the score of a position at a distance
+ * (Raffel et al., "Exploring the Limits of Transfer Learning", 2020, section 2.1).
+ *
+ *   w  [n_head, n_buckets] of any type that decodes.  Distances share buckets: near ones have one
+ *      each, further ones share logarithmically, those from `reach` on all.  both: the second
+ *      half of the buckets is for later positions, else those count as distance 0.
+ *
+ * F32 [2 reach + 1, n_head], distances -reach .. reach.
+ */
+struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
+                                   bool both);
 
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */

@@ -419,9 +419,10 @@ static void test_experts(void **state)
         if (!each)                                      /* the first row of each token */
             x = lm_view(&g, x, 3, (size_t[]){ WIDE, 1, EXPERT_TOKENS },
                         (size_t[]){ 4, 4 * WIDE, 4 * WIDE * USED }, 0);
-        struct lm_tensor *ids = lm_select(&g, logits, USED);
+        const struct lm_routing route = { .k = USED, .normalize = normalize };
+        struct lm_tensor *ids = lm_select(&g, logits, NULL, &route);
         struct lm_tensor *t = lm_weighted_sum(&g, lm_mul_mat_id(&g, w, x, ids),
-                                              lm_gate(&g, logits, ids, normalize));
+                                              lm_gate(&g, logits, ids, &route));
         evaluate(&g, t, 1 + way);
         check_experts(t->data, each, normalize);
         lm_graph_release(&g);

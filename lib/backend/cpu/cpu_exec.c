@@ -28,6 +28,25 @@ static size_t divide_up(size_t a, size_t b)
     return (a + b - 1) / b;
 }
 
+/* Activation rows that a job takes at once. */
+static size_t tile_tokens(size_t act_bytes)
+{
+    size_t n = TILE_BYTES / act_bytes & ~(size_t)7;
+    return n < TILE_TOKENS ? TILE_TOKENS : n;
+}
+
+static void need_act(struct lm_exec *e, size_t size)
+{
+    size = (size + 63) & ~(size_t)63;
+    e->act_size = size > e->act_size ? size : e->act_size;
+}
+
+static void need_scratch(struct lm_exec *e, size_t size)
+{
+    size = (size + 63) & ~(size_t)63;
+    e->scratch_size = size > e->scratch_size ? size : e->scratch_size;
+}
+
 /* How many of the nodes from i on are products with the same activations in the same
  * form; views between them do not matter. */
 static size_t group(const struct lm_cpu *c, const struct lm_graph *g, size_t i, size_t *end)
@@ -84,38 +103,67 @@ static size_t add_products(struct lm_exec *e, const struct lm_graph *g, size_t i
     mul->n_products = n;
     mul->chunks = chunks;
     mul->run = lm_cpu_products;
-    mul->per_job = TILE_BYTES / mul->act_bytes & ~(size_t)7;
-    if (mul->per_job < TILE_TOKENS)
-        mul->per_job = TILE_TOKENS;
+    mul->per_job = tile_tokens(mul->act_bytes);
     mul->n_jobs = chunks * divide_up(rows, mul->per_job);
-
-    size_t need = rows * mul->act_bytes;
-    e->act_size = need > e->act_size ? need : e->act_size;
+    need_act(e, rows * mul->act_bytes);
     return end;
 }
 
-/* Two steps: activations, then panels of every expert. */
-static int add_expert_products(struct lm_exec *e, const struct lm_tensor *t)
+/* How many of the nodes from i on are products of the same rows with stacks of as many
+ * matrices. */
+static size_t stack_group(const struct lm_cpu *c, const struct lm_graph *g, size_t i, size_t *end)
 {
-    size_t rows = lm_tensor_rows(t->src[1]), chunks = 0;
-    struct lm_product *p = lm_arena_array(&e->arena, 1, sizeof *p);
+    const struct lm_tensor *t = g->nodes[i];
+    const struct lm_cpu_mulmat *mm = kernel_for(c, t->src[0]);
+    size_t n = 0;
+    for (*end = i; i < g->n_nodes; i++) {
+        const struct lm_tensor *u = g->nodes[i];
+        if (u->op == LM_OP_VIEW)
+            continue;
+        if (u->op != t->op || u->src[1] != t->src[1] || u->src[2] != t->src[2] ||
+            u->src[0]->ne[2] != t->src[0]->ne[2] || kernel_for(c, u->src[0])->act != mm->act)
+            break;
+        n++;
+        *end = i + 1;
+    }
+    return n;
+}
+
+/* Three steps: rows sorted by matrix, their activations, then panels of every matrix in use.
+ * Returns the next node. */
+static size_t add_stack_products(struct lm_exec *e, const struct lm_graph *g, size_t i)
+{
+    size_t end, n = stack_group(e->cpu, g, i, &end), chunks = 0;
+    const struct lm_tensor *t = g->nodes[i];
+    const size_t rows = t->ne[1] * t->ne[2], n_mat = t->src[0]->ne[2];
+    struct lm_product *p = lm_arena_array(&e->arena, n, sizeof *p);
     if (!p)
-        return LM_ENOMEM;
-    fill_product(p, e->cpu, t, &chunks);
-    struct lm_step *act = new_step(e), *mul = new_step(e);
-    act->t = mul->t = t;
+        return 0;
+    struct lm_step *sort = new_step(e), *act = new_step(e), *mul = new_step(e);
+    for (size_t k = 0; i < end; i++)
+        if (g->nodes[i]->op == t->op)
+            fill_product(&p[k++], e->cpu, g->nodes[i], &chunks);
+    size_t act_bytes = p->mm->act_bytes(t->src[0]->ne[0]), most = 0;
+    sort->t = act->t = mul->t = t;
     act->mm = p->mm;
-    act->act_bytes = mul->act_bytes = p->mm->act_bytes(t->src[0]->ne[0]);
-    act->run = lm_cpu_activate;
+    act->act_bytes = mul->act_bytes = act_bytes;
+    sort->lists_at = act->lists_at = mul->lists_at = rows * act_bytes;
+    sort->run = lm_cpu_sort_rows;
+    sort->n_jobs = 1;
+    act->run = lm_cpu_activate_sorted;
     act->per_job = 8;
-    act->n_jobs = divide_up(rows, act->per_job);
+    act->n_jobs = divide_up(lm_tensor_rows(t->src[1]), act->per_job);
     mul->products = p;
+    mul->n_products = n;
     mul->chunks = chunks;
-    mul->run = lm_cpu_expert_products;
-    mul->n_jobs = chunks * t->src[0]->ne[2];
-    size_t need = rows * mul->act_bytes;
-    e->act_size = need > e->act_size ? need : e->act_size;
-    return LM_OK;
+    mul->run = lm_cpu_stack_products;
+    mul->per_job = tile_tokens(act_bytes);
+    mul->n_jobs = chunks * (rows < n_mat ? rows : n_mat);
+    for (size_t k = 0; k < n; k++)
+        most = p[k].mm->rows > most ? p[k].mm->rows : most;
+    need_scratch(e, mul->per_job * most * sizeof(float));
+    need_act(e, rows * act_bytes + lm_cpu_lists_size(t));
+    return end;
 }
 
 static void add_op(struct lm_exec *e, const struct lm_tensor *t)
@@ -126,8 +174,7 @@ static void add_op(struct lm_exec *e, const struct lm_tensor *t)
     s->run = op->run;
     s->per_job = op->per_job(t);
     s->n_jobs = divide_up(op->count(t), s->per_job);
-    size_t scratch = op->scratch ? (op->scratch(t) + 63) & ~(size_t)63 : 0;
-    e->scratch_size = scratch > e->scratch_size ? scratch : e->scratch_size;
+    need_scratch(e, op->scratch ? op->scratch(t) : 0);
 }
 
 /* The work memory is the backend's, so that a graph as large as any before it, or
@@ -157,17 +204,15 @@ static int add_nodes(struct lm_exec *e, const struct lm_graph *g, struct lm_err 
         if (!lm_cpu_supports(t))
             return lm_fail(err, LM_ENOSUP, "the cpu cannot compute this %s",
                            t->name ? t->name : "node");
-        if (t->op == LM_OP_MUL_MAT) {
-            if ((i = add_products(e, g, i)) == 0)
+        const bool stack = t->op == LM_OP_MUL_MAT_ID || t->op == LM_OP_MUL_MAT_HEADS;
+        if (stack || t->op == LM_OP_MUL_MAT) {
+            i = stack ? add_stack_products(e, g, i) : add_products(e, g, i);
+            if (i == 0)
                 return lm_fail_nomem(err);
             continue;
         }
-        if (t->op == LM_OP_MUL_MAT_ID) {
-            if (add_expert_products(e, t))
-                return lm_fail_nomem(err);
-        } else if (t->op != LM_OP_VIEW) {
+        if (t->op != LM_OP_VIEW)
             add_op(e, t);
-        }
         i++;
     }
     return LM_OK;
@@ -182,8 +227,8 @@ struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
         return NULL;
     }
     e->cpu = (struct lm_cpu *)b;
-    e->steps = lm_arena_array(&e->arena, 2 * g->n_nodes + 1, sizeof *e->steps);
-    e->next = lm_arena_array(&e->arena, 2 * g->n_nodes + 1, sizeof *e->next);
+    e->steps = lm_arena_array(&e->arena, 3 * g->n_nodes + 1, sizeof *e->steps);
+    e->next = lm_arena_array(&e->arena, 3 * g->n_nodes + 1, sizeof *e->next);
     int r = e->steps && e->next ? add_nodes(e, g, err) : lm_fail_nomem(err);
     if (r || (r = reserve(e, err))) {
         lm_cpu_release(b, e);

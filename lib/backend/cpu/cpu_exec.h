@@ -39,6 +39,7 @@ struct lm_step {
     size_t                   n_products, chunks;     /* jobs for one tile of activations */
     const struct lm_cpu_mulmat *mm;        /* activations: their form                   */
     size_t                   act_bytes;
+    size_t                   lists_at;     /* cpu_experts.c's lists, from the activations on */
 };
 
 struct lm_cpu {
@@ -91,7 +92,20 @@ const struct lm_cpu_op *lm_cpu_op(enum lm_op op);
 bool lm_cpu_supports(const struct lm_tensor *t);
 
 /* Kernels of products, for cpu_exec.c. */
-lm_kernel lm_cpu_activate, lm_cpu_products, lm_cpu_expert_products;
+lm_kernel lm_cpu_activate, lm_cpu_products;
+lm_kernel lm_cpu_sort_rows, lm_cpu_activate_sorted, lm_cpu_stack_products;
+/* Bytes of the lists of a product with a stack of matrices. */
+size_t lm_cpu_lists_size(const struct lm_tensor *t);
+
+/* Kernels of cpu_experts.c and cpu_attn.c, for cpu_ops.c. */
+lm_kernel lm_cpu_select, lm_cpu_gate, lm_cpu_weighted_sum, lm_cpu_add_id;
+lm_kernel lm_cpu_kv_store, lm_cpu_attn, lm_cpu_attn_whole, lm_cpu_distance_bias;
+size_t lm_cpu_select_scratch(const struct lm_tensor *t);
+size_t lm_cpu_kv_count(const struct lm_tensor *t);
+size_t lm_cpu_kv_per_job(const struct lm_tensor *t);
+size_t lm_cpu_attn_count(const struct lm_tensor *t);
+size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
+size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
 
 /* The functions of the backend table. */
 struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,

@@ -9,8 +9,6 @@
 /* Elements that are worth a job of their own. */
 #define JOB_LEN 8192
 
-_Static_assert(LM_KV_PAGE == LM_ATTN_PAGE, "attention reads pages as the memory makes them");
-
 /* Row r of a tensor, counted over all axes but the first. */
 static char *row(const struct lm_tensor *t, size_t r)
 {
@@ -61,6 +59,22 @@ static void binary(const struct lm_exec *e, const struct lm_step *s, size_t job,
         f((float *)row(t, r), (const float *)row(t->src[0], r), partner(t->src[1], r), t->ne[0]);
 }
 
+static void swiglu_clamp(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const float limit = t->arg.clamp.limit, slope = t->arg.clamp.slope;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *a = (const float *)row(t->src[0], r), *b = (const float *)row(t->src[1], r);
+        for (size_t i = 0; i < t->ne[0]; i++) {
+            float x = a[i] < limit ? a[i] : limit, y = b[i] < limit ? b[i] : limit;
+            y = y > -limit ? y : -limit;
+            ((float *)row(t, r))[i] = x / (1.0f + expf(-slope * x)) * (y + 1.0f);
+        }
+    }
+}
+
 static void scale(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
@@ -89,6 +103,19 @@ static void unary(const struct lm_exec *e, const struct lm_step *s, size_t job, 
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         f((float *)row(t, r), (const float *)row(t->src[0], r), t->ne[0]);
+}
+
+static void relu(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(t->src[0], r);
+        float *dst = (float *)row(t, r);
+        for (size_t i = 0; i < t->ne[0]; i++)
+            dst[i] = x[i] > 0 ? x[i] : 0;
+    }
 }
 
 static void concat(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
@@ -130,66 +157,6 @@ static void sigmoid(const struct lm_exec *e, const struct lm_step *s, size_t job
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         for (size_t i = 0; i < t->ne[0]; i++)
             ((float *)row(t, r))[i] = 1.0f / (1.0f + expf(-((const float *)row(t->src[0], r))[i]));
-}
-
-/* Selection one by one: there are few to select. */
-static void select_k(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t, *a = t->src[0];
-    (void)e;
-    (void)thread;
-    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
-        const float *x = (const float *)row(a, r);
-        int32_t *ids = (int32_t *)row(t, r);
-        for (size_t k = 0; k < t->ne[0]; k++) {
-            int32_t best = -1;
-            for (int32_t i = 0; i < (int32_t)a->ne[0]; i++) {
-                size_t taken = 0;
-                while (taken < k && ids[taken] != i)
-                    taken++;
-                if (taken == k && (best < 0 || x[i] > x[best]))
-                    best = i;
-            }
-            ids[k] = best;
-        }
-    }
-}
-
-static void gate(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t, *a = t->src[0];
-    (void)e;
-    (void)thread;
-    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
-        const float *x = (const float *)row(a, r);
-        const int32_t *ids = (const int32_t *)row(t->src[1], r);
-        float *dst = (float *)row(t, r), top = x[0], all = 0, sum = 0;
-        for (size_t i = 1; i < a->ne[0]; i++)
-            top = x[i] > top ? x[i] : top;
-        for (size_t i = 0; i < a->ne[0]; i++)
-            all += expf(x[i] - top);
-        for (size_t k = 0; k < t->ne[0]; k++)
-            sum += dst[k] = expf(x[ids[k]] - top);
-        for (size_t k = 0; k < t->ne[0]; k++)
-            dst[k] /= t->arg.normalize ? sum : all;
-    }
-}
-
-static void weighted_sum(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t, *x = t->src[0];
-    (void)e;
-    (void)thread;
-    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
-        const float *w = (const float *)row(t->src[1], r);
-        float *dst = (float *)row(t, r);
-        memset(dst, 0, t->ne[0] * sizeof *dst);
-        for (size_t k = 0; k < x->ne[1]; k++) {
-            const float *src = (const float *)row(x, r * x->ne[1] + k);
-            for (size_t i = 0; i < t->ne[0]; i++)
-                dst[i] += w[k] * src[i];
-        }
-    }
 }
 
 /*
@@ -267,102 +234,6 @@ static void rope(const struct lm_exec *e, const struct lm_step *s, size_t job, i
     }
 }
 
-static size_t count_tokens(const struct lm_tensor *t)
-{
-    return t->src[0]->ne[2];
-}
-
-static void store_row(const struct lm_vec *v, const struct lm_type *type, void *dst,
-                      const float *src, size_t n)
-{
-    if (type->id == LM_F16)
-        v->to_f16(dst, src, n);
-    else
-        memcpy(dst, src, n * sizeof *src);
-}
-
-static uint8_t *const *page_list(const struct lm_tensor *pages, size_t token)
-{
-    int64_t address = ((const int64_t *)pages->data)[token];
-    return (uint8_t *const *)(uintptr_t)address;
-}
-
-static void kv_store(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t, *k = t->src[0], *v = t->src[1];
-    const struct lm_kv_layout *kv = &t->arg.attn.kv;
-    const int32_t *pos = t->src[3]->data;
-    (void)thread;
-    for (size_t i = job * s->per_job; i < end_of(s, job, k->ne[2]); i++) {
-        size_t p = (size_t)pos[i];
-        uint8_t *page = page_list(t->src[2], i)[p / LM_KV_PAGE];
-        for (size_t h = 0; h < kv->n_head_kv; h++) {
-            size_t at = h * LM_KV_PAGE + p % LM_KV_PAGE;
-            store_row(e->cpu->vec, kv->k_type, page + kv->k_off + at * kv->k_row,
-                      (const float *)row(k, i * k->ne[1] + h), kv->head_k);
-            store_row(e->cpu->vec, kv->v_type, page + kv->v_off + at * kv->v_row,
-                      (const float *)row(v, i * v->ne[1] + h), kv->head_v);
-        }
-    }
-}
-
-static size_t tokens_per_job(const struct lm_tensor *t)
-{
-    size_t len = t->src[0]->ne[0] * t->src[0]->ne[1];
-    return len >= JOB_LEN ? 1 : JOB_LEN / (len ? len : 1);
-}
-
-/* Tokens that attention takes in one call. */
-#define ATTN_TOKENS 16
-
-static size_t count_attn(const struct lm_tensor *t)
-{
-    size_t tiles = (t->src[0]->ne[2] + ATTN_TOKENS - 1) / ATTN_TOKENS;
-    return tiles * t->arg.attn.kv.n_head_kv;
-}
-
-static size_t scratch_attn(const struct lm_tensor *t)
-{
-    const struct lm_kv_layout *kv = &t->arg.attn.kv;
-    size_t n = t->src[0]->ne[2];
-    return lm_attn_scratch(n < ATTN_TOKENS ? n : ATTN_TOKENS, t->src[0]->ne[1] / kv->n_head_kv,
-                           kv->head_k, kv->head_v);
-}
-
-/* A job is one key/value head for a tile of tokens; neighbours of the same sequence at
- * consecutive positions go together. */
-static void attn(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t, *q = t->src[0], *pages = t->src[1];
-    const struct lm_kv_layout *kv = &t->arg.attn.kv;
-    const int32_t *pos = t->src[2]->data;
-    size_t h = job % kv->n_head_kv, first = job / kv->n_head_kv * ATTN_TOKENS;
-    size_t end = first + ATTN_TOKENS < q->ne[2] ? first + ATTN_TOKENS : q->ne[2];
-    size_t group = q->ne[1] / kv->n_head_kv;
-    while (first < end) {
-        size_t n = 1;
-        while (first + n < end && page_list(pages, first + n) == page_list(pages, first) &&
-               pos[first + n] == pos[first] + (int32_t)n)
-            n++;
-        struct lm_attn a = {
-            .q = (const float *)(const void *)((char *)q->data + first * q->nb[2] +
-                                               h * group * q->nb[1]),
-            .q_tok = q->nb[2] / sizeof(float), .q_head = q->nb[1] / sizeof(float),
-            .out = (float *)t->data + first * t->ne[0] + h * group * kv->head_v,
-            .out_tok = t->ne[0], .out_head = kv->head_v,
-            .n_tok = n, .n_head = group, .d_k = kv->head_k, .d_v = kv->head_v,
-            .pages = (const uint8_t *const *)page_list(pages, first),
-            .k_off = kv->k_off + h * LM_KV_PAGE * kv->k_row, .k_row = kv->k_row,
-            .v_off = kv->v_off + h * LM_KV_PAGE * kv->v_row, .v_row = kv->v_row,
-            .k_type = kv->k_type->id, .v_type = kv->v_type->id,
-            .n_kv = (size_t)pos[first] + 1, .window = t->arg.attn.window,
-            .scale = t->arg.attn.scale, .softcap = t->arg.attn.softcap,
-        };
-        e->cpu->attn(&a, lm_exec_scratch(e, thread));
-        first += n;
-    }
-}
-
 static size_t one_per_job(const struct lm_tensor *t)
 {
     (void)t;
@@ -400,31 +271,6 @@ void lm_cpu_products(const struct lm_exec *e, const struct lm_step *s, size_t jo
     }
 }
 
-/* Some panels of one expert, for every token that goes to it. */
-void lm_cpu_expert_products(const struct lm_exec *e, const struct lm_step *s, size_t job,
-                            int thread)
-{
-    const struct lm_product *p = s->products;
-    const struct lm_tensor *t = p->t, *w = t->src[0], *x = t->src[1], *ids = t->src[2];
-    size_t expert = job / s->chunks, first = job % s->chunks * p->panels_per_job;
-    size_t end = first + p->panels_per_job < p->n_panels ? first + p->panels_per_job : p->n_panels;
-    const char *data = (const char *)w->data + expert * w->nb[2];
-    (void)thread;
-    for (size_t i = 0; i < lm_tensor_len(ids); i++) {
-        if (((const int32_t *)ids->data)[i] != (int32_t)expert)
-            continue;
-        size_t from = x->ne[1] == 1 ? i / ids->ne[0] : i;
-        const char *act = (const char *)lm_exec_act(e) + from * s->act_bytes;
-        float *y = (float *)t->data + i * t->ne[0];
-        for (size_t panel = first; panel < end; panel++) {
-            size_t r = panel * p->mm->rows;
-            size_t n_rows = w->ne[1] - r < p->mm->rows ? w->ne[1] - r : p->mm->rows;
-            p->mm->mul(w->type, data + panel * p->panel_bytes, n_rows, w->ne[0], act, 1, y + r,
-                       t->ne[0]);
-        }
-    }
-}
-
 static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_GET_ROWS]   = { get_rows, count_rows, NULL, rows_per_job },
     [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
@@ -434,19 +280,26 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_SWIGLU]     = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_GELU]       = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_GELU_ERF]   = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_SWIGLU_CLAMP] = { swiglu_clamp, count_rows, NULL, rows_per_job },
+    [LM_OP_RELU]       = { relu, count_rows, NULL, rows_per_job },
     [LM_OP_RELU2]      = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTCAP]    = { softcap, count_rows, NULL, rows_per_job },
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
     [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
-    [LM_OP_SELECT]      = { select_k, count_rows, NULL, rows_per_job },
-    [LM_OP_GATE]       = { gate, count_rows, NULL, rows_per_job },
-    [LM_OP_WEIGHTED_SUM] = { weighted_sum, count_rows, NULL, rows_per_job },
+    [LM_OP_SELECT]     = { lm_cpu_select, count_rows, lm_cpu_select_scratch, rows_per_job },
+    [LM_OP_GATE]       = { lm_cpu_gate, count_rows, NULL, rows_per_job },
+    [LM_OP_WEIGHTED_SUM] = { lm_cpu_weighted_sum, count_rows, NULL, rows_per_job },
+    [LM_OP_ADD_ID]     = { lm_cpu_add_id, count_rows, NULL, rows_per_job },
     [LM_OP_RMS_NORM]   = { rms_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ROPE_TABLE] = { rope_table, count_one, NULL, one_per_job },
     [LM_OP_ROPE]       = { rope, count_rows, NULL, rows_per_job },
-    [LM_OP_KV_STORE]   = { kv_store, count_tokens, NULL, tokens_per_job },
-    [LM_OP_ATTN]       = { attn, count_attn, scratch_attn, one_per_job },
+    [LM_OP_KV_STORE]   = { lm_cpu_kv_store, lm_cpu_kv_count, NULL, lm_cpu_kv_per_job },
+    [LM_OP_ATTN]       = { lm_cpu_attn, lm_cpu_attn_count, lm_cpu_attn_scratch, one_per_job },
+    [LM_OP_ATTN_WHOLE] = { lm_cpu_attn_whole, lm_cpu_attn_count, lm_cpu_attn_scratch,
+                           one_per_job },
+    [LM_OP_DISTANCE_BIAS] = { lm_cpu_distance_bias, count_one, lm_cpu_distance_scratch,
+                              one_per_job },
 };
 
 const struct lm_cpu_op *lm_cpu_op(enum lm_op op)
@@ -464,9 +317,7 @@ bool lm_cpu_supports(const struct lm_tensor *t)
     for (size_t i = 0; i < LM_MAX_SRC; i++)
         if (t->src[i] && !rows_are_dense(t->src[i]))
             return false;
-    if (t->op == LM_OP_MUL_MAT_ID)
-        return lm_tensor_contiguous(t->src[0]) && !t->src[0]->layout;
-    if (t->op == LM_OP_MUL_MAT)
+    if (t->op == LM_OP_MUL_MAT || t->op == LM_OP_MUL_MAT_ID || t->op == LM_OP_MUL_MAT_HEADS)
         return lm_tensor_contiguous(t->src[0]) || t->src[0]->layout;
     return t->op == LM_OP_NONE || t->op == LM_OP_VIEW || lm_cpu_op(t->op);
 }

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations of mixtures of experts, latent attention and encoders, each against sums in double
+ * precision made here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+
+static uint32_t seed = 7;
+
+static void fill(float *p, size_t n, double size)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        p[i] = (float)(((double)(seed >> 8) / (1 << 23) - 1) * size);
+    }
+}
+
+static void close_to(double a, double b, double tolerance)
+{
+    if (!(fabs(a - b) <= tolerance * (fabs(b) > 1 ? fabs(b) : 1)))
+        fail_msg("%.9g, wanted %.9g", a, b);
+}
+
+static struct lm_tensor *with_data(struct lm_graph *g, uint32_t type, uint32_t n_dims,
+                                   const size_t *ne, void *data)
+{
+    struct lm_tensor *t = lm_new_tensor(g, lm_type_by_id(type), n_dims, ne);
+    t->data = data;
+    return t;
+}
+
+static char *memory;
+
+/* Run the graph of `out`; what it computes stays in `memory`. */
+static void evaluate(struct lm_graph *g, struct lm_tensor *out, int threads)
+{
+    struct lm_err err;
+    struct lm_env env = { .n_threads = threads };
+    const struct lm_device *d = lm_device_by_name("cpu");
+    if (!out)
+        fail_msg("%s", g->err.text);
+    out->flags |= LM_TENSOR_OUTPUT;
+    if (lm_graph_expand(g, out) || lm_graph_plan(g, 64))
+        fail_msg("%s", g->err.text);
+    free(memory);
+    assert_non_null(memory = malloc(g->planned[0] + 64));
+    lm_graph_place(g, 0, memory, NULL);
+    struct lm_backend *b = d->ops->open(d, &env, &err);
+    assert_non_null(b);
+    struct lm_exec *e = b->ops->compile(b, g, &err);
+    if (!e)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(b->ops->run(b, e, NULL, NULL, &err), LM_OK);
+    b->ops->release(b, e);
+    b->ops->free(b);
+}
+
+/* --- routing ----------------------------------------------------------------------------- */
+
+enum { EXPERTS = 12, GROUPS = 4, SIZE = EXPERTS / GROUPS, USED = 3, TOKENS = 25 };
+static float router[TOKENS][EXPERTS], preferred[EXPERTS];
+
+static double score(const struct lm_routing *r, size_t t, size_t e)
+{
+    double all = 0;
+    for (size_t i = 0; i < EXPERTS; i++)
+        all += exp((double)router[t][i]);
+    return r->sigmoid ? 1 / (1 + exp(-(double)router[t][e])) : exp((double)router[t][e]) / all;
+}
+
+/* Which of n is the k-th largest? */
+static size_t nth(const double *x, size_t n, size_t k)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t larger = 0;
+        for (size_t o = 0; o < n; o++)
+            larger += x[o] > x[i] || (x[o] == x[i] && o < i);
+        if (larger == k)
+            return i;
+    }
+    return n;
+}
+
+static void check_routing(const struct lm_routing *r, bool bias, const int32_t *ids,
+                          const float *shares)
+{
+    for (size_t t = 0; t < TOKENS; t++) {
+        double choice[EXPERTS], group[GROUPS], sum = 0;
+        bool kept[GROUPS] = { false };
+        for (size_t e = 0; e < EXPERTS; e++)
+            choice[e] = score(r, t, e) + (bias ? (double)preferred[e] : 0);
+        for (size_t i = 0; i < GROUPS; i++) {
+            const double *x = choice + i * SIZE;
+            group[i] = x[nth(x, SIZE, 0)] + (r->group_best == 2 ? x[nth(x, SIZE, 1)] : 0);
+        }
+        for (size_t k = 0; k < r->n_group_used; k++)
+            kept[nth(group, GROUPS, k)] = true;
+        for (size_t e = 0; e < EXPERTS && r->n_group; e++)
+            choice[e] = kept[e / SIZE] ? choice[e] : 0;
+        for (size_t k = 0; k < USED; k++) {
+            assert_int_equal(ids[t * USED + k], nth(choice, EXPERTS, k));
+            sum += score(r, t, nth(choice, EXPERTS, k));
+        }
+        for (size_t k = 0; k < USED; k++)
+            close_to((double)shares[t * USED + k],
+                     score(r, t, nth(choice, EXPERTS, k)) / (r->normalize ? sum : 1) *
+                         (r->scale > 0 ? (double)r->scale : 1), 1e-6);
+    }
+}
+
+static void test_routing(void **state)
+{
+    static const struct { struct lm_routing r; bool bias; } cases[] = {
+        { { .k = USED }, false },
+        { { .k = USED, .scale = 2.5f }, true },
+        { { .k = USED, .sigmoid = true, .normalize = true }, true },
+        { { .k = USED, .n_group = GROUPS, .n_group_used = 2, .group_best = 1 }, false },
+        { { .k = USED, .sigmoid = true, .normalize = true, .scale = 1.5f, .n_group = GROUPS,
+            .n_group_used = 2, .group_best = 2 }, true },
+        { { .k = USED, .sigmoid = true, .n_group = GROUPS, .n_group_used = 1, .group_best = 2 },
+          false },
+    };
+    (void)state;
+    fill(router[0], TOKENS * EXPERTS, 3);
+    fill(preferred, EXPERTS, 0.5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *logits = with_data(&g, LM_F32, 2, (size_t[]){ EXPERTS, TOKENS },
+                                             router);
+        struct lm_tensor *bias = with_data(&g, LM_F32, 1, (size_t[]){ EXPERTS }, preferred);
+        struct lm_tensor *ids = lm_select(&g, logits, cases[i].bias ? bias : NULL, &cases[i].r);
+        struct lm_tensor *t = lm_gate(&g, logits, ids, &cases[i].r);
+        ids->flags |= LM_TENSOR_OUTPUT;
+        evaluate(&g, t, 1 + (int)i % 3);
+        check_routing(&cases[i].r, cases[i].bias, ids->data, t->data);
+        lm_graph_release(&g);
+    }
+}
+
+static void test_routing_refusals(void **state)
+{
+    static const struct lm_routing wrong[] = {
+        { .k = 0 }, { .k = EXPERTS + 1 },
+        { .k = 1, .n_group = 5, .n_group_used = 1, .group_best = 1 },
+        { .k = 1, .n_group = GROUPS, .n_group_used = 0, .group_best = 1 },
+        { .k = 1, .n_group = GROUPS, .n_group_used = GROUPS + 1, .group_best = 1 },
+        { .k = 1, .n_group = GROUPS, .n_group_used = 1, .group_best = 3 },
+        { .k = 1, .n_group = EXPERTS, .n_group_used = 1, .group_best = 2 },
+        { .k = SIZE + 1, .n_group = GROUPS, .n_group_used = 1, .group_best = 1 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *logits = with_data(&g, LM_F32, 2, (size_t[]){ EXPERTS, TOKENS },
+                                             router);
+        assert_null(lm_select(&g, logits, NULL, &wrong[i]));
+        assert_int_equal(g.err.code, LM_EUSE);
+        lm_graph_release(&g);
+    }
+}
+
+/* --- products and rows ------------------------------------------------------------------- */
+
+enum { COLS = 48, ROWS = 29, HEADS = 5 };
+static float stack[HEADS][ROWS][COLS], wide[TOKENS][HEADS][COLS];
+
+/* A matrix for each head, of rows that stand apart. */
+static void test_heads(void **state)
+{
+    (void)state;
+    fill(stack[0][0], sizeof stack / sizeof(float), 1);
+    fill(wide[0][0], sizeof wide / sizeof(float), 1);
+    for (size_t cols = 32; cols <= COLS; cols += 16)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            struct lm_graph g = {0};
+            struct lm_tensor *w = with_data(&g, LM_F32, 3, (size_t[]){ cols, ROWS, HEADS },
+                                            stack);
+            struct lm_tensor *x = with_data(&g, LM_F32, 3, (size_t[]){ COLS, HEADS, TOKENS },
+                                            wide);
+            x = lm_view(&g, x, 3, (size_t[]){ cols, HEADS, TOKENS },
+                        (size_t[]){ 4, 4 * COLS, 4 * COLS * HEADS }, 0);
+            struct lm_tensor *t = lm_mul_mat_heads(&g, w, x);
+            evaluate(&g, t, threads);
+            for (size_t i = 0; i < TOKENS * HEADS * ROWS; i++) {
+                const size_t r = i % ROWS, h = i / ROWS % HEADS, n = i / ROWS / HEADS;
+                double want = 0;
+                for (size_t c = 0; c < cols; c++)
+                    want += (double)(&stack[0][0][0])[(h * ROWS + r) * cols + c] *
+                            (double)wide[n][h][c];
+                close_to((double)((float *)t->data)[i], want, 1e-5);
+            }
+            lm_graph_release(&g);
+        }
+}
+
+/* Rows are those of the experts that are named, the same one for several included. */
+static void test_add_id(void **state)
+{
+    static float rows[HEADS][COLS];
+    static int32_t ids[TOKENS * USED];
+    struct lm_graph g = {0};
+    (void)state;
+    fill(rows[0], HEADS * COLS, 1);
+    fill(wide[0][0], sizeof wide / sizeof(float), 1);
+    for (size_t i = 0; i < TOKENS * USED; i++)
+        ids[i] = (int32_t)(i * i % HEADS);
+    struct lm_tensor *x = with_data(&g, LM_F32, 3, (size_t[]){ COLS, USED, TOKENS }, wide);
+    struct lm_tensor *t = lm_add_id(&g, x, with_data(&g, LM_F32, 2, (size_t[]){ COLS, HEADS }, rows),
+                                    with_data(&g, LM_I32, 2, (size_t[]){ USED, TOKENS }, ids));
+    evaluate(&g, t, 2);
+    for (size_t i = 0; i < TOKENS * USED; i++)
+        for (size_t c = 0; c < COLS; c++)
+            assert_true(((float *)t->data)[i * COLS + c] ==
+                        (&wide[0][0][0])[i * COLS + c] + rows[ids[i]][c]);
+    lm_graph_release(&g);
+}
+
+static double clip(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static void test_activations(void **state)
+{
+    static float a[TOKENS * COLS], b[TOKENS * COLS];
+    (void)state;
+    fill(a, TOKENS * COLS, 12);
+    fill(b, TOKENS * COLS, 12);
+    for (int op = 0; op < 2; op++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ COLS, TOKENS }, a);
+        struct lm_tensor *y = with_data(&g, LM_F32, 2, (size_t[]){ COLS, TOKENS }, b);
+        struct lm_tensor *t = op ? lm_swiglu_clamp(&g, x, y, 7, 1.702f) : lm_relu(&g, x);
+        evaluate(&g, t, 2);
+        for (size_t i = 0; i < TOKENS * COLS; i++) {
+            const double p = clip((double)a[i], -1e9, 7), q = clip((double)b[i], -7, 7);
+            close_to((double)((float *)t->data)[i],
+                     op ? p / (1 + exp(-1.702 * p)) * (q + 1) : fmax((double)a[i], 0), 2e-6);
+        }
+        lm_graph_release(&g);
+    }
+}
+
+/* --- attention --------------------------------------------------------------------------- */
+
+enum { Q_HEADS = 4, KV_HEADS = 2, DK = 16, DV = 8, BATCH = 170, REACH = 12 };
+static float q[BATCH][Q_HEADS][DK], k[BATCH][KV_HEADS][DK], v[BATCH][KV_HEADS][DV];
+static float sinks[Q_HEADS], bias[Q_HEADS][2 * REACH + 1];
+static int32_t runs[BATCH][2];
+
+static double exact(size_t t, size_t h, size_t d, long window, bool more)
+{
+    double sum = more ? exp((double)sinks[h]) : 0, out = 0;
+    const size_t g = h / (Q_HEADS / KV_HEADS);
+    for (long p = runs[t][0]; p < runs[t][1]; p++) {
+        const long way = p - (long)t, at = way < -REACH ? -REACH : way > REACH ? REACH : way;
+        double s = 0;
+        if (window && labs(way) > window)
+            continue;
+        for (size_t c = 0; c < DK; c++)
+            s += (double)q[t][h][c] * (double)k[p][g][c];
+        s = exp(s * 0.25 + (more ? (double)bias[h][at + REACH] : 0));
+        sum += s;
+        out += s * (double)v[p][g][d];
+    }
+    return out / sum;
+}
+
+static void test_whole(void **state)
+{
+    static const int32_t ends[] = { 1, 20, 110, 112, BATCH };
+    (void)state;
+    fill(q[0][0], sizeof q / sizeof(float), 1);
+    fill(k[0][0], sizeof k / sizeof(float), 1);
+    fill(v[0][0], sizeof v / sizeof(float), 1);
+    fill(sinks, Q_HEADS, 2);
+    fill(bias[0], sizeof bias / sizeof(float), 2);
+    for (int32_t i = 0, n = 0, from = 0; i < BATCH; i++) {
+        if (i == ends[n])
+            from = ends[n++];
+        runs[i][0] = from;
+        runs[i][1] = ends[n];
+    }
+    for (int way = 0; way < 4; way++) {
+        struct lm_graph g = {0};
+        const uint32_t window = way & 1 ? 9 : 0;
+        struct lm_tensor *t = lm_attn_whole(
+            &g, with_data(&g, LM_F32, 3, (size_t[]){ DK, Q_HEADS, BATCH }, q),
+            with_data(&g, LM_F32, 3, (size_t[]){ DK, KV_HEADS, BATCH }, k),
+            with_data(&g, LM_F32, 3, (size_t[]){ DV, KV_HEADS, BATCH }, v),
+            with_data(&g, LM_I32, 2, (size_t[]){ 2, BATCH }, runs), 0.25f, window);
+        if (way & 2)
+            lm_attn_adjust(t, with_data(&g, LM_F32, 1, (size_t[]){ Q_HEADS }, sinks),
+                           with_data(&g, LM_F32, 2, (size_t[]){ 2 * REACH + 1, Q_HEADS }, bias));
+        evaluate(&g, t, 1 + way % 3);
+        for (size_t i = 0; i < BATCH * Q_HEADS * DV; i++)
+            close_to((double)((float *)t->data)[i],
+                     exact(i / DV / Q_HEADS, i / DV % Q_HEADS, i % DV, (long)window, way & 2),
+                     1e-5);
+        lm_graph_release(&g);
+    }
+}
+
+/*
+ * Buckets of distances -20 .. 20 for 32 of them and distances up to 128, computed in Python by
+ * the formula of the paper's authors: bucket d up to 7 (15 on one side alone), then
+ * 8 + floor(ln(d / 8) / ln(128 / 8) * 8), at most 15.
+ */
+static const int both_sides[41] = {
+    10, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1, 0,
+    17, 18, 19, 20, 21, 22, 23, 24, 24, 24, 24, 25, 25, 25, 25, 26, 26, 26, 26, 26,
+};
+static const int one_side[41] = {
+    17, 17, 16, 16, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
+};
+
+static void test_distance_bias(void **state)
+{
+    static float w[32][3];
+    (void)state;
+    for (size_t i = 0; i < 32; i++)
+        for (size_t h = 0; h < 3; h++)
+            w[i][h] = (float)(100 * h + i);
+    for (int both = 0; both < 2; both++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *t = lm_distance_bias(
+            &g, with_data(&g, LM_F32, 2, (size_t[]){ 3, 32 }, w), 128, both);
+        evaluate(&g, t, 1);
+        assert_int_equal(t->ne[0], 257);
+        for (size_t h = 0; h < 3; h++) {
+            const float *x = (const float *)t->data + h * 257 + 128;
+            for (int d = -20; d <= 20; d++)
+                assert_int_equal((int)x[d], 100 * (int)h + (both ? both_sides : one_side)[d + 20]);
+            assert_int_equal((int)x[-128], 100 * (int)h + (both ? 15 : 31));
+            assert_int_equal((int)x[128], 100 * (int)h + (both ? 31 : 0));
+        }
+        lm_graph_release(&g);
+    }
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(memory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_routing_refusals),
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_add_id),
+        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_distance_bias),
+    };
+    return cmocka_run_group_tests(tests, NULL, teardown);
+}
