@@ -198,6 +198,7 @@ struct lm_arch_token {
 };
 
 struct lm_dense;                    /* dense.h                                            */
+struct lm_memory_layer;             /* memory/memory.h                                    */
 
 struct lm_arch {
     const char                  *name;          /* general.architecture                   */
@@ -210,6 +211,9 @@ struct lm_arch {
     /* Defaults for what the keys left at zero, and every check that makes the numbers safe
      * to size memory with.  LM_EDATA or LM_ENOSUP naming the key. */
     int (*settle)(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
+    /* What a layer remembers; NULL: keys and values of n_head_kv heads. */
+    void (*memory)(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
+                   struct lm_memory_layer *out);
     /* Append the nodes of one evaluation to the graph. */
     int (*build)(struct lm_build *b);
     const struct lm_dense       *dense;         /* what its builder varies                */
@@ -261,6 +265,10 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
 
 /* How many positions a layer sees; 0: all. */
 uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
+
+/* What a layer remembers between evaluations. */
+void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
+                    struct lm_memory_layer *out);
 
 /* The shape of a tensor: fills ne (1 beyond the last), returns the number of
  * dimensions, 0 when a product does not fit. */

@@ -204,6 +204,17 @@ uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uin
     return every && layer % every == every - 1 ? 0 : h->window;
 }
 
+void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
+                    struct lm_memory_layer *out)
+{
+    *out = (struct lm_memory_layer){
+        .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
+        .window = lm_arch_window(a, h, layer),
+    };
+    if (a->memory)
+        a->memory(a, h, layer, out);
+}
+
 static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
 {
     switch (d) {

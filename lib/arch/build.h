@@ -6,6 +6,7 @@
  * one evaluation of n_tokens tokens, of which n_out are wanted. */
 
 #include "arch/arch.h"
+#include "memory/memory.h"
 #include "tensor/tensor.h"
 
 struct lm_build {
@@ -16,11 +17,13 @@ struct lm_build {
      * Those that are not per layer stand in layer 0. */
     struct lm_tensor *const *weights;
     size_t                   n_weights;
-    const struct lm_kv_layout *kv;       /* [n_layer]                                     */
+    const struct lm_memory_place *places;       /* [n_layer] in what is remembered        */
     size_t                   n_tokens, n_out;
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
-    struct lm_tensor        *pages;      /* I64 [n_tokens]                                */
+    struct lm_tensor        *pages[2];   /* I64 [n_tokens] each list, see places          */
+    struct lm_tensor        *states;     /* I64 [2, n_tokens]: recurrent states to read, to
+                                            make                                          */
     struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
                                             have at the end of the batch; NULL: not used  */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
@@ -29,6 +32,12 @@ struct lm_build {
 
 /* A weight as a leaf of the graph, or NULL.  Those that are not per layer: layer 0. */
 struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum lm_role role);
+
+/* The pages that hold a layer's keys and values. */
+static inline struct lm_tensor *lm_build_pages(const struct lm_build *b, uint32_t layer)
+{
+    return b->pages[b->places[layer].list];
+}
 
 /* The rope scaling that the model's numbers ask for. */
 struct lm_rope lm_build_rope(const struct lm_hparams *h);

@@ -272,14 +272,15 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     const struct lm_dense *d = b->arch->dense;
     struct lm_tensor *qkv[3] = { NULL, NULL, NULL };
     (d->qkv ? d->qkv : plain_qkv)(b, layer, x, table, qkv);
-    struct lm_tensor *stored = lm_kv_store(b->graph, qkv[1], qkv[2], b->pages, b->pos,
-                                           &b->kv[layer]);
+    struct lm_tensor *pages = lm_build_pages(b, layer);
+    struct lm_tensor *stored = lm_kv_store(b->graph, qkv[1], qkv[2], pages, b->pos,
+                                           &b->places[layer].kv);
     if (only_store) {
         lm_graph_expand(b->graph, stored);
         return NULL;
     }
     float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
-    return lm_attn(b->graph, qkv[0], b->pages, b->pos, stored, &b->kv[layer], scale,
+    return lm_attn(b->graph, qkv[0], pages, b->pos, stored, &b->places[layer].kv, scale,
                    lm_arch_window(b->arch, b->h, layer), h->attn_cap);
 }
 

@@ -5,11 +5,19 @@
 /*
  * What sequences remember between evaluations.
  *
- * A batch is remembered in two steps: begin finds room for all its tokens, or
- * changes nothing; end keeps them, or takes everything back.  In between the
- * evaluation writes what it computes.
+ * One memory serves every kind of model; what its layers ask for says what it is made of:
  *
- * Kinds: kv (kv.c), the keys and values of every position.
+ *   keys and values      of all positions, in pages (pages.c)
+ *   a window's           the same, but pages that no window reaches any more are given back
+ *   recurrent state      one block a sequence, with snapshots of earlier lengths (states.c)
+ *   nothing              every batch is forgotten when it ends
+ *
+ * A model with windows in some layers has two lists of pages, a hybrid one pages and states.
+ * Sequences share pages and states after a copy; whoever writes makes its own.
+ *
+ * A batch is remembered in two steps: begin finds room for all its tokens, or changes
+ * nothing; end keeps them, or takes everything back.  In between the evaluation writes what
+ * it computes.
  */
 
 #include <stdbool.h>
@@ -22,59 +30,137 @@
 
 struct lm_memory;
 
+/* What one layer remembers. */
+struct lm_memory_layer {
+    uint32_t n_head_kv;         /* 0: no keys and values                                   */
+    uint32_t head_k, head_v;    /* length of a key, of a value                             */
+    bool     v_in_k;            /* the value is the first head_v items of the key          */
+    uint32_t window;            /* positions it looks back, its own included; 0: all       */
+    size_t   conv, state;       /* floats: last inputs of a convolution, recurrent state   */
+};
+
+struct lm_memory_shape {
+    const struct lm_buft         *buft;
+    uint32_t                      n_layer;
+    const struct lm_memory_layer *layers;           /* [n_layer], read by _new and _place  */
+    const struct lm_type         *k_type, *v_type;  /* F32 or F16                          */
+    uint32_t                      n_ctx;            /* most tokens of a sequence           */
+    uint32_t                      n_batch;          /* most tokens of a batch              */
+    uint32_t                      n_snapshots;      /* kept of a recurrent state, at most
+                                                       LM_MAX_SNAPSHOTS                    */
+    bool                          keep_all;         /* windows keep all positions too      */
+};
+
+#define LM_MAX_SNAPSHOTS 8
+
+/* Where a layer finds what it remembers. */
+struct lm_memory_place {
+    struct lm_kv_layout kv;
+    uint32_t            list;           /* of pages: 0 of all positions, 1 of a window     */
+    size_t              conv_off, state_off;    /* bytes from the start of a state         */
+};
+
+/* Bytes for one sequence of n_ctx tokens: in whole pages, and one state. */
+struct lm_memory_cost {
+    uint64_t page[2];           /* of a page of each list                                  */
+    uint64_t kv[2];             /* of n_ctx positions of each list                         */
+    uint64_t state;
+};
+
 struct lm_memory_token {
     uint32_t seq, pos;
 };
 
-struct lm_memory_ops {
-    void     (*free)(struct lm_memory *m);
-    /* Room for n tokens (at most the batch size it was made for).  Each must continue its
-     * sequence: LM_EUSE otherwise, or beyond the longest sequence.  LM_ENOMEM when there is
-     * no room; everything is then as before. */
-    int      (*begin)(struct lm_memory *m, const struct lm_memory_token *t, size_t n,
-                      struct lm_err *err);
-    /* Addresses of the page lists of tokens first .. first + n - 1 of the batch, for the
-     * graph's input of that kind. */
-    void     (*pages)(struct lm_memory *m, size_t first, size_t n, int64_t *dst);
-    /* The lengths that their sequences will have when the whole batch is kept. */
-    void     (*lengths)(struct lm_memory *m, size_t first, size_t n, int32_t *dst);
-    /* The batch is evaluated (keep) or has failed. */
-    void     (*end)(struct lm_memory *m, bool keep);
-    /* Length of a sequence, 0 when unknown. */
-    uint32_t (*length)(const struct lm_memory *m, uint32_t seq);
-    /* Forget positions >= pos; pos 0 drops the sequence. */
-    int      (*remove)(struct lm_memory *m, uint32_t seq, uint32_t pos, struct lm_err *err);
-    /* See to it that tokens t [n] will find room once seq is cut at pos, which is left to do;
-     * LM_ENOMEM otherwise. */
-    int      (*room)(struct lm_memory *m, uint32_t seq, uint32_t pos,
-                     const struct lm_memory_token *t, size_t n, struct lm_err *err);
-};
-
-struct lm_memory {
-    const struct lm_memory_ops *ops;
-};
-
-/* What a memory of keys and values holds, and where. */
-struct lm_kv_shape {
-    const struct lm_buft *buft;
-    uint32_t              n_layer, n_head_kv, head_k, head_v;
-    const struct lm_type *k_type, *v_type;      /* F32 or F16                             */
-    bool                  v_in_k;               /* a value is the beginning of its key    */
-};
-
 /*
- * lm_kv_place - how a page holds layer `layer`; *page_size is that of a whole page.
+ * lm_memory_place - where layer `layer` of such a memory lies.
  * LM_ENOMEM when a size does not fit, LM_ENOSUP for types that cannot be cached.
  */
-int lm_kv_place(const struct lm_kv_shape *s, uint32_t layer, struct lm_kv_layout *out,
-                size_t *page_size, struct lm_err *err);
+int lm_memory_place(const struct lm_memory_shape *s, uint32_t layer, struct lm_memory_place *out,
+                    struct lm_err *err);
+
+/* What a sequence of s->n_ctx tokens takes; errors as above. */
+int lm_memory_cost(const struct lm_memory_shape *s, struct lm_memory_cost *out,
+                   struct lm_err *err);
 
 /*
- * lm_kv_new - an empty memory for sequences of at most n_ctx tokens and batches of at
- * most n_batch.  Pages are allocated as sequences grow, used again when they are
- * dropped, and given back to the system with the memory.
+ * lm_memory_new - an empty memory.  Pages and states are allocated as sequences grow, used
+ * again when they are dropped, and given back to the system with the memory.
  */
-struct lm_memory *lm_kv_new(const struct lm_kv_shape *s, uint32_t n_ctx, uint32_t n_batch,
-                            struct lm_err *err);
+struct lm_memory *lm_memory_new(const struct lm_memory_shape *s, struct lm_err *err);
+void lm_memory_free(struct lm_memory *m);
+
+/*
+ * Transactions.
+ *
+ * lm_memory_begin: room for n tokens.  Each must continue its sequence: LM_EUSE otherwise, or
+ * beyond the longest sequence or batch.  LM_ENOMEM when there is no room; everything is then as
+ * before.  lm_memory_end: the batch is evaluated (keep) or has failed.
+ */
+int  lm_memory_begin(struct lm_memory *m, const struct lm_memory_token *t, size_t n,
+                     struct lm_err *err);
+void lm_memory_end(struct lm_memory *m, bool keep);
+
+/*
+ * For the graph's inputs, of tokens first .. first + n - 1 of the batch:
+ * lm_memory_pages: the addresses of their lists of pages; list 1 where windows have their own.
+ * lm_memory_states: for each two addresses, of the state that it continues (0: all zeros) and
+ * of the one to make: dst [2 n].
+ * lm_memory_lengths: what their sequences will have when the whole batch is kept.
+ */
+void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, size_t n,
+                     int64_t *dst);
+void lm_memory_states(const struct lm_memory *m, size_t first, size_t n, int64_t *dst);
+void lm_memory_lengths(const struct lm_memory *m, size_t first, size_t n, int32_t *dst);
+
+/* Tokens of a sequence, 0 when it is unknown. */
+uint32_t lm_memory_length(const struct lm_memory *m, uint32_t seq);
+/* The first position at which it can be cut, apart from 0 and its length. */
+bool lm_memory_can_cut(const struct lm_memory *m, uint32_t seq, uint32_t pos);
+
+/*
+ * Operations on sequences, outside of a batch.  What fails changes nothing.
+ *
+ * lm_memory_remove: forget positions >= pos; pos 0 drops the sequence.  LM_EUSE beyond its
+ *     length; LM_ENOSUP where a window or a state of that length is not there any more.
+ * lm_memory_copy: dst becomes a copy of src, whatever it was; of an unknown one: is dropped.
+ * lm_memory_keep: drop all sequences but seq.
+ * lm_memory_shift: forget positions from .. to - 1 and move what follows down.  Keys that
+ *     move are turned: turn(arg, layer, key, by) for each, as it is stored, by being the
+ *     change of its position; turn may be NULL.  LM_ENOSUP with recurrent states, or when a
+ *     window would need what it gave back.
+ * lm_memory_hold: see to it that seq can be cut back to its present length until
+ *     lm_memory_release; a held sequence that is dropped or cut below is held no more.
+ */
+int  lm_memory_remove(struct lm_memory *m, uint32_t seq, uint32_t pos, struct lm_err *err);
+int  lm_memory_copy(struct lm_memory *m, uint32_t dst, uint32_t src, struct lm_err *err);
+void lm_memory_keep(struct lm_memory *m, uint32_t seq);
+int  lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to,
+                     void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
+                     struct lm_err *err);
+void lm_memory_hold(struct lm_memory *m, uint32_t seq);
+void lm_memory_release(struct lm_memory *m, uint32_t seq);
+
+/* See to it that tokens t [n] will find room once seq is cut at pos, which is left to do;
+ * LM_ENOMEM otherwise, LM_ENOSUP when it cannot be cut there. */
+int lm_memory_room(struct lm_memory *m, uint32_t seq, uint32_t pos,
+                   const struct lm_memory_token *t, size_t n, struct lm_err *err);
+
+/*
+ * Saving and loading.
+ *
+ * lm_memory_seqs: up to `most` ids of the sequences there are; returns how many there are.
+ * lm_memory_row: key (value 0) or value (1) of a head at a position as it is stored; NULL
+ *     where a window has given it back, and for layers without.
+ * lm_memory_state: the state of a sequence, lm_memory_state_bytes long; NULL while it is all
+ *     zeros.
+ * lm_memory_restore: seq is now a sequence of that length whose rows and state hold anything,
+ *     for the caller to write through the two above.
+ */
+size_t lm_memory_seqs(const struct lm_memory *m, uint32_t *ids, size_t most);
+void  *lm_memory_row(const struct lm_memory *m, uint32_t layer, uint32_t seq, uint32_t pos,
+                     uint32_t head, bool value);
+void  *lm_memory_state(const struct lm_memory *m, uint32_t seq);
+size_t lm_memory_state_bytes(const struct lm_memory *m);
+int    lm_memory_restore(struct lm_memory *m, uint32_t seq, uint32_t length, struct lm_err *err);
 
 #endif

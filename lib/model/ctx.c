@@ -32,7 +32,7 @@ struct lm_ctx {
     struct lm_sched        *sched;
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
-    struct lm_kv_layout    *kv;          /* [n_layer]                             */
+    struct lm_memory_place *places;      /* [n_layer]                             */
     uint32_t                n_ctx, n_batch, n_ubatch;
     struct ready            ready[KEPT];
     uint64_t                clock;
@@ -47,9 +47,10 @@ struct lm_ctx {
 
 #define NO_ROW SIZE_MAX
 
-static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n)
+static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n, size_t rows)
 {
-    struct lm_tensor *t = lm_new_tensor(&r->graph, lm_type_by_id(type), 1, &n);
+    struct lm_tensor *t = lm_new_tensor(&r->graph, lm_type_by_id(type), 2,
+                                        (size_t[]){ n, rows });
     if (t)
         t->flags |= LM_TENSOR_INPUT;
     return t;
@@ -63,10 +64,11 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
     r->n_out = n_out;
     r->b = (struct lm_build){
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
-        .n_weights = c->m->n_weights, .kv = c->kv, .n_tokens = n, .n_out = n_out,
-        .ids = input(r, LM_I32, n), .pos = input(r, LM_I32, n), .pages = input(r, LM_I64, n),
-        .lengths = input(r, LM_I32, n),
-        .wanted = n_out ? input(r, LM_I32, n_out) : NULL,
+        .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
+        .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
+        .pages = { input(r, LM_I64, n, 1), input(r, LM_I64, n, 1) },
+        .states = input(r, LM_I64, 2, n), .lengths = input(r, LM_I32, n, 1),
+        .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
         r->b.logits->data = c->logits;           /* they go where the caller reads them */
@@ -177,23 +179,25 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
     const struct lm_hparams *h = &c->m->h;
     const struct lm_type *f16 = lm_type_by_id(LM_F16);
     const struct lm_device *d = lm_model_cpu(c->m);
-    struct lm_kv_shape s = {
-        .buft = d->ops->buft(d, LM_USE_COMPUTE),
-        .n_layer = h->n_layer, .n_head_kv = h->n_head_kv, .head_k = h->head_k,
-        .head_v = h->head_v, .k_type = o && o->cache_k ? o->cache_k : f16,
+    struct lm_memory_layer *layers = lm_malloc_array(h->n_layer, sizeof *layers);
+    struct lm_memory_shape s = {
+        .buft = d->ops->buft(d, LM_USE_COMPUTE), .n_layer = h->n_layer, .layers = layers,
+        .k_type = o && o->cache_k ? o->cache_k : f16,
         .v_type = o && o->cache_v ? o->cache_v : f16,
+        .n_ctx = c->n_ctx, .n_batch = c->n_batch, .n_snapshots = 2,
     };
-    size_t page;
-    c->kv = lm_malloc_array(h->n_layer, sizeof *c->kv);
-    if (!c->kv)
-        return lm_fail_nomem(err);
-    for (uint32_t i = 0; i < h->n_layer; i++) {
-        int r = lm_kv_place(&s, i, &c->kv[i], &page, err);
-        if (r)
-            return r;
-    }
-    c->memory = lm_kv_new(&s, c->n_ctx, c->n_batch, err);
-    return c->memory ? LM_OK : LM_ENOMEM;
+    int r = LM_OK;
+    c->places = lm_malloc_array(h->n_layer, sizeof *c->places);
+    if (!c->places || !layers)
+        r = lm_fail_nomem(err);
+    for (uint32_t i = 0; i < h->n_layer && !r; i++)
+        lm_arch_memory(c->m->arch, h, i, &layers[i]);
+    for (uint32_t i = 0; i < h->n_layer && !r; i++)
+        r = lm_memory_place(&s, i, &c->places[i], err);
+    if (!r && !(c->memory = lm_memory_new(&s, err)))
+        r = LM_ENOMEM;
+    free(layers);
+    return r;
 }
 
 static int open_backends(struct lm_ctx *c, const struct lm_env *env, struct lm_err *err)
@@ -253,13 +257,12 @@ void lm_ctx_free(struct lm_ctx *c)
         return;
     for (int i = 0; i < KEPT; i++)
         drop_graph(c, &c->ready[i]);
-    if (c->memory)
-        c->memory->ops->free(c->memory);
+    lm_memory_free(c->memory);
     lm_sched_free(c->sched);
     for (size_t i = 0; i < LM_MAX_PLACES; i++)
         if (c->backend[i])
             c->backend[i]->ops->free(c->backend[i]);
-    free(c->kv);
+    free(c->places);
     free(c->logits);
     free(c->row);
     free(c->tokens);
@@ -296,9 +299,13 @@ static void fill(struct lm_ctx *c, struct ready *r, const struct lm_batch_token 
         if (wanted && t[first + i].want)
             *wanted++ = (int32_t)i;
     }
-    c->memory->ops->pages(c->memory, first, r->n_tokens, r->b.pages->data);
+    for (uint32_t i = 0; i < 2; i++)
+        if (r->b.pages[i]->seen)
+            lm_memory_pages(c->memory, i, first, r->n_tokens, r->b.pages[i]->data);
+    if (r->b.states->seen)
+        lm_memory_states(c->memory, first, r->n_tokens, r->b.states->data);
     if (r->b.lengths->seen)
-        c->memory->ops->lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
+        lm_memory_lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
 }
 
 static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,
@@ -349,7 +356,7 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
         return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
     for (size_t i = 0; i < n; i++)
         c->tokens[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
-    if ((r = c->memory->ops->begin(c->memory, c->tokens, n, err)))
+    if ((r = lm_memory_begin(c->memory, c->tokens, n, err)))
         return r;
     for (size_t i = 0; i < n && !r; i += c->n_ubatch)
         r = lm_stopped(&c->env)
@@ -357,7 +364,7 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
             : evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
     int late = lm_sched_wait(c->sched, r ? NULL : err);
     r = r ? r : late;
-    c->memory->ops->end(c->memory, r == LM_OK);
+    lm_memory_end(c->memory, r == LM_OK);
     c->n = r ? 0 : n;
     return r;
 }
@@ -371,12 +378,12 @@ const float *lm_ctx_logits(const struct lm_ctx *c, size_t i)
 
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
 {
-    return c->memory->ops->length(c->memory, seq);
+    return lm_memory_length(c->memory, seq);
 }
 
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
 {
-    return c->memory->ops->remove(c->memory, seq, pos, err);
+    return lm_memory_remove(c->memory, seq, pos, err);
 }
 
 int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
@@ -390,7 +397,7 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
         m[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
         n_out += t[i].want;
     }
-    int r = c->memory->ops->room(c->memory, seq, pos, m, n, err);
+    int r = lm_memory_room(c->memory, seq, pos, m, n, err);
     free(m);
     if (r)
         return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of keys and values: random batches, kept or taken back, and removals,
+/* Memories of every kind: random batches, kept or taken back, removals, copies and shifts,
  * against a plain list of what each sequence should hold. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,22 +12,35 @@
 
 #include "memory/memory.h"
 
-enum { SEQS = 40, CTX = 300, BATCH = 90, LAYERS = 3 };
+enum { SEQS = 40, CTX = 300, BATCH = 90, LAYERS = 3, WINDOW = 70 };
 
-static struct lm_kv_layout layout[LAYERS];
-static size_t page_size;
+/* Kinds: layers of keys and values, of a window, of states. */
+static const struct lm_memory_layer kv = { .n_head_kv = 2, .head_k = 5, .head_v = 3 };
+static const struct lm_memory_layer near = { .n_head_kv = 2, .head_k = 5, .head_v = 3,
+                                             .window = WINDOW };
+static const struct lm_memory_layer recurrent = { .conv = 3, .state = 5 };
 
-static struct lm_memory *new_memory(void)
+static struct lm_memory_layer layers[LAYERS];
+static struct lm_memory_place place[LAYERS];
+static struct lm_memory_shape shape;
+
+static struct lm_memory *new_memory(const struct lm_memory_layer *a,
+                                    const struct lm_memory_layer *b,
+                                    const struct lm_memory_layer *c)
 {
     const struct lm_device *d = lm_device_by_name("cpu");
-    struct lm_kv_shape s = {
-        .buft = d->ops->buft(d, LM_USE_COMPUTE), .n_layer = LAYERS, .n_head_kv = 2, .head_k = 5,
-        .head_v = 3, .k_type = lm_type_by_id(LM_F32), .v_type = lm_type_by_id(LM_F16)
-    };
+    const struct lm_memory_layer *all[LAYERS] = { a, b, c };
     struct lm_err err;
+    shape = (struct lm_memory_shape){
+        .buft = d->ops->buft(d, LM_USE_COMPUTE), .n_layer = LAYERS, .layers = layers,
+        .k_type = lm_type_by_id(LM_F32), .v_type = lm_type_by_id(LM_F16), .n_ctx = CTX,
+        .n_batch = BATCH, .n_snapshots = 3,
+    };
     for (uint32_t i = 0; i < LAYERS; i++)
-        assert_int_equal(lm_kv_place(&s, i, &layout[i], &page_size, &err), LM_OK);
-    struct lm_memory *m = lm_kv_new(&s, CTX, BATCH, &err);
+        layers[i] = *all[i];
+    for (uint32_t i = 0; i < LAYERS; i++)
+        assert_int_equal(lm_memory_place(&shape, i, &place[i], &err), LM_OK);
+    struct lm_memory *m = lm_memory_new(&shape, &err);
     assert_non_null(m);
     return m;
 }
@@ -35,33 +48,45 @@ static struct lm_memory *new_memory(void)
 /* Layers and heads do not share bytes, and stay inside the page. */
 static void test_layout(void **state)
 {
-    struct lm_memory *m = new_memory();
+    struct lm_memory *m = new_memory(&kv, &kv, &kv);
+    struct lm_memory_cost cost;
+    struct lm_err err;
     (void)state;
     size_t end = 0;
     for (size_t i = 0; i < LAYERS; i++) {
-        const struct lm_kv_layout *l = &layout[i];
+        const struct lm_kv_layout *l = &place[i].kv;
         assert_int_equal(l->k_row, 20);
         assert_int_equal(l->v_row, 6);
         assert_true(l->k_off >= end && l->k_off % 64 == 0 && l->v_off % 64 == 0);
         assert_true(l->v_off >= l->k_off + 2 * LM_KV_PAGE * l->k_row);
         end = l->v_off + 2 * LM_KV_PAGE * l->v_row;
     }
-    assert_true(end <= page_size);
-    m->ops->free(m);
+    assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_OK);
+    assert_true(end <= cost.page[0]);
+    assert_int_equal(cost.page[0], 3 * 64 * 2 * (20 + 6));
+    assert_int_equal(cost.kv[0], 5 * cost.page[0]);        /* 300 positions */
+    assert_int_equal(cost.kv[1] + cost.state, 0);
+    lm_memory_free(m);
 
-    struct lm_kv_shape s = { .n_layer = 1, .n_head_kv = 1, .head_k = 4, .head_v = 4,
-                             .k_type = lm_type_by_id(LM_Q8_0), .v_type = lm_type_by_id(LM_F16) };
-    struct lm_kv_layout l;
-    struct lm_err err;
-    size_t size;
-    assert_int_equal(lm_kv_place(&s, 0, &l, &size, &err), LM_ENOSUP);
-    s.k_type = s.v_type;
-    s.n_layer = s.n_head_kv = s.head_k = UINT32_MAX;
-    assert_int_equal(lm_kv_place(&s, 0, &l, &size, &err), LM_ENOMEM);
+    lm_memory_free(new_memory(&kv, &near, &recurrent));
+    assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_OK);
+    assert_int_equal(cost.page[1], 64 * 2 * (20 + 6));
+    assert_int_equal(cost.kv[1], 2 * cost.page[1]);        /* 70 positions */
+    assert_int_equal(cost.state, 128);
+    assert_true(place[1].list == 1 && place[2].state_off >= 12);
+
+    shape.k_type = lm_type_by_id(LM_I32);
+    assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_ENOSUP);
+    shape.k_type = shape.v_type;
+    layers[0].n_head_kv = layers[0].head_k = UINT32_MAX;
+    assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_ENOMEM);
+    layers[0] = (struct lm_memory_layer){ .state = SIZE_MAX / 2 };
+    assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_ENOMEM);
 }
 
-static uint32_t length[SEQS];
-static uint32_t seed = 7;
+/* What the sequences should hold: a mark for every position. */
+static uint32_t length[SEQS], marks[SEQS][CTX];
+static uint32_t seed = 7, next_mark = 1;
 
 static uint32_t draw(uint32_t n)
 {
@@ -75,119 +100,382 @@ static uint32_t id_of(uint32_t s)
     return s % 2 ? s * 2654435761u : s;
 }
 
-/* The mark of a position, in every layer's first and last byte of its key. */
-static uint8_t *cell(int64_t list, size_t layer, uint32_t pos)
+/* What a batch's evaluation does: marks in the key and value of every head, and a state made
+ * of the one before. */
+static void write_row(int64_t list, uint32_t layer, uint32_t pos, uint32_t mark)
 {
+    const struct lm_kv_layout *l = &place[layer].kv;
     uint8_t *page = ((uint8_t *const *)(uintptr_t)list)[pos / LM_KV_PAGE];
-    return page + layout[layer].k_off + (LM_KV_PAGE + pos % LM_KV_PAGE) * layout[layer].k_row;
-}
-
-static void write_mark(int64_t list, uint32_t s, uint32_t pos)
-{
-    for (size_t i = 0; i < LAYERS; i++) {
-        uint32_t mark[2] = { s * 1000 + pos, (uint32_t)i };
-        memcpy(cell(list, i, pos), mark, sizeof mark);
+    for (uint32_t h = 0; h < l->n_head_kv; h++) {
+        size_t row = h * LM_KV_PAGE + pos % LM_KV_PAGE;
+        uint32_t key[2] = { mark, layer * 2 + h };
+        memcpy(page + l->k_off + row * l->k_row, key, sizeof key);
+        memcpy(page + l->v_off + row * l->v_row, &mark, sizeof mark);
     }
 }
 
-/* Everything a sequence holds is still what was written.  A token more shows its pages. */
-static void check(struct lm_memory *m, uint32_t s)
+static uint32_t step(uint32_t state, uint32_t mark)
 {
-    struct lm_memory_token t = { id_of(s), length[s] };
-    int64_t list;
-    assert_int_equal(m->ops->length(m, id_of(s)), length[s]);
-    if (length[s] == 0 || length[s] == CTX)
-        return;
-    assert_int_equal(m->ops->begin(m, &t, 1, NULL), LM_OK);
-    m->ops->pages(m, 0, 1, &list);
-    for (uint32_t pos = 0; pos < length[s]; pos++)
-        for (size_t i = 0; i < LAYERS; i++) {
-            uint32_t mark[2];
-            memcpy(mark, cell(list, i, pos), sizeof mark);
-            assert_int_equal(mark[0], s * 1000 + pos);
-            assert_int_equal(mark[1], i);
-        }
-    m->ops->end(m, false);
+    return (state ^ mark) * 2654435761u + 1;
 }
 
-static void append(struct lm_memory *m, uint32_t *next, bool keep)
+static void write_state(const int64_t at[2], uint32_t layer, uint32_t mark)
 {
+    uint32_t v = 0;
+    size_t off = place[layer].state_off;
+    if (at[0])
+        memcpy(&v, (const char *)(uintptr_t)at[0] + off, sizeof v);
+    v = step(v, mark);
+    memcpy((char *)(uintptr_t)at[1] + off, &v, sizeof v);
+}
+
+static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
+{
+    uint32_t window = layers[layer].window;
+    for (uint32_t pos = 0; pos < length[s]; pos++)
+        for (uint32_t h = 0; h < layers[layer].n_head_kv; h++) {
+            const void *k = lm_memory_row(m, layer, id_of(s), pos, h, false);
+            const void *v = lm_memory_row(m, layer, id_of(s), pos, h, true);
+            uint32_t got[2], value;
+            if (!k && window && pos + window < length[s] + 1)
+                continue;
+            assert_non_null(k);
+            assert_non_null(v);
+            memcpy(got, k, sizeof got);
+            memcpy(&value, v, sizeof value);
+            assert_int_equal(got[0], marks[s][pos]);
+            assert_int_equal(got[1], layer * 2 + h);
+            assert_int_equal(value, marks[s][pos]);
+        }
+}
+
+/* Everything a sequence holds is still what was written. */
+static void check(const struct lm_memory *m, uint32_t s)
+{
+    assert_int_equal(lm_memory_length(m, id_of(s)), length[s]);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        const char *at = lm_memory_state(m, id_of(s));
+        uint32_t want = 0, got = 0;
+        check_rows(m, i, s);
+        if (!layers[i].state)
+            continue;
+        for (uint32_t pos = 0; pos < length[s]; pos++)
+            want = step(want, marks[s][pos]);
+        if (at)
+            memcpy(&got, at + place[i].state_off, sizeof got);
+        assert_int_equal(got, want);
+    }
+}
+
+static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const uint32_t *who,
+                     uint32_t n)
+{
+    int64_t lists[2][BATCH], states[2 * BATCH];
+    int32_t lengths[BATCH];
+    uint32_t first = n / 3;             /* two pieces, as evaluation may cut a batch */
+    for (uint32_t part = 0; part < 2; part++) {
+        uint32_t from = part ? first : 0, count = part ? n - first : first;
+        for (uint32_t i = 0; i < 2; i++)
+            lm_memory_pages(m, i, from, count, lists[i] + from);
+        if (lm_memory_state_bytes(m))
+            lm_memory_states(m, from, count, states + 2 * from);
+        lm_memory_lengths(m, from, count, lengths + from);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t mark = marks[who[i]][t[i].pos] = next_mark++;
+        assert_int_equal(lengths[i], length[who[i]]);
+        for (uint32_t k = 0; k < LAYERS; k++) {
+            if (layers[k].n_head_kv)
+                write_row(lists[place[k].list][i], k, t[i].pos, mark);
+            if (layers[k].state)
+                write_state(states + 2 * i, k, mark);
+        }
+    }
+}
+
+static void append(struct lm_memory *m, bool keep)
+{
+    static uint32_t kept[SEQS][CTX];
     struct lm_memory_token t[BATCH];
-    int64_t lists[BATCH];
     uint32_t n = 0, who[BATCH], want = 1 + draw(BATCH);
-    uint32_t some = 1 + draw(4);
+    uint32_t some = 1 + draw(4), base = draw(SEQS);
+    memcpy(kept, marks, sizeof kept);
     while (n < want) {
-        uint32_t s = (*next + draw(some)) % SEQS;
+        uint32_t s = (base + draw(some)) % SEQS;
         if (length[s] == CTX)
             break;
         t[n] = (struct lm_memory_token){ id_of(s), length[s]++ };
         who[n++] = s;
     }
-    if (n && m->ops->begin(m, t, n, NULL) == LM_OK) {
-        m->ops->pages(m, 0, n, lists);
-        for (uint32_t i = 0; i < n; i++)
-            write_mark(lists[i], who[i], t[i].pos);
-        m->ops->end(m, keep);
-    } else {
-        assert_int_equal(n, 0);
+    if (n) {
+        assert_int_equal(lm_memory_begin(m, t, n, NULL), LM_OK);
+        evaluate(m, t, who, n);
+        lm_memory_end(m, keep);
     }
     for (uint32_t i = n; !keep && i-- > 0; )
         length[who[i]]--;
-    *next = draw(SEQS);
+    if (!keep)
+        memcpy(marks, kept, sizeof kept);
 }
 
-static void test_random(void **state)
+/* A shift tells the change of position: one that the marks show. */
+static void turn(void *arg, uint32_t layer, void *key, int32_t by)
 {
-    struct lm_memory *m = new_memory();
-    uint32_t next = 0;
-    (void)state;
-    for (int round = 0; round < 3000; round++) {
-        uint32_t s = draw(SEQS), pos;
-        switch (draw(6)) {
+    const int32_t *want = arg;
+    uint32_t got[2];
+    memcpy(got, key, sizeof got);
+    assert_int_equal(by, *want);
+    assert_int_equal(got[1] / 2, layer);
+}
+
+static void shift(struct lm_memory *m, uint32_t s)
+{
+    uint32_t from = draw(length[s] + 1), to = from + draw(length[s] - from + 1);
+    int32_t by = (int32_t)from - (int32_t)to;
+    struct lm_err err;
+    int r = lm_memory_shift(m, id_of(s), from, to, turn, &by, &err);
+    if (r) {
+        assert_int_equal(r, LM_ENOSUP);
+        assert_true(lm_memory_state_bytes(m) || place[1].list);
+        return;
+    }
+    memmove(marks[s] + from, marks[s] + to, (length[s] - to) * sizeof **marks);
+    length[s] -= to - from;
+}
+
+static void copy(struct lm_memory *m, uint32_t s)
+{
+    uint32_t from = draw(SEQS);
+    assert_int_equal(lm_memory_copy(m, id_of(s), id_of(from), NULL), LM_OK);
+    length[s] = length[from];
+    memmove(marks[s], marks[from], sizeof *marks);
+}
+
+static void cut(struct lm_memory *m, uint32_t s)
+{
+    uint32_t pos = draw(4) ? draw(length[s] + 1) : length[s] - draw(length[s] % 9 + 1);
+    bool can = lm_memory_can_cut(m, id_of(s), pos);
+    assert_true(can || (pos && (place[1].list || lm_memory_state_bytes(m))));
+    assert_int_equal(lm_memory_remove(m, id_of(s), pos, NULL), can ? LM_OK : LM_ENOSUP);
+    if (can)
+        length[s] = pos;
+}
+
+static void random_rounds(struct lm_memory *m, int rounds)
+{
+    memset(length, 0, sizeof length);
+    for (int round = 0; round < rounds; round++) {
+        uint32_t s = draw(SEQS);
+        switch (draw(8)) {
         case 0:
-            pos = draw(length[s] + 1);
-            assert_int_equal(m->ops->remove(m, id_of(s), pos, NULL), LM_OK);
-            length[s] = pos;
+            cut(m, s);
             break;
         case 1:
-            append(m, &next, false);
+            append(m, false);
+            break;
+        case 2:
+            copy(m, s);
+            break;
+        case 3:
+            shift(m, s);
             break;
         default:
-            append(m, &next, true);
+            append(m, true);
         }
+        check(m, s);
         check(m, draw(SEQS));
     }
     for (uint32_t s = 0; s < SEQS; s++)
         check(m, s);
-    m->ops->free(m);
+    lm_memory_keep(m, id_of(3));
+    for (uint32_t s = 0; s < SEQS; s++)
+        length[s] = s == 3 ? length[s] : 0;
+    for (uint32_t s = 0; s < SEQS; s++)
+        check(m, s);
+    lm_memory_free(m);
+}
+
+static void test_kv(void **state)
+{
+    (void)state;
+    random_rounds(new_memory(&kv, &kv, &kv), 3000);
+}
+
+static void test_windows(void **state)
+{
+    (void)state;
+    random_rounds(new_memory(&kv, &near, &near), 3000);
+    random_rounds(new_memory(&near, &near, &near), 1000);
+}
+
+static void test_recurrent(void **state)
+{
+    (void)state;
+    random_rounds(new_memory(&recurrent, &recurrent, &recurrent), 3000);
+}
+
+static void test_hybrid(void **state)
+{
+    (void)state;
+    random_rounds(new_memory(&recurrent, &kv, &recurrent), 2000);
+    random_rounds(new_memory(&kv, &near, &recurrent), 2000);
+}
+
+/* n tokens of sequence 0, in one batch. */
+static void feed(struct lm_memory *m, uint32_t n)
+{
+    struct lm_memory_token t[BATCH];
+    uint32_t who[BATCH] = { 0 };
+    for (uint32_t i = 0; i < n; i++)
+        t[i] = (struct lm_memory_token){ id_of(0), length[0]++ };
+    assert_int_equal(lm_memory_begin(m, t, n, NULL), LM_OK);
+    evaluate(m, t, who, n);
+    lm_memory_end(m, true);
+}
+
+/* A window's pages are given back, and what is held is not. */
+static void test_window_room(void **state)
+{
+    struct lm_memory *m = new_memory(&near, &kv, &near);
+    (void)state;
+    memset(length, 0, sizeof length);
+    feed(m, 80);
+    lm_memory_hold(m, 0);
+    feed(m, 90);
+    feed(m, 90);
+    assert_non_null(lm_memory_row(m, 0, 0, 80 - WINDOW + 1, 0, false));
+    assert_int_equal(lm_memory_remove(m, 0, 80, NULL), LM_OK);
+    length[0] = 80;
+    check(m, 0);
+    lm_memory_release(m, 0);
+    feed(m, 90);
+    feed(m, 90);
+    assert_null(lm_memory_row(m, 0, 0, 0, 0, false));
+    assert_null(lm_memory_row(m, 0, 0, 63, 1, true));
+    assert_non_null(lm_memory_row(m, 1, 0, 0, 0, false));
+    assert_int_equal(lm_memory_remove(m, 0, 80, NULL), LM_ENOSUP);
+    assert_true(lm_memory_can_cut(m, 0, 250));
+    check(m, 0);
+    lm_memory_free(m);
+}
+
+/* A state can be taken back to where a batch began, longer ago where it is held. */
+static void test_snapshots(void **state)
+{
+    struct lm_memory *m = new_memory(&recurrent, &kv, &recurrent);
+    (void)state;
+    memset(length, 0, sizeof length);
+    feed(m, 20);
+    lm_memory_hold(m, 0);
+    for (int i = 0; i < 30; i++)
+        feed(m, 1);
+    assert_true(lm_memory_can_cut(m, 0, 49) && !lm_memory_can_cut(m, 0, 51));
+    assert_int_equal(lm_memory_remove(m, 0, 20, NULL), LM_OK);
+    length[0] = 20;
+    check(m, 0);
+    lm_memory_release(m, 0);
+    for (int i = 0; i < 30; i++)
+        feed(m, 2);
+    size_t there = 0;
+    for (uint32_t pos = 1; pos < length[0]; pos++)
+        there += lm_memory_can_cut(m, 0, pos);
+    assert_int_equal(there, 3);
+    assert_true(lm_memory_can_cut(m, 0, length[0] - 2));
+    assert_false(lm_memory_can_cut(m, 0, length[0] - 1));
+    assert_int_equal(lm_memory_remove(m, 0, length[0] - 2, NULL), LM_OK);
+    length[0] -= 2;
+    check(m, 0);
+    lm_memory_free(m);
+}
+
+/* Written again row by row, a sequence is what it was. */
+static void test_restore(void **state)
+{
+    struct lm_memory *m = new_memory(&recurrent, &kv, &near);
+    uint32_t ids[3];
+    struct lm_err err;
+    (void)state;
+    memset(length, 0, sizeof length);
+    feed(m, 90);
+    feed(m, 90);
+    feed(m, 20);
+    assert_int_equal(lm_memory_restore(m, id_of(1), 200, &err), LM_OK);
+    assert_int_equal(lm_memory_seqs(m, ids, 3), 2);
+    assert_int_equal(ids[0] + ids[1], id_of(0) + id_of(1));
+    for (uint32_t i = 0; i < LAYERS; i++)
+        for (uint32_t pos = 0; pos < 200; pos++)
+            for (uint32_t h = 0; h < 4; h++) {
+                const void *from = lm_memory_row(m, i, 0, pos, h / 2, h % 2);
+                void *to = lm_memory_row(m, i, id_of(1), pos, h / 2, h % 2);
+                assert_int_equal(!from, !to);
+                if (to)
+                    memcpy(to, from, h % 2 ? place[i].kv.v_row : place[i].kv.k_row);
+            }
+    memcpy(lm_memory_state(m, id_of(1)), lm_memory_state(m, 0), lm_memory_state_bytes(m));
+    length[1] = 200;
+    memcpy(marks[1], marks[0], sizeof *marks);
+    check(m, 1);
+    check(m, 0);
+    assert_int_equal(lm_memory_restore(m, 5, CTX + 1, &err), LM_EUSE);
+    assert_int_equal(lm_memory_restore(m, 5, 0, &err), LM_EUSE);
+    lm_memory_free(m);
 }
 
 /* A batch with one token that cannot be leaves nothing behind. */
 static void test_refused(void **state)
 {
-    struct lm_memory *m = new_memory();
+    struct lm_memory *m = new_memory(&kv, &near, &recurrent);
     struct lm_err err;
     struct lm_memory_token t[3] = { { 1, 0 }, { 2, 0 }, { 1, 2 } };
     (void)state;
-    assert_int_equal(m->ops->begin(m, t, 3, &err), LM_EUSE);
-    assert_int_equal(m->ops->length(m, 1), 0);
+    assert_int_equal(lm_memory_begin(m, t, 3, &err), LM_EUSE);
+    assert_int_equal(lm_memory_length(m, 1), 0);
     t[2].pos = 1;
-    assert_int_equal(m->ops->begin(m, t, 3, &err), LM_OK);
-    m->ops->end(m, true);
-    assert_int_equal(m->ops->length(m, 1), 2);
-    assert_int_equal(m->ops->length(m, 2), 1);
-    assert_int_equal(m->ops->remove(m, 2, 2, &err), LM_EUSE);
-    assert_int_equal(m->ops->remove(m, 3, 0, &err), LM_OK);
-    assert_int_equal(m->ops->begin(m, t, BATCH + 1, &err), LM_EUSE);
-    m->ops->free(m);
+    assert_int_equal(lm_memory_begin(m, t, 3, &err), LM_OK);
+    lm_memory_end(m, true);
+    assert_int_equal(lm_memory_length(m, 1), 2);
+    assert_int_equal(lm_memory_length(m, 2), 1);
+    assert_int_equal(lm_memory_remove(m, 2, 2, &err), LM_EUSE);
+    assert_int_equal(lm_memory_remove(m, 3, 0, &err), LM_OK);
+    assert_int_equal(lm_memory_room(m, 1, 1, t, 3, &err), LM_ENOSUP);
+    assert_int_equal(lm_memory_room(m, 1, 2, t, 3, &err), LM_OK);
+    assert_int_equal(lm_memory_begin(m, t, BATCH + 1, &err), LM_EUSE);
+    lm_memory_free(m);
+}
+
+/* Layers that remember nothing: every batch is a beginning. */
+static void test_nothing(void **state)
+{
+    static const struct lm_memory_layer none;
+    struct lm_memory *m = new_memory(&none, &none, &none);
+    struct lm_memory_token t[4] = { { 1, 0 }, { 2, 0 }, { 1, 1 }, { 2, 1 } };
+    int32_t lengths[4];
+    struct lm_err err;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lm_memory_begin(m, t, 4, &err), LM_OK);
+        lm_memory_lengths(m, 0, 4, lengths);
+        assert_int_equal(lengths[3], 2);
+        lm_memory_end(m, i != 1);
+        assert_int_equal(lm_memory_length(m, 1), 0);
+    }
+    assert_int_equal(lm_memory_seqs(m, NULL, 0), 0);
+    lm_memory_free(m);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_kv),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_window_room),
+        cmocka_unit_test(test_snapshots),
+        cmocka_unit_test(test_restore),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Where layers lie in pages and states, and what these cost. */
+#include "memory/memory.h"
+
+#include "base/size.h"
+
+static bool align64(size_t *at, uint64_t add)
+{
+    uint64_t next;
+    if (!lm_add_u64(*at, add, &next) || !lm_align_u64(next, 64, &next) || next > SIZE_MAX / 4)
+        return false;
+    *at = (size_t)next;
+    return true;
+}
+
+/* Bytes of rows of a page. */
+static bool rows(const struct lm_type *t, uint32_t head, uint32_t n_head, size_t *row,
+                 uint64_t *bytes)
+{
+    uint64_t one;
+    if (!lm_type_row_bytes(t, head, &one) ||
+        !lm_mul_u64(one, (uint64_t)n_head * LM_KV_PAGE, bytes))
+        return false;
+    *row = (size_t)one;
+    return true;
+}
+
+/* Room for a layer's keys and values after *at bytes of its page. */
+static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_layer *l,
+                     size_t *at, struct lm_kv_layout *out)
+{
+    uint64_t k, v;
+    *out = (struct lm_kv_layout){
+        .k_type = s->k_type, .v_type = s->v_type,
+        .n_head_kv = l->n_head_kv, .head_k = l->head_k, .head_v = l->head_v, .k_off = *at,
+    };
+    if (!rows(s->k_type, l->head_k, l->n_head_kv, &out->k_row, &k) || !align64(at, k))
+        return false;
+    if (l->v_in_k) {
+        out->v_in_k = true;
+        out->v_type = s->k_type;
+        out->v_off = out->k_off;
+        out->v_row = out->k_row;
+        return l->head_v <= l->head_k;
+    }
+    out->v_off = *at;
+    return rows(s->v_type, l->head_v, l->n_head_kv, &out->v_row, &v) && align64(at, v);
+}
+
+/* Place layers 0 .. n - 1, the last of them in *out: bytes of each page and of the state. */
+static int place(const struct lm_memory_shape *s, uint32_t n, struct lm_memory_place *out,
+                 size_t page[2], size_t *state, struct lm_err *err)
+{
+    const struct lm_type *types[2] = { s->k_type, s->v_type };
+    for (int i = 0; i < 2; i++)
+        if (types[i]->id != LM_F32 && types[i]->id != LM_F16)
+            return lm_fail(err, LM_ENOSUP, "a cache of type %s is not supported",
+                           types[i]->name);
+    page[0] = page[1] = *state = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lm_memory_layer *l = &s->layers[i];
+        uint32_t list = l->window && !s->keep_all;
+        uint64_t conv, own;
+        *out = (struct lm_memory_place){ .list = list, .conv_off = *state };
+        if ((l->n_head_kv && !place_kv(s, l, &page[list], &out->kv)) ||
+            !lm_mul_u64(l->conv, sizeof(float), &conv) || !align64(state, conv))
+            return lm_fail_nomem(err);
+        out->state_off = *state;
+        if (!lm_mul_u64(l->state, sizeof(float), &own) || !align64(state, own))
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}
+
+int lm_memory_place(const struct lm_memory_shape *s, uint32_t layer, struct lm_memory_place *out,
+                    struct lm_err *err)
+{
+    size_t page[2], state;
+    *out = (struct lm_memory_place){ 0 };
+    return place(s, layer + 1, out, page, &state, err);
+}
+
+int lm_memory_cost(const struct lm_memory_shape *s, struct lm_memory_cost *out,
+                   struct lm_err *err)
+{
+    struct lm_memory_place last;
+    size_t page[2], state;
+    uint32_t window = 0;
+    int r = place(s, s->n_layer, &last, page, &state, err);
+    if (r)
+        return r;
+    for (uint32_t i = 0; i < s->n_layer; i++)
+        window = s->layers[i].window > window ? s->layers[i].window : window;
+    for (int i = 0; i < 2; i++) {
+        uint64_t seen = i && window < s->n_ctx ? window : s->n_ctx;
+        out->page[i] = page[i];
+        if (!lm_mul_u64(page[i], seen / LM_KV_PAGE + (seen % LM_KV_PAGE != 0), &out->kv[i]))
+            return lm_fail_nomem(err);
+    }
+    out->state = state;
+    return LM_OK;
+}
