@@ -50,6 +50,12 @@ LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libutf8proc)
 else
 $(info libutf8proc not found: built without byte-level BPE vocabularies)
 endif
+ifeq ($(call have,libpcre2-8),1)
+LM_CPPFLAGS += -DLM_HAVE_PCRE2 $(shell $(PKG_CONFIG) --cflags libpcre2-8)
+LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libpcre2-8)
+else
+$(info libpcre2-8 not found: built without tokenizers that have patterns of their own)
+endif
 
 # CUDA is probed; CUDA=0 or CUDA=1 overrides.
 CUDA ?= $(if $(shell command -v $(NVCC) 2>/dev/null),1,0)

@@ -16,6 +16,7 @@ pkg-config: command -v pkg-config
 libarchive-dev: pkg-config --exists libarchive
 libzstd-dev: pkg-config --exists libzstd
 libutf8proc-dev: pkg-config --exists libutf8proc
+libpcre2-dev: pkg-config --exists libpcre2-8
 LIST
     for group; do
         case $group in

@@ -79,6 +79,16 @@ bool lm_uni_han(uint32_t r)
     return false;
 }
 
+bool lm_uni_word(uint32_t r)
+{
+    /* letters in circles and squares: alphabetic symbols */
+    if ((r >= 0x24B6 && r <= 0x24E9) || (r >= 0x1F130 && r <= 0x1F149) ||
+        (r >= 0x1F150 && r <= 0x1F169) || (r >= 0x1F170 && r <= 0x1F189))
+        return true;
+    unsigned c = lm_uni_class(r);
+    return c & LM_U_WORD && (!(c & LM_U_N) || lm_uni_category(r) != LM_UC_NO);
+}
+
 /*
  * Characters that NFC never changes and never joins to what stands before them; a text
  * is cut before each, and one that is followed by another needs no work.  Not all such
@@ -156,6 +166,19 @@ unsigned lm_uni_class_wide(uint32_t rune)
         return 0;
     size_t cat = (size_t)utf8proc_category((utf8proc_int32_t)rune);
     return cat < sizeof of / sizeof *of ? of[cat] : 0;
+}
+
+_Static_assert((int)LM_UC_CO == (int)UTF8PROC_CATEGORY_CO, "categories have the same order");
+
+enum lm_uni_category lm_uni_category(uint32_t rune)
+{
+    return rune > 0x10FFFF ? LM_UC_CN
+                           : (enum lm_uni_category)utf8proc_category((utf8proc_int32_t)rune);
+}
+
+uint32_t lm_uni_fold(uint32_t rune)
+{
+    return (uint32_t)utf8proc_tolower(utf8proc_toupper((utf8proc_int32_t)rune));
 }
 
 /* A stretch of text being composed: code points, and their combining classes. */
@@ -310,6 +333,17 @@ bool lm_uni_ready(void)
 unsigned lm_uni_class_wide(uint32_t rune)
 {
     return wide_space(rune) ? SP : 0;
+}
+
+enum lm_uni_category lm_uni_category(uint32_t rune)
+{
+    (void)rune;
+    return LM_UC_CN;
+}
+
+uint32_t lm_uni_fold(uint32_t rune)
+{
+    return rune;
 }
 
 int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,

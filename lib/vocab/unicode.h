@@ -43,6 +43,23 @@ static inline unsigned lm_uni_class(uint32_t rune)
     return rune < 128 ? lm_uni_ascii[rune] : lm_uni_class_wide(rune);
 }
 
+/* General categories, in utf8proc's order. */
+enum lm_uni_category {
+    LM_UC_CN, LM_UC_LU, LM_UC_LL, LM_UC_LT, LM_UC_LM, LM_UC_LO, LM_UC_MN, LM_UC_MC, LM_UC_ME,
+    LM_UC_ND, LM_UC_NL, LM_UC_NO, LM_UC_PC, LM_UC_PD, LM_UC_PS, LM_UC_PE, LM_UC_PI, LM_UC_PF,
+    LM_UC_PO, LM_UC_SM, LM_UC_SC, LM_UC_SK, LM_UC_SO, LM_UC_ZS, LM_UC_ZL, LM_UC_ZP, LM_UC_CC,
+    LM_UC_CF, LM_UC_CS, LM_UC_CO,
+};
+
+enum lm_uni_category lm_uni_category(uint32_t rune);
+
+/* \w of Unicode's guidelines, without Join_Control: what is alphabetic, marks, \p{Nd} and
+ * \p{Pc}. */
+bool lm_uni_word(uint32_t rune);
+
+/* What is the same for characters that differ only in case (simple folding). */
+uint32_t lm_uni_fold(uint32_t rune);
+
 /* Is it in the script Han (Scripts.txt, Unicode 15.0)? */
 bool lm_uni_han(uint32_t rune);
 

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+#include "vocab/regex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/regex_parts.h"
+#include "vocab/unicode.h"
+
+#ifdef LM_HAVE_PCRE2
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#endif
+
+#define REGEX_STEPS 64u                  /* ways tried for each character, see regex.h     */
+#define REGEX_AHEAD 64u                  /* characters looked at for each of the text      */
+#define WINDOW      1024u                /* seen at once; more only where a match needs it */
+
+enum { N_PAGES = 0x110000 >> 8, MAX_SORTS = 255 };
+
+struct lm_regex {
+    uint16_t  page[N_PAGES];             /* sort of r: sorts[page[r >> 8]][r & 255] */
+    uint8_t (*sorts)[256];
+    size_t    n_pages, pages_cap;
+    unsigned  n_sorts;
+    void     *code;
+    char     *pattern;                   /* what PCRE2 got */
+};
+
+/* An interval of code points of one sort. */
+struct stretch {
+    uint32_t first;
+    uint8_t  sort;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where some set begins or ends, ascending, each once; begins with 0.  NULL: no memory. */
+static uint32_t *bounds_of(const struct lm_regex_parsed *x, size_t *n)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < x->n_sets; i++)
+        room += 2 * x->set[i].n;
+    uint32_t *b = lm_malloc_array(room, sizeof *b);
+    if (!b)
+        return NULL;
+    size_t k = 0;
+    b[k++] = 0;
+    for (size_t i = 0; i < x->n_sets; i++)
+        for (size_t j = 0; j < x->set[i].n; j++) {
+            b[k++] = x->set[i].r[j].first;
+            b[k++] = x->set[i].r[j].last + 1;
+        }
+    qsort(b, k, sizeof *b, by_value);
+    *n = 0;
+    for (size_t i = 0; i < k; i++)
+        if (b[i] <= LM_RUNE_MAX && (i == 0 || b[i] != b[i - 1]))
+            b[(*n)++] = b[i];
+    return b;
+}
+
+/* To which sets does r belong?  words 64-bit words of it. */
+static void member_of(const struct lm_regex_parsed *x, uint32_t r, uint64_t *bits, size_t words)
+{
+    memset(bits, 0, words * sizeof *bits);
+    for (size_t i = 0; i < x->n_sets; i++)
+        if (lm_runeset_has(&x->set[i], r))
+            bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+/* Number the sorts: out[n] for the stretches that begin at b[n]; which[sort] says which sets
+ * have it, `words` words each. */
+static int number_sorts(struct lm_regex *r, const struct lm_regex_parsed *x, const uint32_t *b,
+                        size_t n, struct stretch *out, uint64_t *which, size_t words,
+                        struct lm_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *mine = which + r->n_sorts * words;
+        unsigned k = 0;
+        member_of(x, b[i], mine, words);
+        while (k < r->n_sorts && memcmp(which + k * words, mine, words * sizeof *mine) != 0)
+            k++;
+        if (k == r->n_sorts && ++r->n_sorts > MAX_SORTS)
+            return lm_fail(err, LM_ENOSUP, "pattern: more than %d sorts of characters",
+                           (int)MAX_SORTS);
+        out[i] = (struct stretch){ b[i], (uint8_t)k };
+    }
+    return LM_OK;
+}
+
+/* The table from characters to sorts; pages that are the same are there once. */
+static bool fill_pages(struct lm_regex *r, const struct stretch *s, size_t n)
+{
+    size_t k = 0;
+    for (uint32_t page = 0; page < N_PAGES; page++) {
+        uint8_t now[256];
+        for (uint32_t i = 0; i < 256; i++) {
+            while (k + 1 < n && s[k + 1].first <= page * 256 + i)
+                k++;
+            now[i] = s[k].sort;
+        }
+        size_t same = r->n_pages;
+        while (same > 0 && memcmp(r->sorts[same - 1], now, 256) != 0)
+            same--;
+        if (!same) {
+            if (!lm_grow(&r->sorts, &r->pages_cap, r->n_pages + 1, 256))
+                return false;
+            memcpy(r->sorts[r->n_pages++], now, 256);
+            same = r->n_pages;
+        }
+        r->page[page] = (uint16_t)(same - 1);
+    }
+    return true;
+}
+
+/* A set as a class of sorts. */
+static void write_class(struct lm_buf *b, const struct lm_regex *r, size_t set,
+                        const uint64_t *which, size_t words)
+{
+    unsigned n = 0;
+    for (unsigned k = 0; k < r->n_sorts; k++)
+        n += which[k * words + set / 64] >> set % 64 & 1;
+    if (!n) {
+        lm_buf_str(b, "(?!)");
+        return;
+    }
+    lm_buf_str(b, n > 1 ? "[" : "");
+    for (unsigned k = 0; k < r->n_sorts; k++)
+        if (which[k * words + set / 64] >> set % 64 & 1)
+            lm_buf_printf(b, "\\x%02x", k);
+    lm_buf_str(b, n > 1 ? "]" : "");
+}
+
+static void write_pattern(struct lm_buf *b, const struct lm_regex *r,
+                          const struct lm_regex_parsed *x, const uint64_t *which, size_t words)
+{
+    lm_buf_str(b, "");
+    for (size_t i = 0; i < x->n; i++)
+        if (x->item[i].set < 0)
+            lm_buf_str(b, x->item[i].text);
+        else
+            write_class(b, r, (size_t)x->item[i].set, which, words);
+}
+
+/* Sorts, table and PCRE2's pattern of what was parsed. */
+static int translate(struct lm_regex *r, const struct lm_regex_parsed *x, struct lm_err *err)
+{
+    size_t n = 0, words = x->n_sets / 64 + 1;
+    uint32_t *b = bounds_of(x, &n);
+    struct stretch *s = b ? lm_malloc_array(n, sizeof *s) : NULL;
+    uint64_t *which = lm_malloc_array((MAX_SORTS + 2) * words, sizeof *which);
+    struct lm_buf text = { 0 };
+    int e = b && s && which ? number_sorts(r, x, b, n, s, which, words, err) : lm_fail_nomem(err);
+    if (e == LM_OK && !fill_pages(r, s, n))
+        e = lm_fail_nomem(err);
+    if (e == LM_OK) {
+        write_pattern(&text, r, x, which, words);
+        if (text.failed)
+            e = lm_fail_nomem(err);
+    }
+    r->pattern = text.data;
+    free(b);
+    free(s);
+    free(which);
+    return e;
+}
+
+void lm_regex_describe(const struct lm_regex *r, struct lm_buf *out)
+{
+    lm_buf_printf(out, "%u %s", r->n_sorts, r->pattern);
+}
+
+/* The text as sorts. */
+static bool to_sorts(const struct lm_regex *r, const char *p, size_t len, struct lm_buf *out)
+{
+    lm_buf_clear(out);
+    unsigned char *to = (unsigned char *)lm_buf_room(out, len);
+    if (!to)
+        return false;
+    unsigned char *q = to;
+    const uint8_t *ascii = r->sorts[r->page[0]];
+    for (const char *end = p + len; p < end;) {
+        if ((unsigned char)*p < 128) {
+            *q++ = ascii[(unsigned char)*p++];
+            continue;
+        }
+        int k;
+        uint32_t rune = lm_uni_next(p, end, &k);
+        *q++ = r->sorts[r->page[rune >> 8]][rune & 255];
+        p += k;
+    }
+    out->len = (size_t)(q - to);
+    return true;
+}
+
+/* The byte offset of a character; asked for in ascending order. */
+static size_t byte_of(struct lm_regex_scan *s, size_t rune)
+{
+    if (s->sorts.len == s->len)
+        return rune;
+    while (s->rune < rune) {
+        int k = 1;
+        if ((unsigned char)s->p[s->byte] >= 128)
+            lm_uni_next(s->p + s->byte, s->p + s->len, &k);
+        s->byte += (size_t)k;
+        s->rune++;
+    }
+    return s->byte;
+}
+
+static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err);
+
+struct lm_regex *lm_regex_new(const char *pattern, size_t len, struct lm_err *err)
+{
+    struct lm_regex_parsed x = { 0 };
+    return finish(&x, lm_regex_parse(&x, pattern, len, err), err);
+}
+
+struct lm_regex *lm_regex_literal(const char *text, size_t len, struct lm_err *err)
+{
+    struct lm_regex_parsed x = { 0 };
+    return finish(&x, lm_regex_parse_literal(&x, text, len, err), err);
+}
+
+#ifdef LM_HAVE_PCRE2
+
+static int compile(struct lm_regex *r, struct lm_err *err)
+{
+    int code;
+    PCRE2_SIZE at;
+    PCRE2_UCHAR text[120];
+    r->code = pcre2_compile((PCRE2_SPTR)r->pattern, PCRE2_ZERO_TERMINATED,
+                            PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_USE_OFFSET_LIMIT, &code,
+                            &at, NULL);
+    if (!r->code) {
+        pcre2_get_error_message(code, text, sizeof text);
+        return lm_fail(err, LM_ENOSUP, "pattern: PCRE2 does not take it: %s", (char *)text);
+    }
+    pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    return LM_OK;                                /* without JIT it is interpreted */
+}
+
+static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err)
+{
+    struct lm_regex *r = e == LM_OK ? calloc(1, sizeof *r) : NULL;
+    if (e == LM_OK && !r)
+        e = lm_fail_nomem(err);
+    if (e == LM_OK && !lm_uni_ready())
+        e = lm_fail(err, LM_ENOSUP, "patterns: built without utf8proc");
+    if (e == LM_OK && (e = translate(r, x, err)) == LM_OK)
+        e = compile(r, err);
+    lm_regex_parsed_release(x);
+    if (e == LM_OK)
+        return r;
+    lm_regex_free(r);
+    return NULL;
+}
+
+void lm_regex_free(struct lm_regex *r)
+{
+    if (!r)
+        return;
+    pcre2_code_free(r->code);
+    free(r->pattern);
+    free(r->sorts);
+    free(r);
+}
+
+void lm_regex_scan_release(struct lm_regex_scan *s)
+{
+    lm_buf_release(&s->sorts);
+    pcre2_match_data_free(s->match);
+    pcre2_match_context_free(s->context);
+    pcre2_jit_stack_free(s->stack);
+    *s = (struct lm_regex_scan){ 0 };
+}
+
+int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char *p, size_t len,
+                   struct lm_err *err)
+{
+    if (!s->match) {
+        s->match = pcre2_match_data_create(1, NULL);
+        s->context = pcre2_match_context_create(NULL);
+        s->stack = pcre2_jit_stack_create(32 << 10, 1 << 20, NULL);
+        if (!s->match || !s->context || !s->stack)
+            return lm_fail_nomem(err);
+        pcre2_jit_stack_assign(s->context, NULL, s->stack);
+        pcre2_set_heap_limit(s->context, 256 << 10);
+    }
+    s->r = r;
+    s->p = p;
+    s->len = len;
+    s->from = s->rune = s->byte = 0;
+    s->last = SIZE_MAX;
+    s->ahead = 0;
+    return to_sorts(r, p, len, &s->sorts) ? LM_OK : lm_fail_nomem(err);
+}
+
+static int too_much(struct lm_regex_scan *s, struct lm_err *err)
+{
+    return lm_fail(err, LM_ENOSUP, "the tokenizer's pattern takes more than linear time at byte "
+                   "%zu of a piece of the text", byte_of(s, s->from));
+}
+
+/*
+ * One call of PCRE2 on sorts[from .. end), the end of the text or not.  `first`: a match must
+ * begin at from.  PCRE2's result; what needs more than the stack of compiled code is
+ * interpreted, with memory from the heap.
+ */
+static int call(struct lm_regex_scan *s, size_t from, size_t end, bool first)
+{
+    bool part = end < s->sorts.len;
+    uint32_t options = part ? PCRE2_PARTIAL_HARD : 0;
+    size_t steps = REGEX_STEPS * (end - from + WINDOW);
+    pcre2_set_match_limit(s->context, steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps);
+    pcre2_set_offset_limit(s->context, first ? from : PCRE2_UNSET);
+    PCRE2_SPTR text = (PCRE2_SPTR)(s->sorts.data ? s->sorts.data : "");
+    int rc = pcre2_match(s->r->code, text, end, from, options, s->match, s->context);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(s->r->code, text, end, from, options | PCRE2_NO_JIT, s->match,
+                         s->context);
+    return rc;
+}
+
+/* The first match from s->from on, in characters: 1, 0, or an error. */
+static int search(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
+{
+    size_t n = s->sorts.len, from = s->from, window = WINDOW;
+    for (;;) {
+        size_t to = n - from > window ? from + window : n;
+        bool wide = to - from > WINDOW;
+        if (wide && (s->ahead += to - from) > REGEX_AHEAD * (uint64_t)(n + WINDOW))
+            return too_much(s, err);
+        int rc = call(s, from, to, wide);
+        const PCRE2_SIZE *o = pcre2_get_ovector_pointer(s->match);
+        if (rc >= 0) {
+            *at = o[0];
+            *end = o[1];
+            return 1;
+        }
+        if (rc == PCRE2_ERROR_PARTIAL) {
+            window = o[0] > from ? WINDOW : window;
+            from = o[0];
+            window *= 2;
+        } else if (rc == PCRE2_ERROR_NOMATCH && wide) {
+            from++;
+            window = WINDOW;
+        } else if (rc == PCRE2_ERROR_NOMATCH && to < n) {
+            from = to;
+            window = WINDOW;
+        } else if (rc == PCRE2_ERROR_NOMATCH) {
+            return 0;
+        } else if (rc == PCRE2_ERROR_NOMEMORY) {
+            return lm_fail_nomem(err);
+        } else {
+            return too_much(s, err);
+        }
+    }
+}
+
+int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
+{
+    while (s->from <= s->sorts.len) {
+        size_t a = 0, b = 0;
+        int rc = search(s, &a, &b, err);
+        if (rc <= 0)
+            return rc;
+        if (b < a)                               /* \K does not exist: cannot be */
+            return 0;
+        if (a == b && b == s->last) {
+            s->from++;
+            continue;
+        }
+        s->from = s->last = b;
+        *at = byte_of(s, a);
+        *end = byte_of(s, b);
+        return 1;
+    }
+    return 0;
+}
+
+#else
+
+static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err)
+{
+    lm_regex_parsed_release(x);
+    if (e == LM_OK)
+        lm_fail(err, LM_ENOSUP, "patterns of the tokenizer's own: built without PCRE2");
+    (void)translate;
+    (void)to_sorts;
+    (void)byte_of;
+    return NULL;
+}
+
+void lm_regex_free(struct lm_regex *r)
+{
+    (void)r;
+}
+
+void lm_regex_scan_release(struct lm_regex_scan *s)
+{
+    lm_buf_release(&s->sorts);
+}
+
+int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char *p, size_t len,
+                   struct lm_err *err)
+{
+    (void)s, (void)r, (void)p, (void)len;
+    return lm_fail(err, LM_ENOSUP, "patterns: built without PCRE2");
+}
+
+int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
+{
+    (void)s, (void)at, (void)end, (void)err;
+    return 0;
+}
+
+#endif

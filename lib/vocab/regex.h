@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_VOCAB_REGEX_H
+#define LM_VOCAB_REGEX_H
+
+/*
+ * Regular expressions of tokenizer.json: Oniguruma's syntax (as Ruby has it), run by PCRE2.
+ *
+ * PCRE2 sees neither the characters nor their properties.  The sets of characters that a
+ * pattern tells apart are worked out from Unicode's data here (runeset.h); characters that
+ * belong to the same ones are the same to it, and there are rarely more than a few dozen such
+ * sorts.  The text becomes a string of sorts, a byte a character, and the pattern one of
+ * classes of bytes.  So one version of Unicode rules, a byte that is not UTF-8 is U+FFFD, and
+ * matching is as fast as with bytes.
+ *
+ * Time is in proportion to the text: a match that tries more than REGEX_STEPS (regex.c) ways
+ * for each character ahead of it, or a search that looks ahead more than REGEX_AHEAD times the
+ * text in all, is an error, LM_ENOSUP; the text cannot be cut then, it is not cut elsewhere.
+ *
+ * Refused by name: what needs the characters themselves (back references, \X), calls,
+ * conditions, absent groups, properties that runeset.h does not have, look-behind of no fixed
+ * length, and patterns that tell more than 255 sorts apart.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct lm_regex;
+
+/* Compile len bytes of pattern; NULL with *err filled.  May be used by several threads. */
+struct lm_regex *lm_regex_new(const char *pattern, size_t len, struct lm_err *err);
+/* One that matches these bytes of text. */
+struct lm_regex *lm_regex_literal(const char *text, size_t len, struct lm_err *err);
+void lm_regex_free(struct lm_regex *r);
+
+/* A search; zero-initialise, release.  It may be started again and again. */
+struct lm_regex_scan {
+    const struct lm_regex *r;
+    const char            *p;
+    size_t                 len;
+    struct lm_buf          sorts;        /* the text's characters                        */
+    size_t                 from;         /* where the search goes on, in characters      */
+    size_t                 last;         /* end of the last match, SIZE_MAX: none yet    */
+    size_t                 rune, byte;   /* the same place, counted both ways            */
+    uint64_t               ahead;        /* looked at beyond where the match began       */
+    void                  *match, *context, *stack;      /* PCRE2's                      */
+};
+
+/* Begin at p, which is borrowed until the last lm_regex_next. */
+int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char *p, size_t len,
+                   struct lm_err *err);
+/*
+ * The next match, leftmost and as the pattern prefers, in bytes: 1, or 0 when there is none.
+ * Matches may be empty, but not where the one before ended.  Negative: an error.
+ */
+int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err);
+void lm_regex_scan_release(struct lm_regex_scan *s);
+
+/* The pattern as PCRE2 gets it, appended with the number of sorts: for tests and -v. */
+void lm_regex_describe(const struct lm_regex *r, struct lm_buf *out);
+
+#endif
