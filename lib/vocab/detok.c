@@ -9,6 +9,7 @@ struct lm_detok {
     const struct lm_vocab *v;
     bool                   special;
     bool                   strip;        /* the next text begins with an added space */
+    bool                   begun;        /* a piece was there in this sequence       */
     char                   held[4];      /* the begin of a character                 */
     size_t                 n_held;
 };
@@ -51,6 +52,16 @@ static size_t open_tail(const char *p, size_t len)
     return 0;
 }
 
+/* Without spaces in front, at most n of them. */
+static struct lm_str without_spaces(struct lm_str s, size_t n)
+{
+    for (; n && s.len && *s.p == ' '; n--) {
+        s.p++;
+        s.len--;
+    }
+    return s;
+}
+
 int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_err *err)
 {
     const struct lm_vocab *v = d->v;
@@ -60,13 +71,17 @@ int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_er
     enum lm_token_type type = (enum lm_token_type)v->type[id];
     bool control = type == LM_TOKEN_CONTROL || type == LM_TOKEN_UNKNOWN;
     struct lm_str s = lm_vocab_piece(v, (uint32_t)id);
-    if (type == LM_TOKEN_NORMAL && d->strip && s.len && s.p[0] == ' ') {
-        s.p++;
-        s.len--;
+    if (v->join == LM_JOIN_PREFIX) {
+        if (type == LM_TOKEN_NORMAL && d->strip)
+            s = without_spaces(s, 1);
+        d->strip = v->space_prefix && (control || type == LM_TOKEN_USER);
     }
-    d->strip = v->space_prefix && (control || type == LM_TOKEN_USER);
     if (control && !d->special)
         return LM_OK;
+    if (v->join != LM_JOIN_PREFIX && !d->begun &&
+        (v->join == LM_JOIN_WORDS || v->space_prefix))
+        s = without_spaces(s, v->join == LM_JOIN_WORDS ? 1 : SIZE_MAX);
+    d->begun = true;
 
     size_t from = out->len;
     lm_buf_add(out, d->held, d->n_held);
@@ -85,4 +100,5 @@ void lm_detok_end(struct lm_detok *d, struct lm_buf *out)
     lm_buf_add(out, d->held, d->n_held);
     d->n_held = 0;
     d->strip = d->v->space_prefix;
+    d->begun = false;
 }

@@ -99,6 +99,18 @@ void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from)
     memcpy(w->id, e->ids->id + from, n * sizeof *w->id);
 }
 
+const char *lm_chunk_end(const char *p, const char *end, size_t least)
+{
+    enum { CHUNK = 1 << 16 };
+    least = least > CHUNK ? least : CHUNK;
+    if ((size_t)(end - p) <= least)
+        return end;
+    for (p += least; end - p > 2; p++)
+        if (p[1] == ' ' && (unsigned char)p[0] < 128 && (unsigned char)p[2] < 128)
+            return p + 1;
+    return end;
+}
+
 bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size)
 {
     if (!lm_grow(&e->heap, &e->heap_cap, e->heap_n + 1, sizeof *e->heap))
@@ -153,6 +165,7 @@ void lm_encoder_free(struct lm_encoder *e)
     free(e->map.e);
     lm_buf_release(&e->norm);
     lm_buf_release(&e->scratch);
+    free(e->work);
     free(e);
 }
 

@@ -19,6 +19,13 @@ struct lm_pieces {
     uint32_t *at;
 };
 
+/* How the texts of pieces are joined: the space in front of the first is dropped ... */
+enum lm_join {
+    LM_JOIN_PREFIX,          /* where one was added, also behind special pieces      */
+    LM_JOIN_WORDS,           /* at the begin of a sequence                           */
+    LM_JOIN_MARKS,           /* likewise, all of them                                */
+};
+
 /* Open addressing over strings; id 0 is stored as 1. */
 struct lm_text_slot {
     uint32_t hash, id_1;
@@ -69,6 +76,8 @@ struct lm_vocab {
     uint32_t                   pair_mask;
     bool                       space_starts;     /* marks for spaces: no piece goes on over one */
     bool                       chars, byte_fallback, fuse_unk;  /* BPE of characters     */
+    enum lm_join               join;
+    void                      *own;              /* the model's, see lm_tok_model        */
 };
 
 /* How many words and how long the cache keeps them. */
@@ -101,6 +110,8 @@ struct lm_encoder {
     size_t                 heap_n, heap_cap;
     struct lm_buf          norm;                 /* a fragment, normalized           */
     struct lm_buf          scratch;
+    void                  *work;                 /* of the model, from lm_grow       */
+    size_t                 work_cap;
 
     /* of the text being encoded */
     struct lm_ids         *ids;
@@ -131,12 +142,30 @@ struct lm_vocab_src {
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
     bool                 byte_fallback;      /* BPE of characters: unknown ones are bytes */
     bool                 fuse_unk;           /* else, beside each other they are one    */
+    bool                 words;              /* who asks normalizes and cuts text himself,
+                                                only the model's word function is used  */
+
+    /* Unigram, SentencePiece */
+    const double        *scores64;           /* [n] or NULL; instead of scores          */
+    struct lm_str        charsmap;           /* precompiled_charsmap, len 0: none       */
+    int                  extra_spaces;       /* remove_extra_whitespaces                */
+    bool                 sentencepiece;      /* by the rules of that library, not of
+                                                Hugging Face's                          */
+    bool                 space_suffix;       /* the added space stands behind           */
+
+    /* WordPiece */
+    const char          *go_on;              /* what pieces inside a word begin with, "##";
+                                                NULL: U+2581 begins the others, as in GGUF */
+    uint64_t             max_word;           /* longer ones are unknown, characters; 0: 100 */
+    int                  lowercase, strip_accents;
+    int32_t              sep;
 };
 
 #define LM_VOCAB_SRC { .model = { "", 0 }, .pre = { "", 0 }, .name = { "", 0 }, \
     .bos = LM_UNSAID, .eos = LM_UNSAID, .unk = LM_UNSAID, .eot = LM_UNSAID, .eom = LM_UNSAID, \
     .add_bos = LM_UNSAID, .add_eos = LM_UNSAID, .space_prefix = LM_UNSAID, \
-    .nfc = LM_UNSAID, .whole_words = LM_UNSAID }
+    .nfc = LM_UNSAID, .whole_words = LM_UNSAID, .extra_spaces = LM_UNSAID, \
+    .lowercase = LM_UNSAID, .strip_accents = LM_UNSAID, .sep = LM_UNSAID }
 
 struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_env *env,
                                struct lm_err *err);
@@ -150,7 +179,7 @@ struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct l
 struct lm_tok_model {
     const char *name;
     int32_t     bos, eos, unk;                   /* when the file does not say; -1: none */
-    bool        add_bos;
+    bool        add_bos, add_eos;
     bool        json_only;                       /* no name in GGUF files            */
 
     /* Fill in what is the model's own; the pieces, their types and scores are there.
@@ -162,9 +191,17 @@ struct lm_tok_model {
      * or follows a special piece. */
     int (*encode)(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err);
+
+    /* Append the ids of one word, len > 0 bytes that are normalized and cut already; bytes
+     * up to limit may be read.  NULL: the model has no such thing. */
+    int (*word)(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                struct lm_err *err);
+
+    /* Give back what v->own has; v->own may be NULL.  NULL: nothing to do. */
+    void (*release)(struct lm_vocab *v);
 };
 
-extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars;
+extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars, lm_tok_t5, lm_tok_bert;
 
 /* The row of a model by name, or NULL. */
 const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len);
@@ -226,6 +263,10 @@ bool lm_find_bytes(struct lm_vocab *v);
 /* For the models' encode functions: append an id made of the next `bytes` bytes of the
  * normalized fragment; id -1 appends nothing but counts the bytes.  False: no memory. */
 bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes);
+
+/* The end of a chunk of text that may be normalized by itself, at least 64 KiB and `least`
+ * bytes long: before a space between ASCII characters, or `end`. */
+const char *lm_chunk_end(const char *p, const char *end, size_t least);
 
 /* The cache: the slot for a word, *hit whether it holds it.  NULL for one that is
  * too long to keep.  limit: bytes up to there may be read. */

@@ -181,6 +181,22 @@ uint32_t lm_uni_fold(uint32_t rune)
     return (uint32_t)utf8proc_tolower(utf8proc_toupper((utf8proc_int32_t)rune));
 }
 
+const char *lm_uni_cluster(const char *p, const char *end)
+{
+    int k;
+    utf8proc_int32_t state = 0;
+    uint32_t r = lm_uni_next(p, end, &k);
+    bool broken = r == 0xFFFD && k == 1;
+    for (p += k; p < end && !broken; p += k) {
+        uint32_t next = lm_uni_next(p, end, &k);
+        if ((next == 0xFFFD && k == 1) ||
+            utf8proc_grapheme_break_stateful((utf8proc_int32_t)r, (utf8proc_int32_t)next, &state))
+            break;
+        r = next;
+    }
+    return p;
+}
+
 /* A stretch of text being composed: code points, and their combining classes. */
 struct stretch {
     utf8proc_int32_t *r;
@@ -344,6 +360,13 @@ enum lm_uni_category lm_uni_category(uint32_t rune)
 uint32_t lm_uni_fold(uint32_t rune)
 {
     return rune;
+}
+
+const char *lm_uni_cluster(const char *p, const char *end)
+{
+    int k;
+    lm_uni_next(p, end, &k);
+    return p + k;
 }
 
 int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,

@@ -78,6 +78,10 @@ static inline uint32_t lm_uni_next(const char *p, const char *end, int *len)
     return r;
 }
 
+/* The end of the grapheme cluster (UAX #29, extended) that begins at p (p < end).  A byte that
+ * is not UTF-8 is one by itself. */
+const char *lm_uni_cluster(const char *p, const char *end);
+
 /*
  * Where a changed text came from: at[i] of the new text is from[i] of the old one, in
  * ascending order; between two entries both advance a byte at a time, as far as the

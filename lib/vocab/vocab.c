@@ -305,11 +305,13 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->eos = id_or(v, src->eos, v->model->eos);
     v->unk = id_or(v, src->unk, v->model->unk);
     v->add_bos = v->model->add_bos;
+    v->add_eos = v->model->add_eos;
     if ((s = v->model->load(v, src, env, err)))
         return s;
     if (src->add_bos >= 0)
         v->add_bos = src->add_bos;
-    v->add_eos = src->add_eos > 0;
+    if (src->add_eos >= 0)
+        v->add_eos = src->add_eos;
     if ((s = load_ends(v, src, err)))
         return s;
     if (!src->attr)
@@ -348,6 +350,8 @@ void lm_vocab_free(struct lm_vocab *v)
     free(v->added);
     free(v->merges);
     free(v->pairs);
+    if (v->model && v->model->release)
+        v->model->release(v);
     free(v);
 }
 

@@ -77,6 +77,30 @@ static int flag(const struct lm_gguf *g, const char *key, int *out, struct lm_er
     return s == 1 ? LM_OK : s;
 }
 
+static int charsmap(const struct lm_gguf *g, struct lm_str *out, struct lm_err *err)
+{
+    static const char key[] = KEY("precompiled_charsmap");
+    const struct lm_gguf_kv *kv = lm_gguf_kv(g, key);
+    struct lm_gguf_arr a;
+    bool is_signed = kv && kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_I8;
+    int s = lm_gguf_arr(g, key, is_signed ? LM_GGUF_I8 : LM_GGUF_U8, &a, err);
+    if (s == LM_OK)
+        *out = (struct lm_str){ a.data, (size_t)a.n };
+    return s == 1 ? LM_OK : s;
+}
+
+/* Keys that only some models have. */
+static int own_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
+{
+    int s;
+    if ((s = flag(g, KEY("remove_extra_whitespaces"), &src->extra_spaces, err)) ||
+        (s = flag(g, KEY("normalizer.lowercase"), &src->lowercase, err)) ||
+        (s = flag(g, KEY("normalizer.strip_accents"), &src->strip_accents, err)) ||
+        (s = id(g, KEY("seperator_token_id"), src->n, &src->sep, err)))
+        return s;
+    return charsmap(g, &src->charsmap, err);
+}
+
 static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
 {
     int s;
@@ -97,9 +121,10 @@ static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct l
         (s = id(g, KEY("eot_token_id"), src->n, &src->eot, err)) ||
         (s = id(g, KEY("eom_token_id"), src->n, &src->eom, err)) ||
         (s = flag(g, KEY("add_bos_token"), &src->add_bos, err)) ||
-        (s = flag(g, KEY("add_eos_token"), &src->add_eos, err)))
+        (s = flag(g, KEY("add_eos_token"), &src->add_eos, err)) ||
+        (s = flag(g, KEY("add_space_prefix"), &src->space_prefix, err)))
         return s;
-    return flag(g, KEY("add_space_prefix"), &src->space_prefix, err);
+    return own_keys(g, src, err);
 }
 
 struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unigram, tokenizer model "t5".
+ *
+ * Of all ways to write a word as pieces the one whose scores have the greatest sum is taken
+ * (Viterbi): best[0] = 0, and for each start i of a character, ascending, for each piece that
+ * stands there, shortest first, ending at j: best[j] = best[i] + score if that is greater.  Where
+ * no piece is exactly the character, it is unknown, 10 below the lowest score.  Unknown
+ * characters beside each other are one id, or bytes.
+ *
+ * A long word is settled in parts: where all ways that are still open go through one
+ * place, what lies before it is put out, so that memory does not grow with the word.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/charsmap.h"
+#include "vocab/tokenizer.h"
+#include "vocab/trie.h"
+
+enum { SETTLE = 1 << 16 };                       /* bytes between attempts to settle */
+
+#define UNK_PENALTY 10.0
+#define MARKED      0x80000000u                  /* in back, while a place is sought */
+
+static const char mark[] = "\xE2\x96\x81";       /* U+2581, in the place of a space  */
+
+struct unigram {
+    struct lm_trie     trie;
+    double            *score;                    /* [n]                              */
+    double             unk_score;
+    struct lm_charsmap map;
+    bool               has_map, extra_spaces;
+    int32_t            fffd;                     /* the piece U+FFFD, or -1          */
+};
+
+/* The best way to a place: by piece id, which is back bytes long. */
+struct node {
+    union {
+        double   score;
+        uint32_t forth;                          /* once the way is settled          */
+    };
+    uint32_t back;                               /* 0: no way yet                    */
+    int32_t  id;                                 /* -1: unknown                      */
+};
+
+/* ---- loading ----------------------------------------------------------------- */
+
+/* May text become this piece? */
+static bool reachable(const struct lm_vocab *v, const struct lm_vocab_src *src, uint32_t i)
+{
+    return v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_UNKNOWN &&
+           v->type[i] != LM_TOKEN_BYTE && src->tokens[i].len && (int32_t)i != v->unk;
+}
+
+static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vocab_src *src,
+                       struct lm_err *err)
+{
+    double low = 0;
+    bool any = false;
+    u->score = lm_malloc_array(v->n, sizeof *u->score);
+    if (!u->score)
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < v->n; i++) {
+        u->score[i] = src->scores64 ? src->scores64[i] : (double)v->score[i];
+        if (u->score[i] != u->score[i])
+            return lm_fail(err, LM_EDATA, "the score of id %u is not a number", i);
+        /* a tokenizer.json counts all of its pieces, GGUF files have padding among them */
+        if ((src->words || v->type[i] == LM_TOKEN_NORMAL) && src->tokens[i].len &&
+            (!any || u->score[i] < low)) {
+            low = u->score[i];
+            any = true;
+        }
+    }
+    u->unk_score = low - UNK_PENALTY;
+    return LM_OK;
+}
+
+static int load_trie(struct lm_vocab *v, struct unigram *u, const struct lm_vocab_src *src,
+                     struct lm_err *err)
+{
+    struct lm_str *text = lm_malloc_array(v->n, sizeof *text);
+    uint32_t *id = lm_malloc_array(v->n, sizeof *id), n = 0;
+    int s = LM_OK;
+    for (uint32_t i = 0; text && id && i < v->n; i++)
+        if (reachable(v, src, i)) {
+            text[n] = lm_vocab_text(v, i);
+            id[n++] = i;
+        }
+    s = text && id ? lm_trie_build(&u->trie, text, id, n, err) : lm_fail_nomem(err);
+    free(text);
+    free(id);
+    u->fffd = lm_vocab_find(v, "\xEF\xBF\xBD", 3);
+    if (u->fffd >= 0 && !reachable(v, src, (uint32_t)u->fffd))
+        u->fffd = -1;
+    return s;
+}
+
+static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+                struct lm_err *err)
+{
+    (void)env;
+    struct unigram *u = v->own = calloc(1, sizeof *u);
+    if (!u)
+        return lm_fail_nomem(err);
+    if (!v->score && !src->scores64)
+        return lm_fail(err, LM_EDATA, "the scores of the vocabulary are missing");
+    if (!lm_uni_ready())
+        return lm_fail(err, LM_ENOSUP, "Unigram: built without utf8proc");
+    v->space_prefix = src->space_prefix > 0;
+    v->join = LM_JOIN_MARKS;
+    v->byte_fallback = lm_find_bytes(v) && src->byte_fallback;
+    u->extra_spaces = src->extra_spaces > 0;
+    u->has_map = src->charsmap.len > 0;
+    int s = u->has_map ? lm_charsmap_init(&u->map, src->charsmap.p, src->charsmap.len, err)
+                       : LM_OK;
+    if (s || (s = load_scores(v, u, src, err)) || (s = load_trie(v, u, src, err)))
+        return s;
+    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < v->n; i++)
+        v->bytes.at[i + 1] = v->bytes.at[i] +
+                             (uint32_t)lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
+    return LM_OK;
+}
+
+static void release(struct lm_vocab *v)
+{
+    struct unigram *u = v->own;
+    if (!u)
+        return;
+    lm_trie_release(&u->trie);
+    lm_charsmap_release(&u->map);
+    free(u->score);
+    free(u);
+    v->own = NULL;
+}
+
+/* ---- the best way through a word --------------------------------------------- */
+
+/* A word on its way: nodes are those of the places from `base` on. */
+struct way {
+    struct lm_encoder *e;
+    const char        *p;
+    size_t             len, base, at;            /* all before `at` is done          */
+    size_t             unk_from;                 /* an unknown stretch begins here;  */
+    bool               in_unk;                   /* not put out yet                  */
+};
+
+static inline void reach(struct node *to, double score, uint32_t back, int32_t id)
+{
+    if (!to->back || score > to->score) {
+        to->score = score;
+        to->back = back;
+        to->id = id;
+    }
+}
+
+/* All pieces that begin at the character p[at ..], k bytes long; node is that of `at`. */
+static void extend(const struct unigram *u, const char *p, const char *end, struct node *node,
+                   int k, uint32_t r)
+{
+    double from = node->score;
+    bool single = false;
+    uint32_t t = 0;
+    for (uint32_t n = 1; p < end; n++) {
+        t = lm_trie_step(&u->trie, t, (unsigned char)*p++);
+        if (!t)
+            break;
+        int32_t id = u->trie.unit[t].id;
+        if (id >= 0) {
+            reach(&node[n], from + u->score[id], n, id);
+            single |= n == (uint32_t)k;
+        }
+    }
+    if (single)
+        return;
+    if (r == 0xFFFD && k == 1 && u->fffd >= 0)   /* a byte that is not UTF-8 */
+        reach(&node[1], from + u->score[u->fffd], 1, u->fffd);
+    else
+        reach(&node[k], from + u->unk_score, (uint32_t)k, -1);
+}
+
+/* The unknown stretch ends at `to`. */
+static bool put_unknown(struct way *w, size_t to)
+{
+    struct lm_encoder *e = w->e;
+    size_t from = w->unk_from;
+    w->in_unk = false;
+    if (!e->v->byte_fallback)
+        return lm_encoder_put(e, e->v->unk, to - from);
+    for (; from < to; from++)
+        if (!lm_encoder_put(e, e->v->byte_id[(unsigned char)w->p[from]], 1))
+            return false;
+    return true;
+}
+
+/* Put out the way to node[n], which is that of the place base + n. */
+static bool put_way(struct way *w, struct node *node, size_t n)
+{
+    for (size_t i = n; i > 0;) {
+        uint32_t back = node[i].back;
+        i -= back;
+        node[i].forth = back;
+    }
+    for (size_t i = 0; i < n;) {
+        size_t from = w->base + i;
+        i += node[i].forth;
+        if (node[i].id < 0) {
+            if (!w->in_unk)
+                w->unk_from = from;
+            w->in_unk = true;
+            continue;
+        }
+        if ((w->in_unk && !put_unknown(w, from)) ||
+            !lm_encoder_put(w->e, node[i].id, w->base + i - from))
+            return false;
+    }
+    return true;
+}
+
+/* The last place that all ways to places from `at` on go through: marks wander back along
+ * them until there is only one. */
+static size_t common(struct node *node, size_t at, size_t last)
+{
+    size_t n = 0, i;
+    for (i = at; i <= last; i++)
+        if (node[i].back) {
+            node[i].back |= MARKED;
+            n++;
+        }
+    for (i = last; n > 1; i--) {
+        if (!(node[i].back & MARKED))
+            continue;
+        node[i].back &= ~MARKED;
+        struct node *to = &node[i - node[i].back];
+        if (to == node)                          /* the begin of all */
+            n = 0;
+        else if (to->back & MARKED)
+            n--;
+        else
+            to->back |= MARKED;
+    }
+    for (size_t k = 0; k <= i; k++)
+        if (node[k].back & MARKED) {
+            node[k].back &= ~MARKED;
+            if (n == 1)
+                return k;
+        }
+    return 0;
+}
+
+/* Settle what can be settled; *wait is how far to go before the next attempt. */
+static bool settle(struct way *w, size_t last, size_t *wait)
+{
+    struct node *node = w->e->work;
+    size_t n = common(node, w->at - w->base, last);
+    if (!n) {
+        *wait *= 2;
+        return true;
+    }
+    if (!put_way(w, node, n))
+        return false;
+    memmove(node, node + n, (last + 1 - n) * sizeof *node);
+    node[0].back = 0;
+    w->base += n;
+    *wait = SETTLE;
+    return true;
+}
+
+/* Room for nodes up to place `to`, which have no way yet from *ready on. */
+static struct node *ready(struct way *w, size_t to, size_t *upto)
+{
+    struct lm_encoder *e = w->e;
+    if (!lm_grow(&e->work, &e->work_cap, to - w->base + 1, sizeof(struct node)))
+        return NULL;
+    struct node *node = e->work;
+    for (; *upto <= to; ++*upto)
+        node[*upto - w->base].back = 0;
+    return node;
+}
+
+static bool best_way(struct lm_encoder *e, const char *p, size_t len)
+{
+    const struct unigram *u = e->v->own;
+    struct way w = { .e = e, .p = p, .len = len };
+    size_t upto = 0, wait = SETTLE, longest = e->v->longest > 4 ? e->v->longest : 4;
+    const char *end = p + len;
+    while (w.at < len) {
+        size_t stop = len - w.at < SETTLE ? len : w.at + SETTLE;
+        size_t last = len - stop < longest ? len : stop + longest;
+        struct node *node = ready(&w, last, &upto);
+        if (!node)
+            return false;
+        if (!w.at)
+            node[0].score = 0;
+        while (w.at < stop) {
+            int k;
+            uint32_t r = lm_uni_next(p + w.at, end, &k);
+            extend(u, p + w.at, end, &node[w.at - w.base], k, r);
+            w.at += (size_t)k;
+        }
+        if (w.at < len && w.at - w.base >= wait && !settle(&w, last - w.base, &wait))
+            return false;
+    }
+    return put_way(&w, e->work, len - w.base) && (!w.in_unk || put_unknown(&w, len));
+}
+
+static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                struct lm_err *err)
+{
+    bool hit;
+    struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
+    if (hit)
+        return LM_OK;
+    size_t from = e->ids->n;
+    if (!best_way(e, p, len))
+        return lm_fail_nomem(err);
+    if (w)
+        lm_encoder_keep(e, w, from);
+    return LM_OK;
+}
+
+/* ---- text to words, as in a GGUF file ---------------------------------------- */
+
+/*
+ * A fragment on its way to words: spaces become marks, each of which begins a word, as
+ * Hugging Face's Metaspace has it; with extra_spaces a run of spaces is one, and blanks at
+ * the end of the fragment go.
+ */
+struct words {
+    struct lm_encoder *e;
+    struct lm_err     *err;
+    struct lm_remap   *normal;                   /* of the normalized text, or NULL  */
+    size_t             normal_at;                /* where in it the chunk begins     */
+    size_t             put;                      /* bytes of words so far            */
+    bool               begun, gap;               /* gap: the last was a space        */
+};
+
+static bool note(struct words *w, size_t at)
+{
+    return !w->normal ||
+           lm_remap_add(&w->e->map, w->put, lm_remap_find(w->normal, w->normal_at + at));
+}
+
+static int end_word(struct words *w)
+{
+    struct lm_buf *b = &w->e->norm;
+    if (b->failed)
+        return lm_fail_nomem(w->err);
+    if (!b->len)
+        return LM_OK;
+    int s = word(w->e, b->data, b->len, b->data + b->len, w->err);
+    lm_buf_clear(b);
+    return s;
+}
+
+/* A mark that begins a word; at: where its space is in the chunk. */
+static int begin_word(struct words *w, size_t at)
+{
+    int s = end_word(w);
+    if (s != LM_OK || !note(w, at))
+        return s ? s : lm_fail_nomem(w->err);
+    lm_buf_add(&w->e->norm, mark, 3);
+    w->put += 3;
+    w->begun = true;
+    return LM_OK;
+}
+
+static bool is_mark(const char *p, size_t len)
+{
+    return len >= 3 && memcmp(p, mark, 3) == 0;
+}
+
+/* Text without spaces from p[i]: up to the next space or mark, at most to p[n]. */
+static int put_run(struct words *w, const char *p, size_t *i, size_t n)
+{
+    size_t j = *i, k;
+    while (j < n && p[j] != ' ' && !(p[j] == mark[0] && is_mark(p + j, n - j)))
+        j++;
+    for (k = *i; w->normal && k < j; k++, w->put++)
+        if (((unsigned char)p[k] & 0xC0) != 0x80 && !note(w, k))
+            return lm_fail_nomem(w->err);
+    if (!w->normal)
+        w->put += j - *i;
+    lm_buf_add(&w->e->norm, p + *i, j - *i);
+    *i = j;
+    return LM_OK;
+}
+
+/* The chunk p[0 .. n). */
+static int cut(struct words *w, const char *p, size_t n)
+{
+    const struct unigram *u = w->e->v->own;
+    int s = LM_OK;
+    for (size_t i = 0; i < n && s == LM_OK;) {
+        bool is_space = p[i] == ' ', marked = !is_space && is_mark(p + i, n - i);
+        if (!w->begun && w->e->v->space_prefix && !is_space && !marked)
+            s = begin_word(w, i);
+        w->begun = true;
+        if (s == LM_OK && (marked || (is_space && !(u->extra_spaces && w->gap))))
+            s = begin_word(w, i);
+        w->gap = is_space;
+        if (is_space || marked)
+            i += is_space ? 1 : 3;
+        else if (s == LM_OK)
+            s = put_run(w, p, &i, n);
+        if (s == LM_OK && (is_space || marked) && !note(w, i))
+            s = lm_fail_nomem(w->err);
+    }
+    return s;
+}
+
+/* Where the blanks at the end of p[0 .. n) begin. */
+static size_t trim(const char *p, size_t n)
+{
+    while (n > 0) {
+        size_t k = n - 1;
+        int len;
+        while (k > 0 && n - k < 4 && ((unsigned char)p[k] & 0xC0) == 0x80)
+            k--;
+        uint32_t r = lm_uni_next(p + k, p + n, &len);
+        if (k + (size_t)len != n || !(lm_uni_class(r) & LM_U_SPACE))
+            break;
+        n = k;
+    }
+    return n;
+}
+
+/* What is in the buffer becomes words; unless it is the last of the fragment, blanks at its
+ * end wait for what follows, of spaces alone one is enough. */
+static int cut_chunk(struct words *w, struct lm_buf *b, bool last)
+{
+    const struct unigram *u = w->e->v->own;
+    size_t n = u->extra_spaces ? trim(b->data, b->len) : b->len;
+    int s = cut(w, b->data, n);
+    size_t left = last ? 0 : b->len - n;
+    while (left > 1 && b->data[n] == ' ' && b->data[n + 1] == ' ') {
+        n++;
+        left--;
+    }
+    memmove(b->data, b->data + n, left);
+    b->len = left;
+    w->normal_at += n;
+    return s;
+}
+
+static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
+                  struct lm_err *err)
+{
+    const struct unigram *u = e->v->own;
+    struct lm_remap normal = { 0 };
+    struct words w = { .e = e, .err = err, .normal = e->ids->want_spans ? &normal : NULL };
+    struct lm_buf *b = &e->scratch;
+    int s = LM_OK;
+    (void)first;
+    lm_buf_clear(b);
+    lm_buf_clear(&e->norm);
+    for (const char *end = p + len, *q; p < end && s == LM_OK; p = q) {
+        q = w.normal ? end : lm_chunk_end(p, end, b->len);
+        if (u->has_map)
+            s = lm_charsmap_apply(&u->map, p, (size_t)(q - p), b, w.normal, err);
+        else
+            lm_buf_add(b, p, (size_t)(q - p));
+        if (s == LM_OK && b->failed)
+            s = lm_fail_nomem(err);
+        if (s == LM_OK && b->len)
+            s = cut_chunk(&w, b, q == end);
+    }
+    if (s == LM_OK)
+        s = end_word(&w);
+    free(normal.e);
+    return s;
+}
+
+const struct lm_tok_model lm_tok_t5 = {
+    .name = "t5", .bos = -1, .eos = 1, .unk = 2, .add_eos = true, .load = load,
+    .encode = encode, .word = word, .release = release,
+};
