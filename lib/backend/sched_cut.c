@@ -67,7 +67,15 @@ static const struct lm_tensor *weight_of(const struct lm_tensor *t)
 
 static bool has_state(const struct lm_tensor *t)
 {
-    return t->op == LM_OP_KV_STORE || t->op == LM_OP_ATTN;
+    return t->op == LM_OP_KV_STORE || t->op == LM_OP_ATTN || t->op == LM_OP_STATE_CONV ||
+           t->op == LM_OP_STATE_SCAN || t->op == LM_OP_STATE_DELTA;
+}
+
+/* The memory of what such a node remembers; NULL: the host's. */
+static const struct lm_buft *state_buft(const struct lm_tensor *t)
+{
+    return t->op == LM_OP_KV_STORE || t->op == LM_OP_ATTN ? t->arg.attn.kv.where
+                                                          : t->arg.state.where;
 }
 
 /* The first pass for one node. */
@@ -76,7 +84,7 @@ static uint32_t by_data(const struct lm_sched *s, const struct lm_tensor *t)
     const struct lm_tensor *w = weight_of(t);
     const struct lm_buft *where = NULL;
     if (has_state(t))
-        where = t->arg.attn.kv.where ? t->arg.attn.kv.where : lm_sched_buft(s, s->cpu);
+        where = state_buft(t) ? state_buft(t) : lm_sched_buft(s, s->cpu);
     else if (w)
         where = home(s, w);
     for (uint32_t i = 0; where && i < s->n; i++) {

@@ -282,6 +282,41 @@ struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct 
                 (struct lm_tensor *[]){ x, w, b });
 }
 
+struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SOFTPLUS, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps)
+{
+    return node(g, LM_OP_L2_NORM, &(union lm_op_arg){ .eps = eps }, (struct lm_tensor *[]){ x });
+}
+
+struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *bias, struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_CONV, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ x, states, w, bias });
+}
+
+struct lm_tensor *lm_state_scan(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *dt,
+                                struct lm_tensor *a, struct lm_tensor *b, struct lm_tensor *c,
+                                struct lm_tensor *d, struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_SCAN, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ x, states, dt, a, b, c, d });
+}
+
+struct lm_tensor *lm_state_delta(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *k,
+                                 struct lm_tensor *v, struct lm_tensor *decay,
+                                 struct lm_tensor *beta, struct lm_tensor *states, size_t off,
+                                 bool tiled)
+{
+    return node(g, LM_OP_STATE_DELTA,
+                &(union lm_op_arg){ .state = { .off = off, .tiled = tiled } },
+                (struct lm_tensor *[]){ v, states, q, k, decay, beta });
+}
+
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
 {
     return node(g, LM_OP_MUL_MAT, NULL, (struct lm_tensor *[]){ w, x });

@@ -90,7 +90,10 @@ static int shape_rms_norm(struct lm_tensor *t, struct lm_err *err)
     int r = want_f32(t->src[0], err);
     if (r)
         return r;
-    if (!vector(t->src[1], LM_F32, t->src[0]->ne[0]))
+    const struct lm_tensor *x = t->src[0], *w = t->src[1];
+    bool each = is(w, LM_F32) && w->ne[0] == x->ne[0] && w->ne[1] == x->ne[1] &&
+                w->ne[2] == 1 && w->ne[3] == 1 && lm_tensor_contiguous(w);
+    if (!each && !vector(w, LM_F32, x->ne[0]))
         return lm_fail(err, LM_EUSE, "weight is no vector of the row's length");
     like(t, t->src[0]);
     return LM_OK;
@@ -331,6 +334,78 @@ static int shape_attn_whole(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+/* States for n tokens. */
+static int check_states(const struct lm_tensor *states, size_t n, struct lm_err *err)
+{
+    if (is(states, LM_I64) && states->ne[0] == 2 && states->ne[1] == n &&
+        lm_tensor_rows(states) == n && lm_tensor_contiguous(states))
+        return LM_OK;
+    return lm_fail(err, LM_EUSE, "states must be pairs for %zu tokens", n);
+}
+
+/* Sources of a recurrent operation: F32, all but the states. */
+static int want_all_f32(const struct lm_tensor *t, struct lm_err *err)
+{
+    int r = LM_OK;
+    for (size_t i = 0; i < LM_MAX_SRC && !r; i++)
+        if (t->src[i] && i != 1)
+            r = want_f32(t->src[i], err);
+    return r;
+}
+
+static int shape_state_conv(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *w = t->src[2], *bias = t->src[3];
+    int r = want_all_f32(t, err);
+    if (r || (r = check_states(t->src[1], x->ne[1], err)))
+        return r;
+    if (x->ne[2] != 1 || x->ne[3] != 1 || w->ne[0] == 0 || w->ne[0] > LM_MAX_CONV ||
+        w->ne[1] != x->ne[0] || lm_tensor_rows(w) != x->ne[0] || !lm_tensor_contiguous(w) ||
+        (bias && !vector(bias, LM_F32, x->ne[0])))
+        return lm_fail(err, LM_EUSE, "a convolution of %zu by %zu for %zu channels", w->ne[0],
+                       w->ne[1], x->ne[0]);
+    shape2(t, x->ne[0], x->ne[1]);
+    return LM_OK;
+}
+
+/* a: ne0 by ne1 for n tokens. */
+static bool each_token(const struct lm_tensor *a, size_t ne0, size_t ne1, size_t n)
+{
+    return a->ne[0] == ne0 && a->ne[1] == ne1 && a->ne[2] == n && a->ne[3] == 1;
+}
+
+static int shape_state_scan(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *dt = t->src[2], *a = t->src[3], *b = t->src[4];
+    const struct lm_tensor *c = t->src[5], *d = t->src[6];
+    const size_t heads = x->ne[1], n = x->ne[2], size = b->ne[0];
+    int r = want_all_f32(t, err);
+    if (r || (r = check_states(t->src[1], n, err)))
+        return r;
+    if (x->ne[3] != 1 || !each_token(dt, heads, n, 1) || b->ne[1] == 0 || heads % b->ne[1] ||
+        !each_token(b, size, b->ne[1], n) || !each_token(c, size, b->ne[1], n) ||
+        (a->ne[0] != size && a->ne[0] != 1) || !each_token(a, a->ne[0], heads, 1) ||
+        !lm_tensor_contiguous(a) || (d && !(lm_tensor_len(d) == heads && lm_tensor_contiguous(d))))
+        return lm_fail(err, LM_EUSE, "inputs of a scan do not go together");
+    like(t, x);
+    return LM_OK;
+}
+
+static int shape_state_delta(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *v = t->src[0], *q = t->src[2], *k = t->src[3];
+    const size_t heads = v->ne[1], n = v->ne[2];
+    int r = want_all_f32(t, err);
+    if (r || (r = check_states(t->src[1], n, err)))
+        return r;
+    if (v->ne[3] != 1 || k->ne[1] == 0 || heads % k->ne[1] || !each_token(q, k->ne[0], k->ne[1], n) ||
+        !each_token(k, k->ne[0], k->ne[1], n) || !each_token(t->src[4], heads, n, 1) ||
+        !each_token(t->src[5], heads, n, 1))
+        return lm_fail(err, LM_EUSE, "inputs of a delta rule do not go together");
+    like(t, v);
+    return LM_OK;
+}
+
 static double flops_none(const struct lm_tensor *t)
 {
     (void)t;
@@ -377,6 +452,21 @@ static double flops_attn_whole(const struct lm_tensor *t)
     return 2.0 * (double)q->ne[2] * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
 }
 
+static double flops_state_conv(const struct lm_tensor *t)
+{
+    return 2.0 * (double)lm_tensor_len(t) * (double)t->src[2]->ne[0];
+}
+
+static double flops_state_scan(const struct lm_tensor *t)
+{
+    return 5.0 * (double)lm_tensor_len(t) * (double)t->src[4]->ne[0];
+}
+
+static double flops_state_delta(const struct lm_tensor *t)
+{
+    return 7.0 * (double)lm_tensor_len(t) * (double)t->src[3]->ne[0];
+}
+
 static double flops_weighted_sum(const struct lm_tensor *t)
 {
     return 2.0 * (double)lm_tensor_len(t->src[0]);
@@ -415,6 +505,12 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
     [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_SOFTPLUS]   = { "softplus",   1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_L2_NORM]    = { "l2_norm",    1, 0, true,  shape_same, flops_norm, NULL },
+    [LM_OP_STATE_CONV] = { "state_conv", 4, 1, false, shape_state_conv, flops_state_conv, NULL },
+    [LM_OP_STATE_SCAN] = { "state_scan", 7, 1, false, shape_state_scan, flops_state_scan, NULL },
+    [LM_OP_STATE_DELTA] = { "state_delta", 6, 0, false, shape_state_delta, flops_state_delta,
+                            NULL },
     [LM_OP_SELECT]      = { "select",     2, 1, false, shape_select, flops_none, NULL },
     [LM_OP_GATE]       = { "gate",       2, 0, false, shape_gate, flops_silu, NULL },
     [LM_OP_WEIGHTED_SUM] = { "weighted_sum", 2, 0, false, shape_weighted_sum,

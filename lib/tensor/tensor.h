@@ -24,7 +24,7 @@
 #include "quant/quant.h"
 
 #define LM_MAX_DIMS 4
-#define LM_MAX_SRC  6
+#define LM_MAX_SRC  7
 
 struct lm_buffer;                 /* backend.h */
 
@@ -46,12 +46,14 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SOFTCAP,
     LM_OP_CONCAT,
     LM_OP_SIGMOID,
+    LM_OP_SOFTPLUS,
     LM_OP_SELECT,
     LM_OP_GATE,
     LM_OP_WEIGHTED_SUM,
     LM_OP_ADD_ID,
     LM_OP_RMS_NORM,
     LM_OP_LAYER_NORM,
+    LM_OP_L2_NORM,
     LM_OP_MUL_MAT,
     LM_OP_MUL_MAT_ID,
     LM_OP_MUL_MAT_HEADS,
@@ -61,6 +63,9 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_ATTN,
     LM_OP_ATTN_WHOLE,
     LM_OP_DISTANCE_BIAS,
+    LM_OP_STATE_CONV,
+    LM_OP_STATE_SCAN,
+    LM_OP_STATE_DELTA,
     LM_N_OPS
 };
 
@@ -72,6 +77,9 @@ enum {
     LM_TENSOR_KEEP   = 16,        /* kept like an output, for a later evaluation          */
     LM_TENSOR_LOCAL  = 32         /* an input of which every memory has its own contents  */
 };
+
+/* Inputs that a convolution over time may look at. */
+#define LM_MAX_CONV 64
 
 /* Memories that the tensors of one graph may be spread over. */
 #define LM_MAX_PLACES 16
@@ -115,7 +123,7 @@ struct lm_kv_layout {
 
 /* What an operation needs beside its sources. */
 union lm_op_arg {
-    float          eps;                                       /* RMS_NORM, LAYER_NORM   */
+    float          eps;                                       /* *_NORM                 */
     float          scale;                                     /* SCALE, SOFTCAP         */
     struct lm_routing route;                                  /* SELECT, GATE           */
     struct {
@@ -126,6 +134,11 @@ union lm_op_arg {
         bool     both;
     } distance;                                               /* DISTANCE_BIAS          */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
+    struct {
+        const struct lm_buft *where;                          /* as of pages            */
+        size_t                off;                            /* bytes into a state     */
+        bool                  tiled;                          /* DELTA: see there       */
+    } state;                                                  /* STATE_*                */
     struct {
         struct lm_kv_layout kv;
         float               scale;
@@ -210,20 +223,21 @@ struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struc
 
 /* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
  * and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
- * cap tanh(a / cap). */
+ * cap tanh(a / cap);   log(1 + exp(a)). */
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
 
 /* Rows of a [n, heads, tokens] with those of b [m, heads or 1, tokens] behind them:
  * F32 [n + m, heads, tokens]; a b of one head goes to all. */
 struct lm_tensor *lm_concat(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 
-/* Rows of x divided by sqrt(mean of squares + eps), times w [ne0] (Zhang and
- * Sennrich, 2019). */
+/* Rows of x divided by sqrt(mean of squares + eps), times w [ne0], or [ne0, ne1] with a row for
+ * each of the x's ne1 rows (Zhang and Sennrich, 2019). */
 struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                               float eps);
 
@@ -231,6 +245,9 @@ struct lm_tensor *lm_rms_norm(struct lm_graph *g, struct lm_tensor *x, struct lm
  * (Ba et al., 2016); w, b: or NULL. */
 struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                                 struct lm_tensor *b, float eps);
+
+/* Rows of x divided by sqrt(sum of squares + eps). */
+struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps);
 
 /*
  * Mixtures of experts (Shazeer et al., 2017).  For each column of logits [experts, n]:
@@ -327,6 +344,39 @@ struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
  */
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both);
+
+/*
+ * Recurrent layers.  states: I64 [2, n], for each token the address of the state that it
+ * continues, 0 for zeros, and of the one that it makes; tokens of a sequence stand in order.
+ * What a layer keeps begins at byte `off` of both.  What a token gives depends, to the bit, on
+ * the tokens before it in its sequence alone.
+ *
+ * lm_state_conv: a convolution over time for each channel, x [channels, n] with w [k, channels]
+ * and bias [channels] or NULL:
+ *   y[c, t] = bias[c] + sum_j w[j, c] x[c, t - k + 1 + j]: F32 [channels, n].
+ *   Kept: the last k - 1 inputs, F32 [channels, k - 1].
+ *
+ * lm_state_scan: selective state spaces (Gu and Dao, "Mamba", 2023; Dao and Gu, "Transformers
+ * are SSMs", 2024).  x [len, heads, n], dt [heads, n], a [size, heads] or [1, heads], b and c
+ * [size, groups, n], neighbouring heads sharing a group, d [heads] or NULL:
+ *   s[h, i] = exp(dt[h] a[h]) s[h, i] + dt[h] x[i, h] b;   y[i, h] = c . s[h, i] + d[h] x[i, h]
+ *   F32 [len, heads, n].  Kept: s, F32 [size, len, heads].
+ *
+ * lm_state_delta: the gated delta rule (Yang et al., "Gated Delta Networks", 2024).  q, k
+ * [size, key heads, n], v [len, heads, n], decay and beta [heads, n]; head h has key head
+ * h / (heads / key heads), or if tiled h % key heads:
+ *   s = exp(decay) s;   s[i] = s[i] + beta (v[i] - k . s[i]) k;   y[i] = q . s[i]
+ *   F32 [len, heads, n].  Kept: s, F32 [size, len, heads].
+ */
+struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *bias, struct lm_tensor *states, size_t off);
+struct lm_tensor *lm_state_scan(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *dt,
+                                struct lm_tensor *a, struct lm_tensor *b, struct lm_tensor *c,
+                                struct lm_tensor *d, struct lm_tensor *states, size_t off);
+struct lm_tensor *lm_state_delta(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *k,
+                                 struct lm_tensor *v, struct lm_tensor *decay,
+                                 struct lm_tensor *beta, struct lm_tensor *states, size_t off,
+                                 bool tiled);
 
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */

@@ -313,6 +313,7 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
     c->n_threads = lm_env_threads(env);
     c->isa = lm_isa();
     c->vec = lm_vec_find(c->isa);
+    c->recur = lm_recur_find(c->isa);
     c->attn = lm_attn_find(c->isa);
     lm_barrier_init(&c->barrier, c->n_threads);
     if (c->n_threads > 1 && !(c->pool = lm_pool_new(c->n_threads, err))) {

@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/attn.h"
 #include "backend/cpu/mulmat.h"
+#include "backend/cpu/recur.h"
 #include "backend/cpu/vec.h"
 #include "base/arena.h"
 #include "base/thread.h"
@@ -49,6 +50,7 @@ struct lm_cpu {
     enum lm_isa          isa;
     const struct lm_vec *vec;
     lm_attn_fn          *attn;
+    const struct lm_recur *recur;
     void                *work;             /* activations, then each thread's scratch   */
     size_t               work_size;
     struct lm_barrier    barrier;
@@ -106,6 +108,13 @@ size_t lm_cpu_kv_per_job(const struct lm_tensor *t);
 size_t lm_cpu_attn_count(const struct lm_tensor *t);
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
 size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
+
+/* Kernels of cpu_states.c. */
+lm_kernel lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
+size_t lm_cpu_conv_count(const struct lm_tensor *t);
+size_t lm_cpu_conv_scratch(const struct lm_tensor *t);
+size_t lm_cpu_scan_count(const struct lm_tensor *t);
+size_t lm_cpu_delta_count(const struct lm_tensor *t);
 
 /* The functions of the backend table. */
 struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,

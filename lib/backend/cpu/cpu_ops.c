@@ -133,11 +133,25 @@ static void concat(const struct lm_exec *e, const struct lm_step *s, size_t job,
 
 static void rms_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
-    const struct lm_tensor *t = s->t;
+    const struct lm_tensor *t = s->t, *w = t->src[1];
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         e->cpu->vec->rms_norm((float *)row(t, r), (const float *)row(t->src[0], r),
-                              t->src[1]->data, t->ne[0], t->arg.eps);
+                              (const float *)row(w, r % w->ne[1]), t->ne[0], t->arg.eps);
+}
+
+static void l2_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(t->src[0], r);
+        double sum = 0;
+        for (size_t i = 0; i < t->ne[0]; i++)
+            sum += (double)x[i] * (double)x[i];
+        e->cpu->vec->scale((float *)row(t, r), x, (float)(1.0 / sqrt(sum + (double)t->arg.eps)),
+                           t->ne[0]);
+    }
 }
 
 static void layer_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
@@ -157,6 +171,19 @@ static void sigmoid(const struct lm_exec *e, const struct lm_step *s, size_t job
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         for (size_t i = 0; i < t->ne[0]; i++)
             ((float *)row(t, r))[i] = 1.0f / (1.0f + expf(-((const float *)row(t->src[0], r))[i]));
+}
+
+/* Beyond 20 what is added to x is less than a float shows. */
+static void softplus(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(t->src[0], r);
+        for (size_t i = 0; i < t->ne[0]; i++)
+            ((float *)row(t, r))[i] = x[i] > 20 ? x[i] : log1pf(expf(x[i]));
+    }
 }
 
 /*
@@ -287,6 +314,12 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
     [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
+    [LM_OP_SOFTPLUS]   = { softplus, count_rows, NULL, rows_per_job },
+    [LM_OP_L2_NORM]    = { l2_norm, count_rows, NULL, rows_per_job },
+    [LM_OP_STATE_CONV] = { lm_cpu_state_conv, lm_cpu_conv_count, lm_cpu_conv_scratch,
+                           one_per_job },
+    [LM_OP_STATE_SCAN] = { lm_cpu_state_scan, lm_cpu_scan_count, NULL, one_per_job },
+    [LM_OP_STATE_DELTA] = { lm_cpu_state_delta, lm_cpu_delta_count, NULL, one_per_job },
     [LM_OP_SELECT]     = { lm_cpu_select, count_rows, lm_cpu_select_scratch, rows_per_job },
     [LM_OP_GATE]       = { lm_cpu_gate, count_rows, NULL, rows_per_job },
     [LM_OP_WEIGHTED_SUM] = { lm_cpu_weighted_sum, count_rows, NULL, rows_per_job },

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps of recurrent layers for AVX512: recur_simd.h, compiled for it. */
+
+#if defined(__x86_64__)
+
+#include "backend/cpu/recur_simd.h"
+
+const struct lm_recur lm_recur_avx512 = { conv, scan, scan_each, delta };
+
+#else
+typedef int lm_no_recur_avx512;       /* a file may not be empty */
+#endif

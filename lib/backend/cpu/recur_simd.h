@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Steps of recurrent layers with vectors.  Included once by recur_avx2.c and once by
+ * recur_avx512.c.  Four rows of a state are done at a time: they share the loads of b, c, k
+ * and q, and their sums do not wait for each other.
+ */
+
+#include "backend/cpu/recur.h"
+#include "backend/cpu/simd.h"
+
+/* Up to W floats of a row from i on. */
+INLINE vf part(const float *p, size_t i, size_t n)
+{
+    return i + W <= n ? vf_load(p + i) : vf_load_n(p + i, n - i);
+}
+
+INLINE void put(float *p, size_t i, size_t n, vf a)
+{
+    if (i + W <= n)
+        vf_store(p + i, a);
+    else
+        vf_store_n(p + i, a, n - i);
+}
+
+static void conv(float *y, const float *const *x, const float *w, size_t k, const float *bias,
+                 size_t n)
+{
+    for (size_t c = 0; c < n; c += W) {
+        vf sum = bias ? part(bias, c, n) : vf_zero();
+        for (size_t j = 0; j < k; j++)
+            sum = vf_fma(part(w + j * n, c, n), part(x[j], c, n), sum);
+        put(y, c, n, sum);
+    }
+}
+
+INLINE void scan_rows(float *s, size_t N, size_t size, vf decay, float dt, const float *x,
+                      const float *b, const float *c, float *y)
+{
+    vf sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++) {
+        sum[r] = vf_zero();
+        add[r] = vf_set1(dt * x[r]);
+    }
+    for (size_t i = 0; i < size; i += W) {
+        vf vb = part(b, i, size), vc = part(c, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_fma(add[r], vb, vf_mul(decay, part(row, i, size)));
+            sum[r] = vf_fma(h, vc, sum[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]);
+}
+
+static void scan(float *s, size_t rows, size_t size, float decay, float dt, const float *x,
+                 const float *b, const float *c, float *y)
+{
+    vf d = vf_set1(decay);
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        scan_rows(s + r * size, 4, size, d, dt, x + r, b, c, y + r);
+    for (; r < rows; r++)
+        scan_rows(s + r * size, 1, size, d, dt, x + r, b, c, y + r);
+}
+
+static void scan_each(float *s, size_t rows, size_t size, const float *dt, const float *a,
+                      const float *x, const float *b, const float *c, float *y)
+{
+    for (size_t r = 0; r < rows; r++, s += size, a += size) {
+        vf sum = vf_zero(), step = vf_set1(dt[r]), add = vf_set1(dt[r] * x[r]);
+        for (size_t i = 0; i < size; i += W) {
+            vf decay = vf_exp(vf_mul(step, part(a, i, size)));
+            vf h = vf_fma(add, part(b, i, size), vf_mul(decay, part(s, i, size)));
+            sum = vf_fma(h, part(c, i, size), sum);
+            put(s, i, size, h);
+        }
+        y[r] = vf_sum(sum);
+    }
+}
+
+INLINE void delta_rows(float *s, size_t N, size_t size, vf decay, float beta, const float *v,
+                       const float *k, const float *q, float *y)
+{
+    vf seen[4], sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++)
+        seen[r] = sum[r] = vf_zero();
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size);
+        UNROLL for (size_t r = 0; r < N; r++)
+            seen[r] = vf_fma(vf_mul(decay, part(s + r * size, i, size)), vk, seen[r]);
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        add[r] = vf_set1(beta * (v[r] - vf_sum(seen[r])));
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), vq = part(q, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_fma(add[r], vk, vf_mul(decay, part(row, i, size)));
+            sum[r] = vf_fma(h, vq, sum[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]);
+}
+
+static void delta(float *s, size_t rows, size_t size, float decay, float beta, const float *v,
+                  const float *k, const float *q, float *y)
+{
+    vf d = vf_set1(decay);
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        delta_rows(s + r * size, 4, size, d, beta, v + r, k, q, y + r);
+    for (; r < rows; r++)
+        delta_rows(s + r * size, 1, size, d, beta, v + r, k, q, y + r);
+}
