@@ -16,8 +16,9 @@
 #include "base/size.h"
 #include "job/convert_parts.h"
 
-/* Values that are floats at a time; threads that more than memory bandwidth would be for. */
-enum { PIECE = 64 * 1024, MOST_THREADS = 16 };
+/* Values that are floats at a time, more where rows help each other; threads beyond which
+ * memory bandwidth is what limits. */
+enum { PIECE = 64 * 1024, PIECE_OF_FLOATS = 4 * 1024, MOST_THREADS = 16 };
 
 static void note(void *user, enum lm_level level, const char *text)
 {
@@ -227,7 +228,8 @@ static int work(void *arg, size_t slot, int thread)
         lm_convert_value_type(it->sources[j->block.box.source].st);
     const uint8_t *src = lm_convert_arrange(p->c, &j->block, &j->room);
     const uint64_t n = j->block.n, row = to->block > 1 || from->block > 1 ? it->t.ne[0] : 1;
-    uint64_t piece = PIECE < row ? row : PIECE / row * row;
+    const uint64_t most = row > 1 ? PIECE : PIECE_OF_FLOATS;
+    uint64_t piece = most < row ? row : most / row * row;
     int r = LM_OK;
     if (!src)
         return lm_fail_nomem(&j->err);

@@ -12,7 +12,7 @@
 
 /* Elements of a block; of one that is gathered from columns, so that its runs are not too
  * short to be read one by one. */
-enum { BLOCK = 256 * 1024, BLOCK_OF_COLUMNS = 1024 * 1024 };
+enum { BLOCK = 128 * 1024, BLOCK_OF_COLUMNS = 1024 * 1024 };
 
 /* Values this far apart are read with what lies between them. */
 enum { CLOSE = 8 };

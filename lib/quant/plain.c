@@ -7,12 +7,30 @@
  *   bf16  the upper half of a float, rounded to nearest even; NaN stays (quiet) NaN
  */
 #include "quant/block.h"
+#include "quant/plain_avx2.h"
+
+/* Loops of a fixed length are what compilers make wide instructions of. */
+enum { WIDE = 64 };
+
+static bool has_avx2(enum lm_isa isa)
+{
+#if defined(__x86_64__)
+    return isa >= LM_ISA_AVX2;
+#else
+    (void)isa;
+    return false;
+#endif
+}
 
 static void decode_f32(const void *src, float *dst, size_t n)
 {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(dst, src, 4 * n);
+#else
     const uint8_t *p = src;
     for (size_t i = 0; i < n; i++)
         dst[i] = lm_q_float(lm_q_u32(p + 4 * i));
+#endif
 }
 
 static void encode_f32(enum lm_isa isa, const float *src, void *dst, size_t n,
@@ -27,7 +45,14 @@ static void encode_f32(enum lm_isa isa, const float *src, void *dst, size_t n,
 static int64_t invalid_f32(const void *src, size_t n)
 {
     const uint8_t *p = src;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (uint32_t bad = 0; i + WIDE <= n; i += WIDE) {
+        for (size_t k = 0; k < WIDE; k++)
+            bad |= (lm_q_u32(p + 4 * (i + k)) & 0x7f800000) == 0x7f800000;
+        if (bad)
+            break;
+    }
+    for (; i < n; i++)
         if ((p[4 * i + 3] & 0x7f) == 0x7f && (p[4 * i + 2] & 0x80))
             return (int64_t)i;
     return -1;
@@ -36,51 +61,93 @@ static int64_t invalid_f32(const void *src, size_t n)
 static void decode_f16(const void *src, float *dst, size_t n)
 {
     const uint8_t *p = src;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (n >= WIDE && has_avx2(lm_isa()))
+        lm_f16_unpack_avx2(src, dst, i = n & ~(size_t)7);
+#endif
+    for (; i < n; i++)
         dst[i] = lm_q_half(p + 2 * i);
 }
 
 static void encode_f16(enum lm_isa isa, const float *src, void *dst, size_t n,
                        const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     uint8_t *p = dst;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (has_avx2(isa))
+        lm_f16_pack_avx2(src, dst, i = n & ~(size_t)7);
+#endif
+    for (; i < n; i++)
         lm_q_put_u16(p + 2 * i, lm_f16_store(src[i]));
+}
+
+/* The first of n halves whose exponent, `mask`, is all ones, or -1. */
+static int64_t first_all_ones(const void *src, size_t n, uint16_t mask)
+{
+    const uint8_t *p = src;
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (n >= WIDE && has_avx2(lm_isa()))
+        i = lm_without_ones_avx2(src, n & ~(size_t)31, mask);
+#endif
+    for (uint16_t bad = 0; i + WIDE <= n; i += WIDE) {
+        for (size_t k = 0; k < WIDE; k++)
+            bad |= (lm_q_u16(p + 2 * (i + k)) & mask) == mask;
+        if (bad)
+            break;
+    }
+    for (; i < n; i++)
+        if ((lm_q_u16(p + 2 * i) & mask) == mask)
+            return (int64_t)i;
+    return -1;
 }
 
 static int64_t invalid_f16(const void *src, size_t n)
 {
-    return lm_q_bad_half_at(src, n, 2, 0);
+    return first_all_ones(src, n, 0x7c00);
 }
 
 static void decode_bf16(const void *src, float *dst, size_t n)
 {
     const uint8_t *p = src;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (n >= WIDE && has_avx2(lm_isa()))
+        lm_bf16_unpack_avx2(src, dst, i = n & ~(size_t)15);
+#endif
+    for (; i + WIDE <= n; i += WIDE)
+        for (size_t k = 0; k < WIDE; k++)
+            dst[i + k] = lm_q_float((uint32_t)lm_q_u16(p + 2 * (i + k)) << 16);
+    for (; i < n; i++)
         dst[i] = lm_q_float((uint32_t)lm_q_u16(p + 2 * i) << 16);
 }
 
+static uint16_t to_bf16(float f)
+{
+    const uint32_t u = lm_q_bits(f);
+    const bool nan = (u & 0x7fffffff) > 0x7f800000;
+    return (uint16_t)(nan ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 static void encode_bf16(enum lm_isa isa, const float *src, void *dst, size_t n,
-                       const float *weights)
+                        const float *weights)
 {
     (void)isa, (void)weights;
     uint8_t *p = dst;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t u = lm_q_bits(src[i]);
-        bool nan = (u & 0x7fffffff) > 0x7f800000;
-        u = nan ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16;
-        lm_q_put_u16(p + 2 * i, (uint16_t)u);
-    }
+    size_t i = 0;
+    for (; i + WIDE <= n; i += WIDE)
+        for (size_t k = 0; k < WIDE; k++)
+            lm_q_put_u16(p + 2 * (i + k), to_bf16(src[i + k]));
+    for (; i < n; i++)
+        lm_q_put_u16(p + 2 * i, to_bf16(src[i]));
 }
 
 static int64_t invalid_bf16(const void *src, size_t n)
 {
-    const uint8_t *p = src;
-    for (size_t i = 0; i < n; i++)
-        if ((p[2 * i + 1] & 0x7f) == 0x7f && (p[2 * i] & 0x80))
-            return (int64_t)i;
-    return -1;
+    return first_all_ones(src, n, 0x7f80);
 }
 
 static void decode_f64(const void *src, float *dst, size_t n)

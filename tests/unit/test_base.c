@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/f16.h"
 #include "base/json.h"
+#include "base/line.h"
 #include "base/size.h"
 #include "base/thread.h"
 
@@ -277,6 +278,58 @@ static void pools_run_each_index_once(void **state)
     lm_pool_free(NULL);
 }
 
+/* A line that squares the numbers below `end`; number `bad` fails in step `where`. */
+struct squares {
+    int        next, end, bad, where, put;
+    int        in[5], out[5];
+    atomic_int taking;
+};
+
+static int take_one(void *arg, size_t slot)
+{
+    struct squares *s = arg;
+    assert_int_equal(atomic_fetch_add(&s->taking, 1), 0);
+    const int k = s->next++;
+    s->in[slot] = k;
+    atomic_fetch_sub(&s->taking, 1);
+    return k == s->bad && s->where == 0 ? LM_EIO : k < s->end;
+}
+
+static int square_one(void *arg, size_t slot, int thread)
+{
+    struct squares *s = arg;
+    (void)thread;
+    s->out[slot] = s->in[slot] * s->in[slot];
+    return s->in[slot] == s->bad && s->where == 1 ? LM_EDATA : LM_OK;
+}
+
+static int put_one(void *arg, size_t slot)
+{
+    struct squares *s = arg;
+    assert_int_equal(s->out[slot], s->put * s->put);
+    s->put++;
+    return s->in[slot] == s->bad && s->where == 2 ? LM_ESTOP : LM_OK;
+}
+
+static void lines_keep_order(void **state)
+{
+    (void)state;
+    static const int codes[] = { LM_EIO, LM_EDATA, LM_ESTOP };
+    for (int i = 0; i < 400; i++) {
+        const int threads = i % 4 + 1;
+        const size_t slots = threads == 1 ? 1 : (size_t)(i / 4 % 5 + 1);
+        struct squares s = { .end = i * 3 % 100, .bad = i % 7 * 5, .where = i % 5 };
+        const struct lm_line l = { threads, slots, &s, take_one, square_one, put_one };
+        size_t failed = 99;
+        const int code = lm_line_run(&l, &failed);
+        const bool fails = s.where < 3 && (s.bad < s.end || (s.bad == s.end && s.where == 0));
+        assert_int_equal(code, fails ? codes[s.where] : LM_OK);
+        assert_int_equal(s.put, fails ? s.bad + (s.where == 2) : s.end);
+        if (fails)
+            assert_int_equal(s.in[failed], s.bad);
+    }
+}
+
 static void isa_can_be_lowered(void **state)
 {
     (void)state;
@@ -304,6 +357,7 @@ int main(void)
         cmocka_unit_test(halves_round_to_even),
         cmocka_unit_test(products_are_rounded),
         cmocka_unit_test(pools_run_each_index_once),
+        cmocka_unit_test(lines_keep_order),
         cmocka_unit_test(isa_can_be_lowered),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

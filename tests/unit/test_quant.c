@@ -356,6 +356,39 @@ static void test_isa(void **state)
     }
 }
 
+/* Every pattern of 16 bits, and where the first that is no number stands. */
+static void test_halves(void **state)
+{
+    (void)state;
+    static uint16_t all[65536];
+    static float scalar[65536], wide[65536];
+    for (uint32_t i = 0; i < 65536; i++)
+        all[i] = (uint16_t)i;
+    for (int k = 0; k < 2; k++) {
+        const struct lm_type *t = lm_type_by_id(k ? LM_BF16 : LM_F16);
+        const uint16_t ones = k ? 0x7f80 : 0x7c00;
+        setenv("LMPIPE_ISA", "scalar", 1);
+        t->decode(all, scalar, 65536);
+        unsetenv("LMPIPE_ISA");
+        t->decode(all, wide, 65536);
+        assert_memory_equal(scalar, wide, sizeof scalar);
+        t->encode(LM_ISA_SCALAR, scalar, all, 65536, NULL);
+        uint16_t *again = (uint16_t *)(void *)wide;
+        t->encode(lm_isa(), scalar, again, 65536, NULL);
+        assert_memory_equal(all, again, sizeof all);
+        for (uint32_t i = 0; i < 65536; i++)
+            all[i] = 1;
+        for (size_t n = 0; n < 300; n += 7)
+            for (size_t at = 0; at <= n; at++) {
+                all[at] = (uint16_t)(ones | (at & 2) << 14);
+                assert_int_equal(t->invalid(all, n), at < n ? (int64_t)at : -1);
+                all[at] = 1;
+            }
+        for (uint32_t i = 0; i < 65536; i++)
+            all[i] = (uint16_t)i;
+    }
+}
+
 /* ---- what is refused -------------------------------------------------------------- */
 
 /* Offsets of f16 scales and minima in a block. */
@@ -489,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_encode),
         cmocka_unit_test(test_more),
         cmocka_unit_test(test_isa),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_invalid),
         cmocka_unit_test(test_invalid_other),
         cmocka_unit_test(test_refused),
