@@ -149,3 +149,44 @@ void lm_buf_escape(struct lm_buf *b, const void *p, size_t n)
         }
     }
 }
+
+static int base64_value(char c)
+{
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
+}
+
+bool lm_buf_base64(struct lm_buf *b, const char *p, size_t n)
+{
+    const size_t from = b->len;
+    uint32_t bits = 0;
+    size_t k = 0, pads = 0;                      /* characters of a group of four */
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '\n' || p[i] == '\r' || p[i] == ' ' || p[i] == '\t')
+            continue;
+        int v = p[i] == '=' ? 0 : base64_value(p[i]);
+        pads += p[i] == '=';
+        if (v < 0 || (pads && p[i] != '=') || pads > 2 || (p[i] == '=' && k < 2)) {
+            b->len = from;
+            return false;
+        }
+        bits = bits << 6 | (uint32_t)v;
+        if (++k < 4)
+            continue;
+        for (size_t j = 0; j < 3 - pads; j++)
+            lm_buf_byte(b, (int)(bits >> (16 - 8 * j) & 255));
+        k = 0;
+        bits = 0;
+    }
+    if (k == 1 || (pads && k)) {
+        b->len = from;
+        return false;
+    }
+    for (size_t j = 0; k && j < k - 1; j++)      /* not padded */
+        lm_buf_byte(b, (int)(bits >> (6 * k - 8 - 8 * j) & 255));
+    return true;
+}

@@ -50,6 +50,10 @@ void lm_buf_escape(struct lm_buf *b, const void *p, size_t n);
  */
 int lm_utf8_len(const void *p, size_t n, uint32_t *rune);
 
+/* Append what n characters of base64 (RFC 4648, padded or not, blanks allowed) stand for; false,
+ * with b as it was, when they are none. */
+bool lm_buf_base64(struct lm_buf *b, const char *p, size_t n);
+
 /* Append code point r as UTF-8; what is not a scalar value becomes U+FFFD. */
 void lm_buf_rune(struct lm_buf *b, uint32_t r);
 

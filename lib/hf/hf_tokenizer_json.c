@@ -32,6 +32,51 @@ static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
     return LM_OK;
 }
 
+/* One piece of a list: ["TEXT", score]. */
+static int read_scored(struct lm_json *j, uint64_t id, struct lm_hf_vocab *v, struct lm_err *err)
+{
+    char *end = NULL;
+    if (lm_json_next(j) != LM_JSON_STRING)
+        return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a text");
+    if (v && !lm_hf_copy(v, j->str, j->str_len, &v->pieces[id]))
+        return lm_fail_nomem(err);
+    enum lm_json_kind k = lm_json_next(j);
+    const double score = k == LM_JSON_NUMBER ? strtod(j->str, &end) : 0;
+    if (k != LM_JSON_NUMBER || *end)
+        return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a score");
+    if (lm_json_next(j) != LM_JSON_ARRAY_END)
+        return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry that is no pair");
+    if (v) {
+        v->types[id] = LM_PIECE_NORMAL;
+        v->scores64[id] = score;
+    }
+    return LM_OK;
+}
+
+/* model.vocab of Unigram: a list, whose places are the ids. */
+static int walk_scored(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+                       struct lm_err *err)
+{
+    enum lm_json_kind k;
+    uint64_t id = 0;
+    t->scored = true;
+    if (v && !(v->scores64 = lm_arena_array(&v->arena, v->n, sizeof *v->scores64)))
+        return lm_fail_nomem(err);
+    while ((k = lm_json_next(j)) == LM_JSON_ARRAY) {
+        if (id == LM_HF_MAX_PIECES)
+            return lm_fail(err, LM_ENOSUP, "more than %u pieces", LM_HF_MAX_PIECES);
+        const int r = read_scored(j, id++, v, err);
+        if (r)
+            return r;
+    }
+    if (k != LM_JSON_ARRAY_END)
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry that is "
+                                                        "no pair");
+    if (id > t->n_ids)
+        t->n_ids = id;
+    return LM_OK;
+}
+
 /* model.vocab: {"TEXT": id}.  With v, its pieces are filled; without, the ids are counted. */
 static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
                       struct lm_err *err)
@@ -39,9 +84,11 @@ static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
     enum lm_json_kind k = lm_json_next(j);
     struct lm_str s = {0};
     uint64_t id = 0;
+    if (k == LM_JSON_ARRAY)
+        return walk_scored(j, t, v, err);
     if (k != LM_JSON_OBJECT)
-        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_ENOSUP, "vocab is no object: not "
-                                                        "BPE, which this version reads");
+        return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "vocab is neither an "
+                                                        "object nor a list");
     while ((k = lm_json_next(j)) == LM_JSON_KEY) {
         if (v && !lm_hf_copy(v, j->str, j->str_len, &s))
             return lm_fail_nomem(err);
@@ -125,6 +172,47 @@ static int walk_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm
     return r;
 }
 
+/* A member of model that is no list. */
+static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_err *err)
+{
+    const struct { const char *key; bool *out; } flags[] = {
+        { "byte_fallback", &t->byte_fallback }, { "ignore_merges", &t->ignore_merges },
+        { "fuse_unk", &t->fuse_unk },
+    };
+    const struct { const char *key; char *out; size_t room; } words[] = {
+        { "type", t->type, sizeof t->type }, { "unk_token", t->unk, sizeof t->unk },
+        { "continuing_subword_prefix", t->go_on, sizeof t->go_on },
+    };
+    const struct { const char *key; int64_t *out; } numbers[] = {
+        { "unk_id", &t->unk_id }, { "max_input_chars_per_word", &t->max_word },
+    };
+    bool *flag = NULL;
+    char *word = NULL, *end;
+    int64_t *number = NULL;
+    size_t room = 0;
+    const bool affix = lm_json_is(j, "continuing_subword_prefix") ||
+                       lm_json_is(j, "end_of_word_suffix");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        flag = lm_json_is(j, flags[i].key) ? flags[i].out : flag;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (lm_json_is(j, words[i].key)) {
+            word = words[i].out;
+            room = words[i].room;
+        }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        number = lm_json_is(j, numbers[i].key) ? numbers[i].out : number;
+    const enum lm_json_kind k = lm_json_next(j);
+    if (flag)
+        *flag = k == LM_JSON_TRUE;
+    if (k == LM_JSON_STRING && affix)
+        t->affixes |= j->str_len > 0;
+    if (k == LM_JSON_STRING && word && j->str_len < room)
+        memcpy(word, j->str, j->str_len + 1);
+    if (k == LM_JSON_NUMBER && number)
+        *number = strtoll(j->str, &end, 10);
+    return k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
+}
+
 static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_err *err)
 {
     int r = LM_OK;
@@ -142,24 +230,7 @@ static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
             t->merges = j->text + at;
             t->merges_len = j->pos - at;
         } else {
-            bool *flag = lm_json_is(j, "byte_fallback")   ? &t->byte_fallback
-                         : lm_json_is(j, "ignore_merges") ? &t->ignore_merges
-                         : lm_json_is(j, "fuse_unk")      ? &t->fuse_unk
-                                                          : NULL;
-            const bool affix = lm_json_is(j, "continuing_subword_prefix") ||
-                               lm_json_is(j, "end_of_word_suffix");
-            char *word = lm_json_is(j, "type")        ? t->type
-                         : lm_json_is(j, "unk_token") ? t->unk
-                                                      : NULL;
-            const size_t room = word == t->type ? sizeof t->type : sizeof t->unk;
-            k = lm_json_next(j);
-            if (flag)
-                *flag = k == LM_JSON_TRUE;
-            if (k == LM_JSON_STRING && affix)
-                t->affixes |= j->str_len > 0;
-            if (k == LM_JSON_STRING && word && j->str_len < room)
-                memcpy(word, j->str, j->str_len + 1);
-            r = k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
+            r = read_small(j, t, err);
         }
     }
     return r ? r : k == LM_JSON_ERROR ? err->code : LM_OK;
@@ -208,6 +279,7 @@ int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, str
     struct lm_json j;
     struct lm_err own = {0};
     err = err ? err : &own;
+    t->unk_id = t->max_word = -1;
     lm_json_init(&j, t->text, t->len, err);
     const int r = walk(&j, t, a, err);
     lm_json_release(&j);

@@ -39,6 +39,7 @@ struct lm_hf_vocab {
     uint32_t       n;                   /* pieces, padding included                        */
     struct lm_str *pieces;              /* [n]                                             */
     float         *scores;              /* [n], or NULL                                    */
+    double        *scores64;            /* [n], those of a tokenizer.json, or NULL         */
     int32_t       *types;               /* [n] enum lm_piece_type                          */
     struct lm_str *merges;              /* "a b", first merge first; NULL for "llama"      */
     uint64_t       n_merges;

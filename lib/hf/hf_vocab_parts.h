@@ -21,8 +21,11 @@ struct lm_tokenizer_json {
     size_t                len;
     const struct lm_jval *added, *normalizer, *pre_tokenizer, *post_processor, *decoder;
     char                  type[24], unk[64];    /* model.type, model.unk_token; "" without */
+    char                  go_on[16];    /* model.continuing_subword_prefix              */
+    int64_t               unk_id, max_word;     /* model.unk_id, .max_input_chars_per_word; -1 */
     bool                  byte_fallback, ignore_merges, fuse_unk;
     bool                  affixes;      /* pieces are marked as parts of words          */
+    bool                  scored;       /* vocab is a list of [text, score]: Unigram    */
     const char           *vocab, *merges;       /* model.vocab, model.merges: in text   */
     size_t                vocab_len, merges_len;
     uint64_t              n_ids;                /* highest id, added ones included, + 1 */
@@ -40,7 +43,8 @@ void lm_tokenizer_json_close(struct lm_tokenizer_json *t);
 /* Take the merges from merges.txt; 1 when there is none. */
 int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
                             struct lm_err *err);
-/* Pieces (as type NORMAL) and, for "gpt2", merges into v, whose arrays are made. */
+/* Pieces (as type NORMAL), scores64 where the file has scores, and, for "gpt2", merges into v,
+ * whose arrays are made. */
 int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
                              struct lm_err *err);
 

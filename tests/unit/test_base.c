@@ -56,6 +56,32 @@ static void sizes_do_not_wrap(void **state)
     free(a);
 }
 
+/* RFC 4648, section 10, and what is none. */
+static void base64_is_read(void **state)
+{
+    (void)state;
+    static const char *const good[][2] = {
+        { "", "" }, { "Zg==", "f" }, { "Zm8=", "fo" }, { "Zm9v", "foo" }, { "Zm9vYg==", "foob" },
+        { "Zm9vYmE=", "fooba" }, { "Zm9vYmFy", "foobar" }, { "Zg", "f" }, { "Zm9vYmE", "fooba" },
+        { "Zm 9v\nYg==\n", "foob" }, { "+/+/", "\xFB\xFF\xBF" },
+    };
+    static const char *const bad[] = { "Z", "Zg=", "Zg===", "=", "Zm9v=", "Zg==Zg==", "Z-8=",
+                                       "Zm9vY" };
+    struct lm_buf b = { 0 };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        lm_buf_clear(&b);
+        lm_buf_byte(&b, 'x');
+        assert_true(lm_buf_base64(&b, good[i][0], strlen(good[i][0])));
+        assert_string_equal(b.data + 1, good[i][1]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lm_buf_clear(&b);
+        assert_false(lm_buf_base64(&b, bad[i], strlen(bad[i])));
+        assert_int_equal(b.len, 0);
+    }
+    lm_buf_release(&b);
+}
+
 static void arenas_zero_and_align(void **state)
 {
     (void)state;
@@ -347,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_gain_context),
         cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(base64_is_read),
         cmocka_unit_test(arenas_zero_and_align),
         cmocka_unit_test(buffers_escape_what_terminals_obey),
         cmocka_unit_test(utf8_is_rfc_3629),
