@@ -15,10 +15,8 @@
 #include "base/size.h"
 #include "vocab/tokenizer.h"
 
-#define N_SMALL 64                               /* bytes of a word merged on the stack */
-#define NO_ID   UINT32_MAX
-
 #define N_AHEAD 32                               /* merges looked up together           */
+#define BLOCK   ((size_t)1 << 16)                /* of text worked on at a time         */
 
 /* The character of a byte, and back; -1: none. */
 static uint16_t rune_of(unsigned b)
@@ -92,34 +90,6 @@ static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
     return LM_OK;
 }
 
-static uint32_t hash_pair(uint32_t left, uint32_t right)
-{
-    uint64_t h = (left * 0x9E3779B97F4A7C15u ^ right) * 0xD6E8FEB86659FD93u;
-    return (uint32_t)((h ^ h >> 29) * 0x9E3779B97F4A7C15u >> 32);
-}
-
-/* The merge of two symbols: its rank plus one, 0 if there is none. */
-static inline uint32_t find_pair(const struct lm_vocab *v, uint32_t left, uint32_t right,
-                                 uint32_t *id)
-{
-    uint32_t i = hash_pair(left, right) & v->pair_mask;
-    for (; v->pairs[i].rank_1; i = (i + 1) & v->pair_mask)
-        if (v->pairs[i].left == left && v->pairs[i].right == right) {
-            *id = v->pairs[i].id;
-            return v->pairs[i].rank_1;
-        }
-    return 0;
-}
-
-/* Of a pair that is there twice the later rank counts, as in the reference. */
-static void add_pair(struct lm_vocab *v, const struct lm_merge *m, uint32_t rank)
-{
-    uint32_t i = hash_pair(m->left, m->right) & v->pair_mask;
-    while (v->pairs[i].rank_1 && (v->pairs[i].left != m->left || v->pairs[i].right != m->right))
-        i = (i + 1) & v->pair_mask;
-    v->pairs[i] = (struct lm_pair_slot){ m->left, m->right, m->id, rank + 1 };
-}
-
 static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
 {
     return lm_fail(err, LM_EDATA, "merge %llu: '%.*s' is not in the vocabulary",
@@ -138,6 +108,11 @@ static int32_t find_near(const struct lm_vocab *v, uint32_t guess, const char *p
     }
     return lm_vocab_find(v, p, len);
 }
+
+/* Left and right become id. */
+struct merge {
+    uint32_t left, right, id;
+};
 
 /* Parts of a merge that are being looked up. */
 struct asked {
@@ -165,7 +140,7 @@ static int ask_parts(const struct lm_vocab *v, uint64_t i, struct lm_str s, stru
 
 /* Its ids; m->id is that of the merge before.  joined has room for the longest piece. */
 static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, char *joined,
-                      struct lm_merge *m, struct lm_err *err)
+                      struct merge *m, struct lm_err *err)
 {
     int32_t left = lm_vocab_find_hashed(v, a->left, a->l, a->left_hash);
     if (left < 0)
@@ -180,8 +155,8 @@ static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *
     int32_t id = find_near(v, m->id, joined, a->l + a->r);
     if (id < 0)
         return no_piece(i, joined, a->l + a->r, err);
-    *m = (struct lm_merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
-    __builtin_prefetch(&v->pairs[hash_pair(m->left, m->right) & v->pair_mask], 1);
+    *m = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
+    lm_pairs_ask(&v->pairs, m->left, m->right);
     return LM_OK;
 }
 
@@ -197,47 +172,45 @@ static bool reachable(const struct lm_vocab *v, uint32_t id)
  * the time that loading takes.
  */
 static int load_block(struct lm_vocab *v, const struct lm_str *merges, uint32_t i, uint32_t end,
-                      char *joined, struct lm_err *err)
+                      char *joined, uint32_t *last, struct lm_err *err)
 {
     struct asked a[N_AHEAD];
+    struct merge m[N_AHEAD];
     int s = LM_OK;
     for (uint32_t k = i; k < end && s == LM_OK; k++)
         s = ask_parts(v, k, merges[k], &a[k - i], err);
-    for (uint32_t k = i; k < end && s == LM_OK; k++) {
-        v->merges[k].id = k ? v->merges[k - 1].id : 0;
-        s = find_parts(v, k, &a[k - i], joined, &v->merges[k], err);
+    for (uint32_t k = 0; k < end - i && s == LM_OK; k++) {
+        m[k].id = *last;
+        s = find_parts(v, i + k, &a[k], joined, &m[k], err);
+        *last = m[k].id;
     }
-    for (uint32_t k = i; k < end && s == LM_OK; k++)
-        if (reachable(v, v->merges[k].id)) {
-            v->attr[v->merges[k].id] |= LM_ATTR_MERGED;
-            add_pair(v, &v->merges[k], k);
+    for (uint32_t k = 0; k < end - i && s == LM_OK; k++)
+        if (reachable(v, m[k].id)) {
+            v->attr[m[k].id] |= LM_ATTR_MERGED;
+            v->bonds.all |= v->type[m[k].left] == LM_TOKEN_BYTE ||
+                            v->type[m[k].right] == LM_TOKEN_BYTE;
+            lm_pairs_add(&v->pairs, m[k].left, m[k].right, m[k].id, i + k);
         }
     return s;
 }
 
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
 {
-    uint64_t n = src->n_merges, size = 64;
+    uint64_t n = src->n_merges;
+    uint32_t last = 0;
     if (!src->merges)
         return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
     if (n > INT32_MAX)
         return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
-    while (size < n + n / 2)
-        size *= 2;
-    v->pairs = calloc(size, sizeof *v->pairs);
-    v->merges = lm_malloc_array(n + 1, sizeof *v->merges);
+    int s = lm_pairs_init(&v->pairs, n, err);
     char *joined = malloc((size_t)v->longest + 1);
-    if (!v->pairs || !v->merges || !joined) {
-        free(joined);
-        return lm_fail_nomem(err);
-    }
-    v->pair_mask = (uint32_t)(size - 1);
     v->n_merges = (uint32_t)n;
-    int s = LM_OK;
-    for (uint32_t i = 0, k; i < v->n_merges && s == LM_OK; i = k) {
+    for (uint32_t i = 0, k; joined && i < v->n_merges && s == LM_OK; i = k) {
         k = v->n_merges - i > N_AHEAD ? i + N_AHEAD : v->n_merges;
-        s = load_block(v, src->merges, i, k, joined, err);
+        s = load_block(v, src->merges, i, k, joined, &last, err);
     }
+    if (!joined)
+        s = lm_fail_nomem(err);
     free(joined);
     return s;
 }
@@ -263,6 +236,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!row)
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
     v->pre = *row;
+    v->by_lines = !(row->flags & LM_PRE_SPANS);
     set_flag(&v->pre.flags, LM_PRE_NFC, src->nfc);
     set_flag(&v->pre.flags, LM_PRE_WHOLE, src->whole_words);
     v->add_bos = v->pre.flags & LM_PRE_BOS;
@@ -291,178 +265,76 @@ static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
     return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
 }
 
-/* A byte without a piece is left out.  The file's unknown id is not for it: byte-level
- * models have none, it names a control token. */
-static bool put_sym(struct lm_encoder *e, uint32_t id, uint32_t len)
-{
-    return lm_encoder_put(e, id == NO_ID ? -1 : (int32_t)id, len);
-}
-
-/* The first symbols of a word: bytes, or with v->chars characters.  One that is no piece
- * becomes its bytes, or the unknown id, where neighbours may be one. */
-static size_t next_symbol(const struct lm_vocab *v, const char *p, const char *end, uint32_t *id)
-{
-    int32_t x = -1;
-    int k = 1;
-    if (!v->chars) {
-        x = v->byte_id[(unsigned char)*p];
-        *id = x < 0 ? NO_ID : (uint32_t)x;
-        return 1;
-    }
-    lm_uni_next(p, end, &k);
-    if ((x = lm_vocab_find(v, p, (size_t)k)) < 0 && v->byte_fallback) {
-        x = v->byte_id[(unsigned char)*p];
-        k = 1;
-    } else if (x < 0) {
-        const char *q = p + k;
-        for (x = v->unk; v->fuse_unk && q < end; q += k) {
-            lm_uni_next(q, end, &k);
-            if (lm_vocab_find(v, q, (size_t)k) >= 0)
-                break;
-        }
-        *id = x < 0 ? NO_ID : (uint32_t)x;
-        return v->fuse_unk ? (size_t)(q - p) : (size_t)k;
-    }
-    *id = (uint32_t)x;
-    return (size_t)k;
-}
-
-/* A short word: look for the lowest rank each time, in arrays on the stack. */
-static bool merge_small(struct lm_encoder *e, const char *p, size_t len)
-{
-    const struct lm_vocab *v = e->v;
-    uint32_t id[N_SMALL + 1], size[N_SMALL + 1];
-    uint32_t rank[N_SMALL + 1], to[N_SMALL + 1]; /* of the pair i, i + 1; rank 0: none */
-    size_t n = 0;
-
-    for (const char *end = p + len; p < end; n++) {
-        size[n] = (uint32_t)next_symbol(v, p, end, &id[n]);
-        p += size[n];
-    }
-    for (size_t i = 0; i + 1 < n; i++)
-        rank[i] = find_pair(v, id[i], id[i + 1], &to[i]);
-    for (;;) {
-        size_t best = 0;
-        uint32_t low = UINT32_MAX;
-        for (size_t i = 0; i + 1 < n; i++)
-            if (rank[i] && rank[i] < low) {
-                low = rank[i];
-                best = i;
-            }
-        if (low == UINT32_MAX)
-            break;
-        id[best] = to[best];
-        size[best] += size[best + 1];
-        size_t tail = n - best - 2;
-        memmove(id + best + 1, id + best + 2, tail * sizeof *id);
-        memmove(size + best + 1, size + best + 2, tail * sizeof *size);
-        memmove(rank + best + 1, rank + best + 2, tail * sizeof *rank);
-        memmove(to + best + 1, to + best + 2, tail * sizeof *to);
-        n--;
-        if (best)
-            rank[best - 1] = find_pair(v, id[best - 1], id[best], &to[best - 1]);
-        if (best + 1 < n)
-            rank[best] = find_pair(v, id[best], id[best + 1], &to[best]);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (!put_sym(e, id[i], size[i]))
-            return false;
-    return true;
-}
-
-/* Queue the merge of the symbol at i with the next, if there is one. */
-static bool queue(struct lm_encoder *e, uint32_t i)
-{
-    uint32_t to, next = e->sym[i].next;
-    if (next == NO_ID)
-        return true;
-    uint32_t rank_1 = find_pair(e->v, e->sym[i].id, e->sym[next].id, &to);
-    return !rank_1 || lm_heap_push(e, (uint64_t)(rank_1 - 1) << 32 | i, 0);
-}
-
-/* Any word, with a list of symbols and a heap of pairs.  A pair in the heap that is no
- * longer what stands there is skipped. */
-static bool merge_large(struct lm_encoder *e, const char *p, size_t len)
-{
-    const struct lm_vocab *v = e->v;
-    uint32_t n = 0;
-    for (const char *end = p + len; p < end; n++) {
-        if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
-            return false;
-        struct lm_sym *s = &e->sym[n];
-        s->prev = n - 1;
-        s->next = n + 1;
-        s->len = (uint32_t)next_symbol(v, p, end, &s->id);
-        p += s->len;
-    }
-    struct lm_sym *sym = e->sym;
-    sym[n - 1].next = NO_ID;
-    e->heap_n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!queue(e, i))
-            return false;
-    while (e->heap_n) {
-        uint64_t key = lm_heap_pop(e).key;
-        uint32_t i = (uint32_t)key, next = sym[i].next;
-        const struct lm_merge *m = &v->merges[key >> 32];
-        if (!sym[i].len || next == NO_ID || sym[i].id != m->left || sym[next].id != m->right)
-            continue;
-        sym[i].id = m->id;
-        sym[i].len += sym[next].len;
-        sym[next].len = 0;
-        sym[i].next = sym[next].next;
-        if (sym[i].next != NO_ID)
-            sym[sym[i].next].prev = i;
-        if (!queue(e, i) || (i > 0 && !queue(e, sym[i].prev)))
-            return false;
-    }
-    for (uint32_t i = 0; i != NO_ID; i = sym[i].next)
-        if (!put_sym(e, sym[i].id, sym[i].len))
-            return false;
-    return true;
-}
-
-bool lm_bpe_merge(struct lm_encoder *e, const char *p, size_t len)
-{
-    return len <= N_SMALL ? merge_small(e, p, len) : merge_large(e, p, len);
-}
-
-static bool encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit)
+static int encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                       struct lm_err *err)
 {
     bool hit;
+    if (!(e->v->pre.flags & LM_PRE_WHOLE))
+        return lm_merge_word(e, p, len, limit, false, err);
     struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
     if (hit)
-        return true;
+        return LM_OK;
     size_t from = e->ids->n;
-    int32_t id = e->v->pre.flags & LM_PRE_WHOLE ? whole_word(e, p, len) : -1;
-    bool ok = id >= 0 ? lm_encoder_put(e, id, len) : lm_bpe_merge(e, p, len);
-    if (ok && w)
+    int32_t id = whole_word(e, p, len);
+    int s = id < 0 ? lm_merge(e, p, len, false, err)
+            : lm_encoder_put(e, id, len) ? LM_OK : lm_fail_nomem(err);
+    if (s == LM_OK && w)
         lm_encoder_keep(e, w, from);
-    return ok;
+    return s;
+}
+
+/* Words of text whose normalization is done or not needed. */
+static int encode_words(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
+{
+    struct lm_cut words;
+    const char *limit = p + len;
+    lm_cut_init(&words, &e->v->pre, p, len);
+    for (const char *end; (end = lm_cut_next(&words)); p = end) {
+        int s = encode_word(e, p, (size_t)(end - p), limit, err);
+        if (s != LM_OK || (s = lm_encoder_pass(e, err)))
+            return s;
+    }
+    return LM_OK;
+}
+
+static int encode_block(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
+{
+    if (!lm_norm_needed(p, len, e->v->norm))
+        return encode_words(e, p, len, err);
+    lm_buf_clear(&e->norm);
+    int s = lm_norm(p, len, e->v->norm, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
+    return s == LM_OK ? encode_words(e, e->norm.data, e->norm.len, err) : s;
+}
+
+/* Where a block of the text may end: behind a newline that a letter follows, at which every
+ * pattern that has by_lines cuts and no normalization joins. */
+static size_t block_size(const char *p, size_t len)
+{
+    size_t i = BLOCK;
+    while (i < len) {
+        const char *nl = memchr(p + i, '\n', len - i - 1);
+        if (!nl)
+            return len;
+        i = (size_t)(nl - p) + 1;
+        if ((p[i] | 32) >= 'a' && (p[i] | 32) <= 'z')
+            return i;
+    }
+    return len;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err)
 {
     (void)first;
-    struct lm_cut words;
-    if (lm_norm_needed(p, len, e->v->norm)) {
-        lm_buf_clear(&e->norm);
-        int s = lm_norm(p, len, e->v->norm, &e->norm, e->ids->want_spans ? &e->map : NULL, err);
-        if (s != LM_OK)
-            return s;
-        p = e->norm.data;
-        len = e->norm.len;
+    int s = LM_OK;
+    for (size_t n; len && s == LM_OK; p += n, len -= n) {
+        n = e->v->by_lines ? block_size(p, len) : len;
+        e->pos = 0;
+        e->map.n = e->map.cursor = 0;
+        s = encode_block(e, p, n, err);
+        e->base += n;
     }
-    const char *limit = p + len;
-    lm_cut_init(&words, &e->v->pre, p, len);
-    for (const char *end; (end = lm_cut_next(&words)); p = end) {
-        if ((size_t)(end - p) >= UINT32_MAX - 1)
-            return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");
-        if (!encode_word(e, p, (size_t)(end - p), limit))
-            return lm_fail_nomem(err);
-    }
-    return LM_OK;
+    return s;
 }
 
 const struct lm_tok_model lm_tok_gpt2 = {

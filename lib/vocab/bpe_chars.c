@@ -22,41 +22,28 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     for (uint32_t i = 0; i < v->n; i++)
         v->bytes.at[i + 1] = v->bytes.at[i] +
                              (uint32_t)lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
-    int s = lm_bpe_load(v, src, err);
-    v->space_starts = true;
-    for (uint32_t i = 0; s == LM_OK && i < v->n; i++) {
+    v->marks = true;
+    int s = lm_char_pieces(v, err);
+    if (s != LM_OK || (s = lm_bpe_load(v, src, err)))
+        return s;
+    if (v->byte_fallback && lm_vocab_find(v, "\xE2\x96\x81", 3) < 0)
+        return lm_fail(err, LM_ENOSUP, "byte_fallback without a piece for the mark of spaces "
+                       "is not supported");
+    if (!lm_bonds_init(&v->bonds))
+        return lm_fail_nomem(err);
+    /* unknown characters that are one token must not be parted, and merges of bytes join what
+     * no text of theirs shows */
+    v->bonds.all |= v->fuse_unk && !v->byte_fallback;
+    for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pieces_get(&v->text, i, &len);
-        if (v->attr[i] & LM_ATTR_MERGED && lm_crosses_mark(p, len))
-            v->space_starts = false;
-    }
-    return s;
-}
-
-static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
-                  struct lm_err *err)
-{
-    if (!lm_marks_for_spaces(e, p, len, first && e->v->space_prefix))
-        return lm_fail_nomem(err);
-    const char *end = e->norm.data + e->norm.len, *q;
-    for (p = e->norm.data; p < end; p = q) {
-        q = e->v->space_starts ? lm_marked_word_end(p, end) : end;
-        if ((size_t)(q - p) >= UINT32_MAX - 1)
-            return lm_fail(err, LM_ENOSUP, "a word of more than 4 GiB");
-        bool hit;
-        struct lm_memo *w = lm_encoder_memo(e, p, (size_t)(q - p), end, &hit);
-        if (hit)
-            continue;
-        size_t from = e->ids->n;
-        if (!lm_bpe_merge(e, p, (size_t)(q - p)))
-            return lm_fail_nomem(err);
-        if (w)
-            lm_encoder_keep(e, w, from);
+        if (v->attr[i] & LM_ATTR_MERGED)
+            lm_bonds_add(&v->bonds, p, len);
     }
     return LM_OK;
 }
 
 const struct lm_tok_model lm_tok_chars = {
     .name = "bpe", .bos = -1, .eos = -1, .unk = -1, .json_only = true, .load = load,
-    .encode = encode,
+    .encode = lm_marked_encode,
 };

@@ -7,6 +7,8 @@
 #include "base/size.h"
 #include "vocab/tokenizer.h"
 
+#define PASS ((size_t)1 << 16)                   /* ids handed over at a time */
+
 void lm_ids_release(struct lm_ids *ids)
 {
     free(ids->id);
@@ -60,6 +62,12 @@ static void word_key(uint64_t key[3], const char *p, size_t len, const char *lim
     }
 }
 
+static bool room_for_memo(struct lm_ids *ids)
+{
+    return ids->cap - ids->n >= LM_MEMO_IDS ||
+           lm_grow(&ids->id, &ids->cap, ids->n + LM_MEMO_IDS, sizeof *ids->id);
+}
+
 struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
                                 const char *limit, bool *hit)
 {
@@ -75,8 +83,7 @@ struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
     _Static_assert(LM_MEMO_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
 
     if (w->len == len && w->text[0] == key[0] && w->text[1] == key[1] &&
-        w->text[2] == key[2] &&
-        lm_grow(&e->ids->id, &e->ids->cap, e->ids->n + LM_MEMO_IDS, sizeof(int32_t))) {
+        w->text[2] == key[2] && room_for_memo(e->ids)) {
         memcpy(e->ids->id + e->ids->n, w->id, sizeof w->id);
         e->ids->n += w->n;
         *hit = true;
@@ -111,7 +118,7 @@ const char *lm_chunk_end(const char *p, const char *end, size_t least)
     return end;
 }
 
-bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size)
+bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size, uint32_t to)
 {
     if (!lm_grow(&e->heap, &e->heap_cap, e->heap_n + 1, sizeof *e->heap))
         return false;
@@ -120,7 +127,7 @@ bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size)
         e->heap[i] = e->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
-    e->heap[i] = (struct lm_heap_item){ key, size };
+    e->heap[i] = (struct lm_heap_item){ key, size, to };
     return true;
 }
 
@@ -145,7 +152,11 @@ struct lm_encoder *lm_encoder_new(const struct lm_vocab *v, const struct lm_env 
     struct lm_encoder *e = calloc(1, sizeof *e);
     if (e)
         e->words = calloc(LM_MEMO_SLOTS, sizeof *e->words);
-    if (!e || !e->words) {
+    if (e && v->by_score) {
+        e->pairs = calloc(LM_PAIR_MEMOS, sizeof *e->pairs);
+        e->joined = malloc(2 * ((size_t)v->longest + 4));
+    }
+    if (!e || !e->words || (v->by_score && (!e->pairs || !e->joined))) {
         lm_encoder_free(e);
         lm_fail_nomem(err);
         return NULL;
@@ -162,11 +173,34 @@ void lm_encoder_free(struct lm_encoder *e)
     free(e->words);
     free(e->sym);
     free(e->heap);
+    free(e->pairs);
+    free(e->joined);
     free(e->map.e);
     lm_buf_release(&e->norm);
     lm_buf_release(&e->scratch);
     free(e->work);
     free(e);
+}
+
+int lm_encoder_pass(struct lm_encoder *e, struct lm_err *err)
+{
+    struct lm_ids *ids = e->ids;
+    if (ids->n < PASS || !e->take)
+        return LM_OK;
+    if (!e->passed)
+        e->first_id = ids->id[e->from];
+    e->last_id = ids->id[ids->n - 1];
+    e->passed = true;
+    e->from = 0;
+    int s = e->take(e->take_arg, ids, err);
+    ids->n = 0;
+    return s;
+}
+
+void lm_encoder_to(struct lm_encoder *e, lm_take_ids *take, void *arg)
+{
+    e->take = take;
+    e->take_arg = arg;
 }
 
 /* A start or end token, at the end of what is there. */
@@ -202,6 +236,9 @@ static int add_text(struct lm_encoder *e, const char *text, size_t len, bool par
             break;
         if (!push(e->ids, (int32_t)id, done + at, end - at))
             return lm_fail_nomem(err);
+        int s = lm_encoder_pass(e, err);
+        if (s != LM_OK)
+            return s;
         done += end;
         first = true;
     }
@@ -227,12 +264,18 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     int s;
     if (bos && (s = add_special(e, v->bos, "bos", 0, err)))
         return s;
-    size_t from = ids->n;
+    e->from = ids->n;
+    e->passed = false;
     if ((s = add_text(e, text, len, flags & LM_ENCODE_PARSE, err)))
         return s;
-    if (bos && ids->n > from && ids->id[from] == v->bos)
+    bool more = ids->n > e->from;
+    if (more && !e->passed)
+        e->first_id = ids->id[e->from];
+    if (more)
+        e->last_id = ids->id[ids->n - 1];
+    if (bos && (more || e->passed) && e->first_id == v->bos)
         note_doubled(e, &e->warned_bos, "start");
-    if (eos && ids->n > from && ids->id[ids->n - 1] == v->eos)
+    if (eos && (more || e->passed) && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
     return eos ? add_special(e, v->eos, "eos", len, err) : LM_OK;
 }
@@ -244,7 +287,7 @@ int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned
     e->ids = ids;
     int s = encode(e, text, len, flags, err);
     if (s != LM_OK)
-        ids->n = n;
+        ids->n = e->passed ? 0 : n;
     return s;
 }
 

@@ -136,7 +136,7 @@ const struct lm_pretok lm_pretoks[] = {
         { lm_pre_ascii3, 0, NULL } } },
     { "bloom poro-chat gpt3-finnish", 0, { BLOOM } },
     { "viking",     0, { BLOOM, DIGIT } },
-    { "superbpe",   0, { DIGITS, { lm_pre_before3, 0, NULL } } },
+    { "superbpe",   LM_PRE_SPANS, { DIGITS, { lm_pre_before3, 0, NULL } } },
     { "chameleon",  BOS,
       { { lm_pre_sentinel, 0, NULL }, { lm_pre_image, 0, NULL }, { lm_pre_blanks, 0, NULL },
         DIGIT, { lm_pre_class, LM_U_P | LM_CLASS_SIGN | LM_CLASS_ONE, NULL }, GPT2 } },

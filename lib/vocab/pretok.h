@@ -44,6 +44,7 @@ enum {
     LM_PRE_WHOLE = 1,    /* a word that is a piece is that piece, whatever the merges say */
     LM_PRE_BOS   = 2,    /* the start token is added unless the file says otherwise       */
     LM_PRE_NFC   = 4,    /* text is normalized first                                      */
+    LM_PRE_SPANS = 8,    /* a word may go on from a newline to a letter                   */
 };
 
 struct lm_pretok {

@@ -31,14 +31,25 @@ struct lm_text_slot {
     uint32_t hash, id_1;
 };
 
-/* Merge `rank`: left and right become id. */
-struct lm_merge {
-    uint32_t left, right, id;
+/* Left and right become id, by the merge of that rank: open addressing, and a few bits a
+ * slot that tell quickly of most pairs that they have none. */
+struct lm_pairs {
+    struct lm_pair_slot {
+        uint32_t left, right, id, rank_1;        /* rank_1 0: empty */
+    } *slot;
+    uint64_t *seen;
+    uint32_t  mask;
 };
 
-struct lm_pair_slot {
-    uint32_t left, right, id, rank_1;            /* rank_1 0: empty */
+/* Characters that stand beside each other in a piece (bonds.c). */
+struct lm_bonds {
+    uint64_t  ascii[128][2];
+    uint64_t *wide;
+    bool      all;                               /* nothing may be cut               */
 };
+
+/* U+2581, in the place of a space in the pieces of some vocabularies. */
+enum { LM_MARK = 0x2581 };
 
 enum {
     LM_ATTR_LSTRIP = 1,      /* spaces before the piece go with it                   */
@@ -70,14 +81,20 @@ struct lm_vocab {
 
     unsigned                   norm;             /* LM_NORM_: what text goes through */
     int32_t                    byte_id[256];     /* piece of a single byte, or -1    */
-    struct lm_merge           *merges;           /* byte-level BPE                   */
     uint32_t                   n_merges;
-    struct lm_pair_slot       *pairs;
-    uint32_t                   pair_mask;
-    bool                       space_starts;     /* marks for spaces: no piece goes on over one */
-    bool                       chars, byte_fallback, fuse_unk;  /* BPE of characters     */
     enum lm_join               join;
     void                      *own;              /* the model's, see lm_tok_model        */
+    struct lm_pairs            pairs;            /* what they join                   */
+    bool                       by_lines;         /* a word never goes on from a newline to
+                                                    a letter of ASCII                */
+
+    /* models whose first symbols are characters */
+    bool                       by_char, by_score;        /* keys of merges are scores */
+    bool                       marks;            /* spaces are marks                 */
+    bool                       chars, byte_fallback, fuse_unk;   /* BPE of characters */
+    uint32_t                  *rune_id;          /* piece of a character below U+10000 */
+    uint32_t                   mark_id;          /* symbol of a space                */
+    struct lm_bonds            bonds;
 };
 
 /* How many words and how long the cache keeps them. */
@@ -92,11 +109,19 @@ struct lm_memo {
 /* A symbol of a word that is being merged: a doubly linked list in text order. */
 struct lm_sym {
     uint32_t id, len, prev, next;
+    bool     there;                              /* not joined to the one before it  */
 };
 
 struct lm_heap_item {
     uint64_t key;                                /* smallest first                   */
-    uint32_t size;
+    uint32_t size, to;
+};
+
+/* A pair whose joined text was looked up, key and id as in struct lm_pair_slot. */
+enum { LM_PAIR_MEMOS = 1 << 14 };
+
+struct lm_pair_memo {
+    uint32_t left, right_1, key, to;             /* right_1 0: empty                 */
 };
 
 struct lm_encoder {
@@ -108,12 +133,20 @@ struct lm_encoder {
     size_t                 sym_cap;
     struct lm_heap_item   *heap;
     size_t                 heap_n, heap_cap;
+    struct lm_pair_memo   *pairs;                /* with v->by_score                 */
+    char                  *joined;               /* room for two pieces              */
     struct lm_buf          norm;                 /* a fragment, normalized           */
     struct lm_buf          scratch;
     void                  *work;                 /* of the model, from lm_grow       */
     size_t                 work_cap;
 
+    lm_take_ids           *take;                 /* see lm_encoder_to; NULL: nobody  */
+    void                  *take_arg;
+
     /* of the text being encoded */
+    bool                   passed;               /* ids were handed over             */
+    int32_t                first_id, last_id;    /* of those                         */
+    size_t                 from;                 /* in ids, begin of what is left    */
     struct lm_ids         *ids;
     size_t                 base;                 /* where the fragment begins in it  */
     size_t                 pos;                  /* bytes of the normalized fragment done */
@@ -239,21 +272,54 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
                     size_t len, bool parse, uint32_t *id, size_t *at, size_t *end);
 
-/* Merges of v from src, and a word merged by them (bpe.c). */
+/* Merges of v from src (bpe.c). */
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);
-bool lm_bpe_merge(struct lm_encoder *e, const char *p, size_t len);
+
+/* A table with room for n pairs; ask fetches the place of one that is added soon.  Of a pair
+ * that is added twice the later rank counts, as in the reference (merge.c). */
+int lm_pairs_init(struct lm_pairs *t, uint64_t n, struct lm_err *err);
+void lm_pairs_release(struct lm_pairs *t);
+void lm_pairs_ask(const struct lm_pairs *t, uint32_t left, uint32_t right);
+void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id, uint32_t rank);
+
+/*
+ * lm_merge - append the tokens that a word becomes by merging.
+ *
+ * Its symbols are v's, bytes or characters; lead: the mark of a space before them.  Time in
+ * proportion to len, memory bounded.  lm_merge_word does the same through the cache; bytes
+ * up to limit may be read.
+ */
+int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err);
+int lm_merge_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
+                  struct lm_err *err);
+
+/* Bonds between characters: those of a piece's text are added; where the word at p ends.
+ * lead: a space stands before it. */
+bool lm_bonds_init(struct lm_bonds *b);
+void lm_bonds_release(struct lm_bonds *b);
+void lm_bonds_add(struct lm_bonds *b, const char *p, size_t len);
+const char *lm_bonds_end(const struct lm_bonds *b, const char *p, const char *end, bool lead);
+
+/*
+ * Symbols (symbol.c).  lm_char_pieces makes v one whose first symbols are characters.
+ * lm_next_symbol gives the symbol at p, and how many bytes it is: a piece; or, where there
+ * is none, for scores a symbol that says the character, otherwise its bytes or the unknown id.
+ * lm_symbol_bytes writes the character of a symbol that is no piece.
+ * lm_scored: may text become this piece?  Not a control token, and not a byte by its name.
+ */
+int lm_char_pieces(struct lm_vocab *v, struct lm_err *err);
+size_t lm_next_symbol(const struct lm_vocab *v, const char *p, const char *end, uint32_t *id);
+size_t lm_symbol_bytes(uint32_t id, char to[4]);
+bool lm_put_symbol(struct lm_encoder *e, uint32_t id, uint32_t len);
+bool lm_scored(const struct lm_vocab *v, uint32_t id);
 
 /*
  * Vocabularies that have the mark U+2581 in the place of a space (spm.c).
  */
 
-/* The text into e->norm with marks for its spaces, one more in front if `prefix`.  False:
- * no memory. */
-bool lm_marks_for_spaces(struct lm_encoder *e, const char *p, size_t len, bool prefix);
-/* The end of the word at p: marks and what follows, up to the next mark. */
-const char *lm_marked_word_end(const char *p, const char *end);
-/* Does a piece go on over a space?  Then words cannot be merged one by one. */
-bool lm_crosses_mark(const char *p, size_t len);
+/* Encode a fragment of such a vocabulary. */
+int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first,
+                     struct lm_err *err);
 /* The bytes that piece i stands for: a byte, or text with spaces again; at most as many as
  * the piece has.  Returns their number. */
 size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to);
@@ -275,8 +341,11 @@ struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
 /* Keep ids[from ..] as what the word became, if they are few enough. */
 void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from);
 
+/* Enough ids?  Hand them over to whoever takes them (lm_encoder_to). */
+int lm_encoder_pass(struct lm_encoder *e, struct lm_err *err);
+
 /* A binary heap, smallest key first; push false: no memory. */
-bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size);
+bool lm_heap_push(struct lm_encoder *e, uint64_t key, uint32_t size, uint32_t to);
 struct lm_heap_item lm_heap_pop(struct lm_encoder *e);
 
 #endif

@@ -348,10 +348,11 @@ void lm_vocab_free(struct lm_vocab *v)
     free(v->slots);
     free(v->eog);
     free(v->added);
-    free(v->merges);
-    free(v->pairs);
     if (v->model && v->model->release)
         v->model->release(v);
+    free(v->rune_id);
+    lm_pairs_release(&v->pairs);
+    lm_bonds_release(&v->bonds);
     free(v);
 }
 

@@ -141,6 +141,17 @@ void lm_encoder_free(struct lm_encoder *e);
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
                     struct lm_ids *ids, struct lm_err *err);
 
+/*
+ * lm_encoder_to - hand ids over as they come, so that memory stays what it is.
+ *
+ * take (NULL: nobody) is called from within lm_encoder_text when *ids holds enough of a text
+ * to be worth it, and empties it; what is left in the end is the caller's as usual.  It
+ * returns LM_OK or the error that ends the encoding; ids that were taken are not given back
+ * on failure.
+ */
+typedef int lm_take_ids(void *arg, struct lm_ids *ids, struct lm_err *err);
+void lm_encoder_to(struct lm_encoder *e, lm_take_ids *take, void *arg);
+
 /* The same for text that is partly somebody else's: a byte with guard[i] set (len of them;
  * NULL: none) is never part of a control token, whatever the flags. */
 int lm_encoder_guarded(struct lm_encoder *e, const char *text, const unsigned char *guard,

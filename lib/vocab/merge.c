@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Merging a word: of all pairs of adjacent symbols that can be joined the one of lowest key,
+ * leftmost among equals, is joined until none is left.  The key is the rank of a merge, or
+ * stands for the score of the piece that the two make together.
+ *
+ * A short word is merged in place on the stack, a longer one with a list and a heap, and one
+ * that is longer than a window in windows, so that memory stays what it is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "vocab/tokenizer.h"
+
+#define N_SMALL  64                              /* bytes of a word merged on the stack   */
+#define NONE     UINT32_MAX
+#define WINDOW   ((size_t)1 << 16)
+#define MOST     ((size_t)1 << 31)               /* symbols of one word: their numbers fit */
+
+/* What a pair becomes: its place among the merges, smallest first, and the symbol. */
+struct join {
+    uint32_t key, to;
+};
+
+static uint64_t hash_pair(uint32_t left, uint32_t right)
+{
+    uint64_t h = (left * 0x9E3779B97F4A7C15u ^ right) * 0xD6E8FEB86659FD93u;
+    return (h ^ h >> 29) * 0x9E3779B97F4A7C15u;
+}
+
+/* ---- the table of merges ---------------------------------------------------- */
+
+int lm_pairs_init(struct lm_pairs *t, uint64_t n, struct lm_err *err)
+{
+    uint64_t size = 64;
+    while (size < n + n / 2)
+        size *= 2;
+    t->slot = calloc(size, sizeof *t->slot);
+    t->seen = calloc(size / 8, sizeof *t->seen);     /* eight bits a slot */
+    t->mask = (uint32_t)(size - 1);
+    return t->slot && t->seen ? LM_OK : lm_fail_nomem(err);
+}
+
+void lm_pairs_release(struct lm_pairs *t)
+{
+    free(t->slot);
+    free(t->seen);
+    *t = (struct lm_pairs){ 0 };
+}
+
+static uint64_t seen_bit(const struct lm_pairs *t, uint64_t h)
+{
+    return (h >> 3) & ((uint64_t)t->mask << 3 | 7);
+}
+
+void lm_pairs_ask(const struct lm_pairs *t, uint32_t left, uint32_t right)
+{
+    uint64_t h = hash_pair(left, right);
+    __builtin_prefetch(&t->slot[h >> 32 & t->mask], 1);
+}
+
+void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id, uint32_t rank)
+{
+    uint64_t h = hash_pair(left, right), bit = seen_bit(t, h);
+    uint32_t i = h >> 32 & t->mask;
+    while (t->slot[i].rank_1 && (t->slot[i].left != left || t->slot[i].right != right))
+        i = (i + 1) & t->mask;
+    t->slot[i] = (struct lm_pair_slot){ left, right, id, rank + 1 };
+    t->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
+}
+
+static bool find_pair(const struct lm_pairs *t, uint32_t left, uint32_t right, struct join *j)
+{
+    uint64_t h = hash_pair(left, right), bit = seen_bit(t, h);
+    if (!(t->seen[bit >> 6] >> (bit & 63) & 1))
+        return false;                            /* most pairs, and without a slow look */
+    for (uint32_t i = h >> 32 & t->mask; t->slot[i].rank_1; i = (i + 1) & t->mask)
+        if (t->slot[i].left == left && t->slot[i].right == right) {
+            *j = (struct join){ t->slot[i].rank_1 - 1, t->slot[i].id };
+            return true;
+        }
+    return false;
+}
+
+/* ---- pieces with scores ------------------------------------------------------- */
+
+/* A number that orders floats, the highest first; NONE is none of them. */
+static uint32_t order_of(float f)
+{
+    uint32_t u;
+    f += 0.0f;                                   /* -0 is 0 */
+    memcpy(&u, &f, 4);
+    u = u & 0x80000000u ? ~u : u | 0x80000000u;
+    return ~u;
+}
+
+/* A symbol is a piece, or a character that is none. */
+#define NO_PIECE 0x80000000u
+
+static size_t symbol_text(const struct lm_vocab *v, uint32_t id, char *to, size_t room)
+{
+    size_t len;
+    if (id & NO_PIECE)
+        return lm_symbol_bytes(id, to);
+    const char *p = lm_pieces_get(&v->text, id, &len);
+    if (len <= room)
+        memcpy(to, p, len);
+    return len;
+}
+
+/* The piece that two symbols make, looked up by its text. */
+static bool find_joined(const struct lm_vocab *v, char *text, uint32_t left, uint32_t right,
+                        struct join *j)
+{
+    size_t n = symbol_text(v, left, text, v->longest);
+    n += symbol_text(v, right, text + n, v->longest);
+    int32_t id = lm_vocab_find(v, text, n);
+    if (id < 0 || !lm_scored(v, (uint32_t)id))
+        return false;
+    *j = (struct join){ order_of(v->score[id]), (uint32_t)id };
+    return true;
+}
+
+/* The same through a cache: pairs recur far more often than words. */
+static bool find_scored(struct lm_encoder *e, uint32_t left, uint32_t right, struct join *j)
+{
+    struct lm_pair_memo *m = &e->pairs[hash_pair(left, right) >> 48 & (LM_PAIR_MEMOS - 1)];
+    if (m->left != left || m->right_1 != right + 1) {
+        struct join x = { 0, NONE };
+        find_joined(e->v, e->joined, left, right, &x);
+        *m = (struct lm_pair_memo){ left, right + 1, x.key, x.to };
+    }
+    *j = (struct join){ m->key, m->to };
+    return j->to != NONE;
+}
+
+static inline bool find(struct lm_encoder *e, uint32_t left, uint32_t right, struct join *j)
+{
+    return e->v->by_score ? find_scored(e, left, right, j)
+                         : find_pair(&e->v->pairs, left, right, j);
+}
+
+/* ---- words ---------------------------------------------------------------------- */
+
+struct small {
+    uint32_t id, len;                            /* of the symbol                         */
+    uint32_t key, to;                            /* with the one behind it; to NONE: none */
+};
+
+static inline void pair_up(struct lm_encoder *e, struct small *s)
+{
+    struct join j = { 0, NONE };
+    if (!find(e, s[0].id, s[1].id, &j))
+        j = (struct join){ NONE, NONE };
+    s->key = j.key;
+    s->to = j.to;
+}
+
+/* A short word: look for the lowest key each time.  Key NONE is no score and no rank. */
+static bool merge_small(struct lm_encoder *e, const char *p, size_t len, bool lead)
+{
+    struct small s[N_SMALL + 2];
+    size_t n = 0;
+    if (lead)
+        s[n++] = (struct small){ e->v->mark_id, 0, NONE, NONE };
+    for (const char *end = p + len; p < end; n++) {
+        s[n].len = (uint32_t)lm_next_symbol(e->v, p, end, &s[n].id);
+        p += s[n].len;
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        pair_up(e, &s[i]);
+    while (n > 1) {
+        size_t best = 0;
+        uint32_t low = s[0].key;
+        for (size_t i = 1; i + 1 < n; i++)
+            if (s[i].key < low) {
+                low = s[i].key;
+                best = i;
+            }
+        if (low == NONE)
+            break;
+        s[best].id = s[best].to;
+        s[best].len += s[best + 1].len;
+        n--;
+        for (size_t i = best + 1; i < n; i++)
+            s[i] = s[i + 1];
+        if (best)
+            pair_up(e, &s[best - 1]);
+        if (best + 1 < n)
+            pair_up(e, &s[best]);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!lm_put_symbol(e, s[i].id, s[i].len))
+            return false;
+    return true;
+}
+
+/* Queue the merge of the symbol at i with the next, if there is one. */
+static bool queue(struct lm_encoder *e, uint32_t i)
+{
+    struct join j;
+    const struct lm_sym *s = &e->sym[i];
+    if (s->next == NONE || !find(e, s->id, e->sym[s->next].id, &j))
+        return true;
+    return lm_heap_push(e, (uint64_t)j.key << 32 | i, s->len + e->sym[s->next].len, j.to);
+}
+
+/*
+ * Merge any word into e->sym, a list from 0 on.  A pair in the heap is skipped if it is no
+ * longer what stands there: symbols only grow, so the same length is the same pair.
+ */
+static bool merge_list(struct lm_encoder *e, const char *p, size_t len, bool lead)
+{
+    uint32_t n = 0;
+    const char *end = p + len;
+    if (!lm_grow(&e->sym, &e->sym_cap, 1, sizeof *e->sym))
+        return false;
+    if (lead)
+        e->sym[n++] = (struct lm_sym){ e->v->mark_id, 0, NONE, 1, true };
+    for (; p < end; n++) {
+        if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
+            return false;
+        struct lm_sym *s = &e->sym[n];
+        *s = (struct lm_sym){ .prev = n - 1, .next = n + 1, .there = true };
+        s->len = (uint32_t)lm_next_symbol(e->v, p, end, &s->id);
+        p += s->len;
+    }
+    struct lm_sym *sym = e->sym;
+    sym[n - 1].next = NONE;
+    e->heap_n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!queue(e, i))
+            return false;
+    while (e->heap_n) {
+        struct lm_heap_item it = lm_heap_pop(e);
+        uint32_t i = (uint32_t)it.key, next = sym[i].next;
+        if (!sym[i].there || next == NONE || sym[i].len + sym[next].len != it.size)
+            continue;
+        sym[i].id = it.to;
+        sym[i].len += sym[next].len;
+        sym[next].there = false;
+        sym[i].next = sym[next].next;
+        if (sym[i].next != NONE)
+            sym[sym[i].next].prev = i;
+        if (!queue(e, i) || (i > 0 && !queue(e, sym[i].prev)))
+            return false;
+    }
+    return true;
+}
+
+/* Append what merge_list left, up to the symbol at `stop`. */
+static bool put_list(struct lm_encoder *e, uint32_t stop)
+{
+    for (uint32_t i = 0; i != stop; i = e->sym[i].next)
+        if (!lm_put_symbol(e, e->sym[i].id, e->sym[i].len))
+            return false;
+    return true;
+}
+
+/* The begin of the character at or before at; in byte-level BPE any byte will do. */
+static size_t char_start(const struct lm_vocab *v, const char *p, size_t at)
+{
+    for (int i = 0; v->chars && i < 3 && at > 0 && ((unsigned char)p[at] & 0xC0) == 0x80; i++)
+        at--;
+    return at;
+}
+
+/* The longest text of a token, in bytes. */
+static size_t reach(const struct lm_vocab *v)
+{
+    return v->longest < 4 ? 4 : v->longest;
+}
+
+/*
+ * Is the token boundary at c one of the whole text's, whatever follows p[0..w)?
+ *
+ * The whole text's tokens have a boundary less than the longest token before w, and up to
+ * there they are what that much text gives alone.  So it is, if text from c to any such
+ * place begins with the same token: tokens are those of a text as soon as each two
+ * neighbours are those of their text, because the first merge across a boundary would
+ * happen between the two alone as well.
+ */
+static bool settled(struct lm_encoder *e, const char *p, size_t c, size_t w, struct lm_sym first,
+                    bool *ok)
+{
+    size_t from = w - reach(e->v) - 4;
+    for (size_t i = w; *ok && i > from; i = char_start(e->v, p, i - 1)) {
+        *ok = merge_list(e, p + c, i - c, false);
+        if (*ok && (e->sym[0].id != first.id || e->sym[0].len != first.len))
+            return false;
+    }
+    return *ok;
+}
+
+/*
+ * Append the tokens at the begin of a word that are settled, from its first w bytes.
+ * Returns how many bytes they are; 0 if none are, or *ok is false: no memory.
+ */
+static size_t merge_window(struct lm_encoder *e, const char *p, size_t w, bool lead, bool *ok)
+{
+    size_t c = 0, most = w - 4 * reach(e->v), n = e->ids->n, pos = e->pos;
+    uint32_t stop = 0;
+    w = char_start(e->v, p, w);
+    if (!(*ok = merge_list(e, p, w, lead)))
+        return 0;
+    while (e->sym[stop].next != NONE && c + e->sym[stop].len <= most) {
+        c += e->sym[stop].len;
+        stop = e->sym[stop].next;
+    }
+    struct lm_sym first = e->sym[stop];
+    *ok = put_list(e, stop);
+    if (*ok && c && settled(e, p, c, w, first, ok))
+        return c;
+    e->ids->n = n;
+    e->pos = pos;
+    return 0;
+}
+
+/* A word of any length. */
+static int merge_large(struct lm_encoder *e, const char *p, size_t len, bool lead,
+                       struct lm_err *err)
+{
+    size_t l = reach(e->v), least = 8 * l * l > WINDOW ? 8 * l * l : WINDOW, w = least;
+    bool ok = true;
+    while (ok && l <= 2048 && !e->v->bonds.all && len > w + w / 2) {
+        size_t done = merge_window(e, p, w, lead, &ok);
+        int s = done ? lm_encoder_pass(e, err) : LM_OK;
+        if (s != LM_OK)
+            return s;
+        lead = lead && !done;
+        w = done ? least : 2 * w;
+        p += done;
+        len -= done;
+    }
+    if (len >= MOST)
+        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB");
+    return ok && merge_list(e, p, len, lead) && put_list(e, NONE) ? LM_OK : lm_fail_nomem(err);
+}
+
+int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err)
+{
+    if (len > N_SMALL)
+        return merge_large(e, p, len, lead, err);
+    return merge_small(e, p, len, lead) ? LM_OK : lm_fail_nomem(err);
+}
+
+int lm_merge_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
+                  struct lm_err *err)
+{
+    bool hit = false;
+    char text[LM_MEMO_BYTES];
+    struct lm_memo *w = NULL;
+    if (!lead) {
+        w = lm_encoder_memo(e, p, len, limit, &hit);
+    } else if (len < sizeof text) {              /* kept as what it is with its space */
+        text[0] = ' ';
+        memcpy(text + 1, p, len);
+        w = lm_encoder_memo(e, text, len + 1, text + len + 1, &hit);
+    }
+    if (hit)
+        return LM_OK;
+    size_t from = e->ids->n;
+    int s = lm_merge(e, p, len, lead, err);
+    if (s == LM_OK && w)
+        lm_encoder_keep(e, w, from);
+    return s;
+}
