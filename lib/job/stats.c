@@ -100,6 +100,69 @@ int lm_stats_run(struct lm_in *in, const struct lm_gguf *g, struct lm_stats *out
     return e ? e : lm_sweep(in, g, &s, env, err);
 }
 
+/* ---- histograms ---------------------------------------------------------- */
+
+struct spread {
+    const struct lm_gguf  *g;
+    const struct lm_stats *stats;
+    uint32_t               n_bins;
+    struct lm_histogram   *out;
+};
+
+/* Positions in the range are reckoned in doubles, in which the width of floats' range fits. */
+static void count_part(struct lm_histogram *h, const struct lm_stats *s, uint32_t n_bins,
+                       const float *x, size_t n)
+{
+    const double far = LM_STATS_OUTLYING * lm_stats_deviation(s), width = s->max - s->min;
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i];
+        if (!isfinite(v))
+            continue;
+        const double at = width > 0 ? (v - s->min) / width * n_bins : 0;
+        h->bins[at < n_bins ? (uint32_t)at : n_bins - 1]++;
+        h->n_outliers += fabs(v - s->mean) > far;
+    }
+}
+
+static void spread_piece(void *arg, const struct lm_piece *p, void *result)
+{
+    const struct spread *s = arg;
+    const struct lm_type *type = p->t->type;
+    float x[PART];
+    for (size_t i = 0, n; i < p->n; i += n) {
+        n = p->n - i < PART ? p->n - i : PART;
+        type->decode((const char *)p->data + i / type->block * type->bytes, x, n);
+        count_part(result, &s->stats[p->t - s->g->tensors], s->n_bins, x, n);
+    }
+}
+
+static int take_spread(void *arg, const struct lm_piece *p, const void *result,
+                       struct lm_err *err)
+{
+    const struct spread *s = arg;
+    const struct lm_histogram *h = result;
+    struct lm_histogram *sum = &s->out[p->t - s->g->tensors];
+    (void)err;
+    sum->n_outliers += h->n_outliers;
+    for (uint32_t k = 0; k < s->n_bins; k++)
+        sum->bins[k] += h->bins[k];
+    return LM_OK;
+}
+
+int lm_stats_histograms(struct lm_in *in, const struct lm_gguf *g, const struct lm_stats *stats,
+                        uint32_t n_bins, struct lm_histogram *out, const struct lm_env *env,
+                        struct lm_err *err)
+{
+    struct spread d = { g, stats, n_bins, out };
+    const struct lm_sweep s = { .arg = &d, .result_size = sizeof *out, .wanted = has_weights,
+                                .work = spread_piece, .take = take_spread };
+    if (!lm_in_seekable(in))
+        return lm_fail(err, LM_EUSE, "histograms need a second pass, and a pipe or a compressed "
+                       "file has only one");
+    int e = little_endian(g, err);
+    return e ? e : lm_sweep(in, g, &s, env, err);
+}
+
 /* ---- the numbers --------------------------------------------------------- */
 
 struct values {

@@ -16,4 +16,9 @@
 void lm_vocab_line(struct lm_buf *out, const struct lm_gguf *g, const struct lm_gguf_arr *tokens,
                    uint64_t id);
 
+/* The same as a JSON object: id, type, score, text and uses, without what the file does not
+ * have. */
+void lm_vocab_json(struct lm_buf *out, const struct lm_gguf *g, const struct lm_gguf_arr *tokens,
+                   uint64_t id);
+
 #endif

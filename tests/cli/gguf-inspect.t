@@ -48,6 +48,10 @@ ok "$(gguf-inspect --get general.name --no-newline "$m" | wc -c)" 5 "--no-newlin
 ok "$(gguf-inspect --get tokenizer.ggml.tokens "$m" | sed -n 2p)" '"\""' "--get quotes elements"
 ok "$(gguf-inspect -0 --get tokenizer.ggml.tokens "$m" | tr '\0' '\n' | sed -n 2p)" '"' "-0 does not"
 ok "$(gguf-inspect -0 --get tokenizer.ggml.tokens "$m" | tr -cd '\0' | wc -c)" 368 "-0 ends each with a NUL"
+ok "$(gguf-inspect --get general.name --get llama.block_count --get general.name "$m" | tr '\n' ' ')" "Llama 2 Llama " \
+   "several --get, in order"
+ok "$(gguf-inspect --get none --get llama.block_count "$m" 2>/dev/null; echo $?)" "2
+1" "one of them absent"
 gguf-inspect --get no.such.key "$m" >out 2>err; ok $? 1 "an absent key is status 1"
 ok "$(cat out)" "" "and prints nothing"
 has "$(cat err)" "no.such.key" "but says which key"
@@ -70,7 +74,10 @@ fi
 gguf-inspect -j "$m" >/dev/full 2>/dev/null; ok $? 2 "a full disk is noticed"
 gguf-inspect "$m" /no/such "$m" >out 2>/dev/null; ok $? 2 "the worst status is kept"
 ok "$(grep -c '^file ' out)" 2 "the other operands are shown"
-for o in "--check --json" "--get a --check" "-0" "--full --json" "--vocab --stats" "-c 5" "--tolerance=1" "--diff" "--hash=md5" "--check=numbers" "-t 0"; do
+for o in "--check --tsv" "--vocab --markdown" "--json --tsv" "--tsv --full" "--get a --json -0" \
+         "--memory --kv" "--check --explain" "--tensors --explain" "--histogram" "--stats --histogram=1" \
+         "--stats --histogram=65" "-u 5" "--cache-k=f16" "--memory --cache-k=iq2_xxs" "--gpu-layers=1" \
+         "--template --template" "--get a --check" "-0" "--full --json" "--vocab --stats" "-c 5" "--tolerance=1" "--diff" "--hash=md5" "--check=numbers" "-t 0"; do
     # shellcheck disable=SC2086
     gguf-inspect $o "$m" >out 2>/dev/null; ok $? 2 "$o is wrong usage"
 done
@@ -325,13 +332,63 @@ has "$(faults t.gguf)" "key tokenizer.chat_template: " "--check: a template that
 
 # ---- memory ----
 ok "$(gguf-inspect --memory "$m" | tr -s ' ' | tr '\n' /)" "weights 584256 bytes/context 512 positions/keys \
-and values 262144 bytes (f16; 2 layers, 256 bytes a position in each)/together 846400 bytes/" "--memory"
+and values 262144 bytes (f16; 2 layers, 256 bytes a position in each)/working space 2360768 bytes or so \
+(512 positions at once)/together 3207168 bytes/" "--memory"
 ok "$(gguf-inspect --memory -c 4Ki "$m" | awk '/^keys/ { print $4 }')" 2097152 "with -c"
 { head_ 0 9; sizes 3 4; u32 llama.attention.head_count_kv 2; u32 llama.attention.sliding_window 10; } >w.gguf
 ok "$(gguf-inspect --memory w.gguf | sed -n 3,4p | tr -s ' ')" \
    "keys and values 12288 bytes (f16; 3 layers, 128 bytes a position in each)
 in windows 3840 bytes (3 layers see 10 positions)" "layers with a window"
-gguf-inspect --memory q.gguf >out 2>err; ok $? 2 "an architecture that is not known is status 2"
+mem() { gguf-inspect --memory "$@" | sed -n "/^$key/s/  */ /gp"; }
+key=keys
+ok "$(mem --cache-k=q8_0 --cache-v=f32 -c 10 "$m")" \
+   "keys and values 6480 bytes (q8_0 and f32; 2 layers, 324 bytes a position in each)" "types of the cache"
+gguf-inspect --memory --cache-k=q4_k "$m" >out 2>err; ok $? 2 "a cache whose blocks are longer than rows"
+has "$(cat err)" "rows of 32 numbers cannot be cached as q4_K" "is refused by its numbers"
+key=working; ok "$(mem -u 1 "$m")" "working space 6080 bytes or so (1 positions at once)" "-u"
+# On a device: the layers are all alike; a layer's weights are 197632 bytes, its cache 131072.
+key='on the'
+ok "$(mem --gpu-layers=1 "$m")" "on the device 328704 bytes (the last 1 layers)" "--gpu-layers"
+ok "$(mem --gpu-layers=9 "$m")" "on the device 752128 bytes (the last 2 layers and the output)" "all of them"
+# Architectures that cannot be run: what they remember is in their metadata.
+u32_() { u32 x."$1" "$2"; }
+state() { u32_ ssm.conv_kernel 4; u32_ ssm.inner_size 128; u32_ ssm.state_size 16; u32_ embedding_length 64
+          u32_ context_length 100; u32_ block_count 4; }
+{ head_ 0 8; arch x; state; u32_ attention.head_count 0; } >s.gguf
+key=states; ok "$(mem s.gguf)" "states 38912 bytes (4 layers, f32, for each text)" "layers with a state"
+key=keys;   ok "$(mem s.gguf)" "keys and values 0 bytes (f16; 0 layers, 0 bytes a position in each)" "and no more"
+{ head_ 0 9; arch x; state; u32_ attention.head_count 2; key x.attention.head_count_kv 9; le 4 4; le 4 8
+  le 0 4; le 0 4; le 1 4; le 0 4; } >s.gguf
+key=states; ok "$(mem s.gguf)" "states 29184 bytes (3 layers, f32, for each text)" "beside one"
+key=keys;   ok "$(mem s.gguf)" "keys and values 12800 bytes (f16; 1 layers, 128 bytes a position in each)" "with attention"
+{ head_ 0 9; arch x; state; u32_ attention.head_count 2; u32_ full_attention_interval 4; } >s.gguf
+key=states; ok "$(mem s.gguf)" "states 29184 bytes (3 layers, f32, for each text)" "every fourth with attention"
+{ head_ 0 9; arch x; state; u32_ attention.head_count 2; u32_ ssm.group_count 2; } >s.gguf
+key=states; ok "$(mem s.gguf)" "states 41984 bytes (4 layers, f32, for each text)" "both in each layer"
+{ head_ 0 6; arch x; u32_ shortconv.l_cache 3; u32_ embedding_length 64; u32_ context_length 9
+  u32_ block_count 2; u32_ attention.head_count_kv 0; } >s.gguf
+ok "$(mem s.gguf)" "states 1024 bytes (2 layers, f32, for each text)" "a short convolution"
+{ head_ 0 10; arch x; u32_ embedding_length 64; u32_ context_length 10; u32_ block_count 3
+  u32_ attention.head_count 2; u32_ attention.head_count_kv 1; u32_ attention.key_length 48
+  u32_ attention.value_length 32; u32_ attention.kv_lora_rank 32; u32_ rope.dimension_count 16; } >s.gguf
+key=folded; ok "$(mem s.gguf)" "folded 2880 bytes (96 bytes a position in each layer)" "latent attention"
+{ head_ 0 7; arch x; u32_ embedding_length 64; u32_ context_length 100; u32_ block_count 4
+  u32_ attention.head_count 2; u32_ attention.sliding_window 10; key x.attention.sliding_window_pattern 9
+  le 7 4; le 4 8; le 1 1; le 1 1; le 1 1; le 0 1; } >s.gguf
+key='in win'; ok "$(mem s.gguf)" "in windows 33280 bytes (3 layers see 10 positions)" "windows in some layers"
+{ head_ 0 6; arch x; u32_ embedding_length 64; u32_ context_length 100; u32_ block_count 4
+  u32_ attention.head_count 2; key x.attention.causal 7; le 0 1; } >s.gguf
+key=keys;   ok "$(mem s.gguf)" "keys and values 0 bytes (f16; 0 layers, 0 bytes a position in each)" "an encoder"
+{ head_ 0 6; arch t5; u32 t5.embedding_length 64; u32 t5.context_length 100; u32 t5.block_count 4
+  u32 t5.decoder_block_count 2; u32 t5.attention.head_count 2; } >s.gguf
+key=keys;   ok "$(mem s.gguf)" "keys and values 102400 bytes (f16; 2 layers, 256 bytes a position in each)" \
+   "an encoder and a decoder"
+{ head_ 0 6; arch x; u32_ embedding_length -1; u32_ context_length -1; u32_ block_count 4096
+  u32_ attention.head_count 1; u32_ attention.head_count_kv -1; } >s.gguf
+gguf-inspect --memory s.gguf >out 2>err; ok $? 1 "numbers beyond 64 bits"
+has "$(cat err)" "does not fit 64 bits" "are told"
+gguf-inspect --memory q.gguf >out 2>err; ok $? 1 "an architecture without numbers"
+has "$(cat err)" "x.block_count" "is refused by the key it lacks"
 
 # ---- differences ----
 d() { gguf-inspect "$@" >out 2>err; echo $?; }
