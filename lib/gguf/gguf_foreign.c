@@ -11,10 +11,11 @@ struct magic {
 };
 
 #define GIT_LFS "a Git LFS pointer, not the file itself (fetch it with git lfs pull)"
-#define OLD     "a model in an older format of the same family, from before GGUF"
+#define OLD     "a model in the older format "
+#define BEFORE  ", from before GGUF (convert its source again)"
 
 static const struct magic magics[] = {
-    { 0,   4,  "PK\3\4",             "a zip archive (such as a PyTorch checkpoint)" },
+    { 0,   4,  "PK\3\4",             "a zip archive" },
     { 0,   4,  "PK\5\6",             "an empty zip archive" },
     { 0,   23, "version https://git-lfs", GIT_LFS },
     { 0,   26, "version https://hawser.git", GIT_LFS },
@@ -29,10 +30,10 @@ static const struct magic magics[] = {
     { 0,   8,  "\x89HDF\r\n\x1a\n",  "an HDF5 file" },
     { 0,   6,  "\x93NUMPY",          "a NumPy array" },
     { 0,   4,  "LMLG",               "a logits stream" },
-    { 0,   4,  "lmgg",               OLD },
-    { 0,   4,  "fmgg",               OLD },
-    { 0,   4,  "tjgg",               OLD },
-    { 0,   4,  "algg",               OLD },
+    { 0,   4,  "lmgg",               OLD "GGML" BEFORE },
+    { 0,   4,  "fmgg",               OLD "GGMF" BEFORE },
+    { 0,   4,  "tjgg",               OLD "GGJT" BEFORE },
+    { 0,   4,  "algg",               "a LoRA adapter in the older format GGLA" BEFORE },
     { 0,   4,  "\x7f" "ELF",         "a program" },
     { 4,   4,  "TFL3",               "a TensorFlow Lite model" },
 };
@@ -49,6 +50,27 @@ static bool text_begins(const uint8_t *p, size_t n, const char *s)
     return true;
 }
 
+/* The first member of the zip archive that PyTorch writes is NAME/data.pkl. */
+static bool is_pytorch(const uint8_t *p, size_t n)
+{
+    static const char member[] = "/data.pkl";
+    const size_t at = 30;                       /* where a zip's first name begins */
+    if (n < at || memcmp(p, "PK\3\4", 4))
+        return false;
+    const size_t len = p[26] | (size_t)p[27] << 8, end = at + len;
+    return len >= sizeof member - 1 && end <= n &&
+           !memcmp(p + end - (sizeof member - 1), member, sizeof member - 1);
+}
+
+/* What a download that has only reserved its room looks like. */
+static bool is_zeros(const uint8_t *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !p[i])
+        i++;
+    return n && i == n;
+}
+
 /* safetensors begins with the length of a JSON object, then the object. */
 static bool is_safetensors(const uint8_t *p, size_t n)
 {
@@ -57,6 +79,8 @@ static bool is_safetensors(const uint8_t *p, size_t n)
 
 const char *lm_gguf_foreign(const uint8_t *p, size_t n)
 {
+    if (is_pytorch(p, n))
+        return "a PyTorch checkpoint, a zip archive (convert it first)";
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++) {
         const struct magic *m = &magics[i];
         if (n >= m->at + m->len && !memcmp(p + m->at, m->bytes, m->len))
@@ -70,5 +94,7 @@ const char *lm_gguf_foreign(const uint8_t *p, size_t n)
         return "an XML document (a download that went wrong)";
     if (text_begins(p, n, "{"))
         return "a JSON text";
+    if (is_zeros(p, n))
+        return "nothing but zeros, as far as it was looked at (a download that is not complete)";
     return NULL;
 }

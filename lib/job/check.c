@@ -3,9 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arch/arch.h"
+#include "base/size.h"
 #include "template/template.h"
 #include "vocab/vocab.h"
 
@@ -95,6 +97,35 @@ static void check_shards(struct check *c)
               "have %llu", total, (unsigned long long)n_tensors(c));
 }
 
+/* ---- places of the data -------------------------------------------------- */
+
+/* What the format allows, but not every reader: data in another order than the list, with
+ * room between, or something behind the last. */
+static void check_layout(const struct check *c, size_t shard)
+{
+    const struct lm_gguf *g = c->shards[shard];
+    uint64_t end = 0, last = 0, n = 0, file_end;
+    const char *first = NULL;
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const struct lm_gguf_tensor *t = &g->tensors[i];
+        if (!t->bytes)
+            return;                     /* of an unknown type or shape: nothing follows */
+        if (t->offset != end && !n++)
+            first = t->name.p;
+        if (!lm_add_u64(t->offset, t->bytes, &end) || !lm_align_u64(end, g->alignment, &end))
+            return;
+        last = end > last ? end : last;
+    }
+    if (n)
+        lm_note(c->to->env, LM_WARN, "the data of %llu tensors, " NAME " the first, does not "
+                "follow that of the tensor before in the list: some readers refuse that",
+                (unsigned long long)n, first);
+    if (g->file_size != LM_SIZE_UNKNOWN && g->n_tensors &&
+        lm_add_u64(g->data_offset, last, &file_end) && g->file_size > file_end)
+        lm_note(c->to->env, LM_WARN, "%llu bytes follow the data of the last tensor",
+                (unsigned long long)(g->file_size - file_end));
+}
+
 /* ---- vocabulary ---------------------------------------------------------- */
 
 /* Arrays with an element for each token. */
@@ -150,6 +181,25 @@ static void check_rows(struct check *c, uint64_t n)
     }
 }
 
+/* Are there the tokens that texts are to begin and end with? */
+static void check_ends(struct check *c, const struct lm_vocab *v)
+{
+    static const char add_bos[] = "tokenizer.ggml.add_bos_token",
+                      add_eos[] = "tokenizer.ggml.add_eos_token";
+    bool wanted = false;
+    if (lm_vocab_add_bos(v) && lm_vocab_bos(v) < 0)
+        found(c, 0, place(c, add_bos), "key %s: texts are to begin with a token, but there is no "
+              "tokenizer.ggml.bos_token_id", add_bos);
+    if (lm_vocab_eos(v) >= 0)
+        return;
+    if (lm_gguf_bool(c->g, add_eos, &wanted, NULL) == LM_OK && wanted)
+        found(c, 0, place(c, add_eos), "key %s: texts are to end with a token, but there is no "
+              "tokenizer.ggml.eos_token_id", add_eos);
+    else
+        lm_note(c->to->env, LM_WARN, "there is no key tokenizer.ggml.eos_token_id: nothing says "
+                "where a generated text ends");
+}
+
 static void check_vocab(struct check *c)
 {
     struct lm_gguf_arr tokens;
@@ -177,6 +227,8 @@ static void check_vocab(struct check *c)
         found(c, 0, place(c, "tokenizer.ggml.tokens"), "%s", err.text);
     else if (sound && !v)
         lm_note(c->to->env, LM_WARN, "the vocabulary was not checked further: %s", err.text);
+    if (v)
+        check_ends(c, v);
     lm_vocab_free(v);
 }
 
@@ -354,6 +406,61 @@ static void check_arch(struct check *c)
         check_missing(c, i > 0, i ? i - 1 : 0);
 }
 
+/* ---- architectures without a row ----------------------------------------- */
+
+/* A number of the architecture, 0 where the file has none. */
+static uint32_t arch_number(const struct check *c, const char *arch, const char *name)
+{
+    char key[LM_ARCH_NAME];
+    uint32_t n = 0;
+    snprintf(key, sizeof key, "%.60s.%s", arch, name);
+    return lm_gguf_u32(c->g, key, &n, NULL) == LM_OK ? n : 0;
+}
+
+/* Layers are counted from 0 without gaps, as many as metadata say. */
+static void check_layers(struct check *c, const char *arch)
+{
+    bool *there = calloc(LM_MAX_LAYERS, sizeof *there);
+    uint32_t n = 0, layer = 0, said = arch_number(c, arch, "block_count");
+    for (size_t i = 0; i < c->n_shards && there; i++)
+        for (uint64_t k = 0; k < c->shards[i]->n_tensors; k++) {
+            const char *name = c->shards[i]->tensors[k].name.p;
+            if (sscanf(name, "blk.%5u.", &layer) != 1 || layer >= LM_MAX_LAYERS)
+                continue;
+            there[layer] = true;
+            n = layer >= n ? layer + 1 : n;
+        }
+    for (uint32_t i = 0; i < n && there; i++)
+        if (!there[i])
+            found(c, 0, 0, "layer %u: has no tensors, but layer %u has", i, n - 1);
+    if (n && said && n > said)
+        found(c, 0, 0, "layer %u: has tensors, but %.60s.block_count is %u", n - 1, arch, said);
+    else if (n && said > n && said - n > arch_number(c, arch, "nextn_predict_layers"))
+        found(c, 0, 0, "layer %u: has no tensors, %.60s.block_count is %u", n, arch, said);
+    free(there);
+}
+
+/* What holds for every architecture that has such keys. */
+static void check_unknown(struct check *c, const char *arch)
+{
+    const uint32_t embd = arch_number(c, arch, "embedding_length");
+    const uint32_t heads = arch_number(c, arch, "attention.head_count");
+    const uint32_t heads_kv = arch_number(c, arch, "attention.head_count_kv");
+    size_t shard;
+    const struct lm_gguf_tensor *t = tensor(c, "token_embd.weight", &shard);
+    if (t && embd && t->ne[0] != embd)
+        found(c, shard, t->info_offset, "tensor token_embd.weight: has rows of %llu, "
+              "%.60s.embedding_length is %u", (unsigned long long)t->ne[0], arch, embd);
+    if (heads && embd % heads && !arch_number(c, arch, "attention.key_length"))
+        found(c, 0, 0, "key %.60s.attention.head_count: %u heads do not divide a width of %u",
+              arch, heads, embd);
+    if (heads_kv && heads % heads_kv)
+        found(c, 0, 0, "key %.60s.attention.head_count_kv: %u do not divide %u heads", arch,
+              heads_kv, heads);
+    if (c->whole)
+        check_layers(c, arch);
+}
+
 /* ---- importance matrices ------------------------------------------------- */
 
 /* The name without `tail`, in dst, or false. */
@@ -419,6 +526,8 @@ uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
         check_importance(&c);
         return c.n;
     }
+    for (size_t i = 0; i < n; i++)
+        check_layout(&c, i);
     check_shards(&c);
     if (n == 1 && lm_gguf_u32(c.g, "split.no", &no, NULL) == LM_OK && no > 0)
         return c.n;                     /* metadata is in the first shard */
@@ -444,8 +553,10 @@ uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
         lm_note(to->env, LM_WARN, "there are no tensors: only a vocabulary was checked");
     else if (c.arch)
         check_arch(&c);
-    else
+    else {
         lm_note(to->env, LM_WARN, "architecture " NAME " is not known: its shapes were not "
                 "checked", name.p);
+        check_unknown(&c, name.p);
+    }
     return c.n;
 }

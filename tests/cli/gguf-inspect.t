@@ -236,6 +236,38 @@ gguf-inspect -q --check bag.gguf >out 2>&1; ok $? 1 "one number of a model asks 
 has "$(faults bad.gguf)" "general.architecture" "an architecture that is a number"
 ok "$(faults none.gguf)" "" "and no keys asked of it"
 
+# Architectures without a row: what holds for all.
+some() { # LAYERS HEADS HEADS-KV LAYER...
+    l=$1 h=$2 g=$3; shift 3
+    { head_ $(($# + 1)) 5; arch other; u32 other.block_count "$l"; u32 other.embedding_length 8
+      u32 other.attention.head_count "$h"; u32 other.attention.head_count_kv "$g"
+      info token_embd.weight 0 0 8 4; o=128
+      for i; do info "blk.$i.w" 0 $o 8; o=$((o + 32)); done; } >o.gguf
+    pad o.gguf; head -c $((128 + 32 * $#)) /dev/zero >>o.gguf
+}
+some 2 4 2 0 1;   ok "$(faults o.gguf)" "" "an unknown architecture"
+some 3 4 2 0 2;   ok "$(faults o.gguf)" "layer 1: has no tensors, but layer 2 has" "with a gap"
+some 1 4 2 0 1;   ok "$(faults o.gguf)" "layer 1: has tensors, but other.block_count is 1" "with a layer too many"
+some 3 4 2 0 1;   ok "$(faults o.gguf)" "layer 2: has no tensors, other.block_count is 3" "with a layer too few"
+some 1 3 2 0
+ok "$(faults o.gguf)" "key other.attention.head_count: 3 heads do not divide a width of 8
+key other.attention.head_count_kv: 2 do not divide 3 heads" "with heads that do not divide"
+# What the format allows and some readers do not.
+ok "$(gguf-inspect --check llama.gguf 2>&1)" "gguf-inspect: the data of 2 tensors, token_embd.weight the first, does \
+not follow that of the tensor before in the list: some readers refuse that" "data in another order than the list"
+{ cat whole.gguf; printf tail; } >more.gguf
+has "$(gguf-inspect --check more.gguf 2>&1)" "4 bytes follow the data of the last tensor" "and more behind it"
+# The ends of texts.
+ends() { # KEY...: a byte-level vocabulary with these bools true
+    { head_ 0 $((4 + $#)); arch x; key tokenizer.ggml.model 8; str gpt2
+      tokens; key tokenizer.ggml.merges 9; le 8 4; le 0 8; for b; do key "$b" 7; le 1 1; done; } >ends.gguf
+}
+ends; has "$(gguf-inspect --check ends.gguf 2>&1)" "no key tokenizer.ggml.eos_token_id" "no token for the end of a text"
+ends tokenizer.ggml.add_bos_token tokenizer.ggml.add_eos_token
+ok "$(faults ends.gguf)" "key tokenizer.ggml.add_bos_token: texts are to begin with a token, but there is no tokenizer.ggml.bos_token_id
+key tokenizer.ggml.add_eos_token: texts are to end with a token, but there is no tokenizer.ggml.eos_token_id" \
+   "is a fault where one is wanted"
+
 # ---- data ----
 ok "$(gguf-inspect --check=data "$m"; echo $?)" 0 "--check=data finds nothing to tell"
 ok "$(cat "$m" | gguf-inspect --check=data; echo $?)" 0 "nor in a pipe"
@@ -450,6 +482,12 @@ tensor b.weight.counts: there is no b.weight.in_sum2" "nor sums without counts"
 
 # ---- what is no GGUF ----
 printf 'PK\003\004xxxx' >hostile.gguf;   refused "a zip" "a zip archive"
+{ printf 'PK\003\004'; head -c 22 /dev/zero; le 16 2; le 0 2; printf archive/data.pkl; } >hostile.gguf
+refused "PyTorch's zip" "a PyTorch checkpoint"
+for f in lmgg:GGML fmgg:GGMF tjgg:GGJT algg:GGLA; do
+    { printf %s ${f%:*}; le 3 4; le 32000 4; } >hostile.gguf; refused "${f#*:}" "older format ${f#*:}"
+done
+head -c 4096 /dev/zero >hostile.gguf;    refused "zeros" "a download that is not complete"
 { le 2 8; printf '{}'; } >hostile.gguf
 gguf-inspect --check hostile.gguf >out 2>err; ok $? 1 "safetensors cannot be checked"
 has "$(cat err)" "a safetensors file" "and are named"
