@@ -211,27 +211,8 @@ gguf-edit in.gguf /dev/full 2>err;       ok $? 2 "a full disk is noticed"
 gguf-edit in.gguf >/dev/full 2>err;      ok $? 2 "on standard output too"
 gguf-edit --provenance --delete a.deep in.gguf | gguf-inspect --get lmpipe.provenance - >out
 has "$(cat out)" ": --provenance --delete a.deep in.gguf" "--provenance names the arguments"
-# ---- hostile files: refused at once, in little memory, saying why ----
-limit=:                                  # a sanitizer's build cannot live in 64 MiB
-sh -c 'ulimit -v 65536; exec gguf-edit --version' >/dev/null 2>&1 && limit='ulimit -v 65536'
-refused() { # PART NAME: hostile.gguf
-    ($limit; timeout 2 gguf-edit hostile.gguf h) >out 2>err; ok $? 1 "$2 is refused"
-    has "$(cat err)" "hostile.gguf: " "$2: the file is named"
-    has "$(cat err)" "$1" "$2: says $1"
-    ok "$(ls -A | grep -cE '^h$|^h-0|part$') $(wc -l <err)" "0 1" "$2: one line and no output"
-}
-for a in 0 3; do
-    { head_ 0 1; key general.alignment 4; le $a 4; } >hostile.gguf
-    refused "power of two" "alignment $a"
-done
-{ head_ 1 0; info x 0 0 0; } >hostile.gguf; pad hostile.gguf; refused "tensor x" "an empty shape"
-{ head_ 0 1; key k 8; le $((1 << 62)) 8; } >hostile.gguf; refused "$((1 << 62))" "a giant string"
-{ head_ 0 1; key k 9; le 8 4; le $((1 << 40)) 8; } >hostile.gguf
-refused "$((1 << 40))" "a giant array"
-head_ $((1 << 58)) 0 >hostile.gguf; refused "$((1 << 58))" "giant counts"
-{ head_ 2 0; info x 0 0 8; info y 0 0 8; } >hostile.gguf; pad hostile.gguf; head -c 64 /dev/zero >>hostile.gguf
-refused "overlap" "overlapping data"
-{ head_ 0 1; key general.alignment 4; le $((1 << 31)) 4; } >wide.gguf
-($limit; timeout 2 gguf-edit wide.gguf h);    ok $? 0 "an alignment of 2^31 without data"
-ok "$(find . -name 'h*' -size +1k | wc -l)" 0 "is not padded"
+
+# ---- hostile files ----
+. "$root/tests/cli/gguf-refused.sh"
+refuse_hostile gguf-edit
 echo "1..$n"
