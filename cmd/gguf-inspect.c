@@ -62,7 +62,7 @@ static const char help[] =
     "  -q, --quiet       no notes, no progress\n"
     "  -t, --threads=N   threads to use (default: the CPUs there are)\n"
     "      --tolerance=X with --diff: numbers may be so far apart\n"
-    "      --tsv         tables of a listing, or --stats, with tabs, nothing shortened\n"
+    "      --tsv         tables with tabs between columns, nothing shortened\n"
     "  -u, --ubatch=N    with --memory: positions evaluated at once (512)\n"
     "  -h, --help        show this help\n"
     "  -V, --version     show the version\n";

@@ -3,6 +3,7 @@
 #include "cli/inspect.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "gguf/key_meaning.h"
 #include "hf/safetensors.h"
 #include "job/totals.h"
+#include "quant/mix.h"
 
 #define SHORT_VALUE     64  /* bytes of a value that a listing shows                */
 #define EXPLAINED_VALUE 24  /* the same when there is something to say beside it    */
@@ -108,10 +110,21 @@ static void head_line(const struct cli_inspect *o, struct lm_buf *out, const cha
         lm_buf_printf(out, o->form == CLI_TSV ? "%s\t" : "- %s: ", name);
 }
 
+/* The recipe by which types were chosen, if its number has a name. */
+static void put_file_type(struct lm_buf *out, uint32_t id)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%" PRIu32, id & ~(uint32_t)LM_FT_GUESSED);
+    const struct lm_file_type *t = lm_file_type_by_name(number);
+    if (t)
+        lm_buf_printf(out, ", made as %s", t->name);
+}
+
 /* What the file is for, as its metadata say. */
 static void put_kind(const struct listed *l, struct lm_buf *out)
 {
     struct lm_str type = { 0 };
+    uint32_t id;
     const bool said = lm_gguf_str(l->g, "general.type", &type, NULL) == LM_OK;
     head_line(l->o, out, "kind");
     if (said)
@@ -122,6 +135,8 @@ static void put_kind(const struct listed *l, struct lm_buf *out)
         lm_buf_str(out, ", architecture ");
         lm_buf_escape(out, l->arch.p, l->arch.len);
     }
+    if (lm_gguf_u32(l->g, "general.file_type", &id, NULL) == LM_OK)
+        put_file_type(out, id);
     if (!l->g->n_tensors && lm_gguf_kv(l->g, "tokenizer.ggml.tokens"))
         lm_buf_str(out, ", a vocabulary only");
     else if (lm_gguf_tensor(l->g, "token_embd.weight") && !lm_gguf_tensor(l->g, "output.weight") &&

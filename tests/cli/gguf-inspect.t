@@ -362,6 +362,69 @@ has "$(cat err)" "ints.gguf: no tensor x" "and named"
 { head_ 0 2; arch x; key tokenizer.chat_template 8; str '{% if %}'; } >t.gguf
 has "$(faults t.gguf)" "key tokenizer.chat_template: " "--check: a template that is none"
 
+# ---- totals ----
+ok "$(gguf-inspect --totals "$m" | sed -n '2p;5,6p;10,12p' | tr -s ' ')" "kind model, architecture llama, made as F16
+tensors 22, 584256 bytes
+parameters 291472, 16.036 bits each
+TYPE TENSORS PARAMETERS BYTES BITS
+f16 16 290816 581632 16
+f32 6 656 2624 32" "--totals: parameters, and bytes of each type"
+{ head_ 3 3; arch moe; u32 moe.expert_count 8; u32 moe.expert_used_count 2
+  info token_embd.weight 0 0 4 10; info blk.0.ffn_up_exps.weight 1 160 4 4 8
+  info output.weight 8 416 32 2; } >moe.gguf
+pad moe.gguf; head -c 484 /dev/zero >>moe.gguf
+ok "$(gguf-inspect --totals moe.gguf | sed -n '/^par/p;/^exp/p' | tr -s ' ')" "parameters 232, 16.690 bits each
+experts 128 parameters, a token uses 2 of 8: 136 parameters in all" "and what a token goes through"
+ok "$(gguf-inspect --totals -j moe.gguf | sed 's/.*"totals"/"totals"/')" \
+   '"totals":{"tensors":3,"parameters":232,"bytes":484,"bits":16.689655172413794,"unknown":0,"expert_parameters":128,"active_parameters":136,"types":[{"type":"f16","tensors":1,"parameters":128,"bytes":256},{"type":"f32","tensors":1,"parameters":40,"bytes":160},{"type":"q8_0","tensors":1,"parameters":64,"bytes":68}]}}' \
+   "in JSON"
+{ head_ 1 0; info x 9999 0 8; } >odd.gguf; pad odd.gguf
+has "$(gguf-inspect --totals odd.gguf)" "without 1 tensors that cannot be counted" "a type that is not known"
+
+# ---- other forms ----
+ok "$(gguf-inspect --tensors --tsv "$m" | sed -n '1p;3p' | tr '\t' /)" \
+   "TENSOR/TYPE/SHAPE/OFFSET/BYTES/PARAMETERS/BITS
+output.weight/f16/128x368/64/94208/47104/16" "--tsv"
+ok "$(gguf-inspect --kv --tsv "$m" | awk -F '\t' '/ggml.tokens/ { print NF, gsub(/", "/, "") }')" "3 367" "shortens nothing"
+{ head_ 0 2; key 'a|b' 8; str '<x> \ *'; key c 8; le 3 8; printf 'd\te'; } >md.gguf
+ok "$(gguf-inspect --kv --markdown md.gguf)" '| KEY | TYPE | VALUE |
+| --- | --- | --- |
+| a\|b | str | \<x> \\\\ \* |
+| c | str | d\\te |' "--markdown: what would be markup is escaped"
+ok "$(gguf-inspect --markdown md.gguf | sed -n '1p;3p')" "# md.gguf
+- kind: tensors" "with a heading"
+ok "$(gguf-inspect --kv --explain "$m" | sed -n 's/^llama.block_count.*  //p')" "layers, each with tensors blk.0, blk.1, ..." "--explain"
+ok "$(gguf-inspect -j --kv --explain "$m" | grep -o '"meaning":"layers[^"]*"}')" \
+   '"meaning":"layers, each with tensors blk.0, blk.1, ..."}' "in JSON"
+ok "$(gguf-inspect -j --check odd.gguf 2>/dev/null)" \
+   '{"file":"odd.gguf","offset":24,"fault":"tensor x: type 9999 is not known"}' "--check --json"
+ok "$(gguf-inspect -j --get general.name --get llama.block_count "$m")" '{"key":"general.name","type":"str","value":"Llama"}
+{"key":"llama.block_count","type":"u32","value":2}' "--get --json"
+gguf-inspect --hash "$m" >list
+ok "$(gguf-inspect -j --hash "$m" | sed "s|.*xxh64\":\"||; s|\"[,}].*name\":\"|  |; s|\"}||")" \
+   "$(sed 's/  (all)//' list)" "--hash --json"
+ok "$(gguf-inspect -j --hash=file text)" "{\"file\":\"text\",\"sha256\":\"$(sha256sum <text | cut -d ' ' -f 1)\"}" "--hash=file --json"
+sed '3d' list >other
+ok "$(gguf-inspect -j --verify other "$m" 2>/dev/null | sed 's/.*"name"/"name"/')" \
+   '"name":"token_embd.weight","how":"not in the list"}' "--verify --json"
+ok "$(gguf-inspect -j --vocab "$m" | sed -n 366p)" '{"id":365,"type":"control","text":"<|eot_id|>","uses":["eos"]}' "--vocab --json"
+ok "$(gguf-inspect -j --print i ints.gguf)" "[1,-2,3]
+[2147483647,-2147483648,0]" "--print --json"
+ok "$(gguf-inspect -j --scan md.gguf)" '{"file":"md.gguf","offset":0,"version":3,"byte_order":"little","tensors":0,"metadata":2}' "--scan --json"
+ok "$(gguf-inspect -j --memory "$m" | grep -o '"keys_and_values":[0-9]*')" '"keys_and_values":262144' "--memory --json"
+ok "$(gguf-inspect -j --stats "$m" | grep -c '"name":"blk.0.attn_k.weight","min":-0.41674805,"max":0.44628906,')" 1 "--stats --json"
+
+# ---- histograms; what is expected comes from NumPy ----
+ok "$(gguf-inspect --stats --histogram=8 "$m" | sed -n 's/^blk.0.attn_k.weight .* 0  *0  *0  *//p')" \
+   "18 250 1352 2870 2617 933 143 9" "--histogram"
+ok "$(gguf-inspect -j --stats --histogram=8 "$m" | sed -n 's/.*"output_norm.weight".*"outliers"/"outliers"/p')" \
+   '"outliers":0,"histogram":[6,9,19,33,31,12,14,4]}' "in JSON"
+{ head_ 1 0; info o 0 0 64; } >o.gguf; pad o.gguf           # 63 zeros and a one: 7.9 deviations away
+{ head -c 252 /dev/zero; le $((0x3f800000)) 4; } >>o.gguf
+ok "$(gguf-inspect --stats --histogram=2 o.gguf | awk 'NR == 2 { print $9, $10, $11 }')" "1 63 1" "an outlier"
+cat o.gguf | gguf-inspect --stats --histogram >out 2>err; ok $? 2 "a pipe has no second pass"
+has "$(cat err)" "second pass" "and that is said"
+
 # ---- memory ----
 ok "$(gguf-inspect --memory "$m" | tr -s ' ' | tr '\n' /)" "weights 584256 bytes/context 512 positions/keys \
 and values 262144 bytes (f16; 2 layers, 256 bytes a position in each)/working space 2360768 bytes or so \
@@ -452,6 +515,11 @@ ok "$(d --diff a.gguf ints.gguf; grep tensor out)" "1
 ok "$(cat b.gguf | d --diff a.gguf -)" 2 "a pipe has no ranges"
 ok "$(d --diff a.gguf)" 2 "two files are needed"
 
+ok "$(gguf-inspect -j --diff a.gguf b.gguf)" '{"tensor":"t","numbers":2,"differ":1,"max":1,"rms":0.70710677}' "--json: numbers"
+ok "$(gguf-inspect -j --diff a.gguf c.gguf)" '{"key":"k","a":{"key":"k","type":"u32","value":1},"b":null}
+{"key":"j","a":null,"b":{"key":"j","type":"u32","value":2}}
+{"tensor":"t","a":{"name":"t","type":"f32","shape":[2],"offset":0,"bytes":8},"b":{"name":"t","type":"f16","shape":[2],"offset":0,"bytes":4}}' "keys and types"
+
 # ---- scanning ----
 { printf 'xxGGUFxGGUF'; cat "$m"; printf GGUF; cat big.gguf; head -c 30 a.gguf; printf GGU; } >box
 size=$(wc -c <"$m")
@@ -497,6 +565,8 @@ ok "$(gguf-inspect x.safetensors | tail -n 3)" "TENSOR  TYPE  SHAPE  OFFSET  BYT
 a       F32   1      0       4
 b       F16   2x3    4       12" "safetensors are listed"
 ok "$(cat x.safetensors | gguf-inspect | tail -n 3)" "$(gguf-inspect x.safetensors | tail -n 3)" "from a pipe too"
+ok "$(gguf-inspect -j x.safetensors | sed 's/.*"tensors"//')" \
+   ':[{"name":"a","type":"F32","shape":[1],"offset":0,"bytes":4},{"name":"b","type":"F16","shape":[2,3],"offset":4,"bytes":12}]}' "in JSON"
 head -c 50 x.safetensors >hostile.gguf;  gguf-inspect hostile.gguf >out 2>err; ok $? 1 "a cut in their header"
 head -c -1 x.safetensors >hostile.gguf; gguf-inspect hostile.gguf >out 2>err; ok $? 1 "and in their data"
 { le 0 8; printf '{}'; } >hostile.gguf; gguf-inspect hostile.gguf >out 2>err; ok $? 1 "or no header"
@@ -512,6 +582,8 @@ shard() { { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; inf
 shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf
 names() { gguf-inspect --tensors "$@" 2>/dev/null | awk '/^t/ { printf "%s ", $1 }'; }
 ok "$(names s-00001-of-00002.gguf)" "t0 t1 " "the first shard brings the others"
+ok "$(gguf-inspect s-00001-of-00002.gguf | tail -n 2 | tr -s ' ')" "together 2 shards, 2 tensors, 8 bytes
+parameters 2, 32.000 bits each" "and all are summed up"
 ok "$(names --no-follow s-00001-of-00002.gguf)" "t0 " "not with --no-follow"
 ok "$(names s-0000*)" "t0 t1 " "shards named are shown once"
 ok "$(names s-00002-of-00002.gguf)" "t1 " "a later shard stands alone"
