@@ -24,9 +24,13 @@ static const char help[] =
     "\n"
     "      --all            for every token, not only the last of each sequence\n"
     "      --chunk=N        with --nll: in chunks of N tokens\n"
+    "      --embed          embeddings: a JSON array for each sequence\n"
     "      --force          write to a terminal, too\n"
+    "      --frames         with --embed: a stream of vectors\n"
     "      --header         with --text or --nll: name the columns first\n"
     "      --nll            text: the negative log-likelihood of every token\n"
+    "      --normalize      with --embed: vectors of length 1\n"
+    "      --pooling=HOW    with --embed: mean, cls, last or none (as the model says)\n"
     "      --text           text: logit and log-probability of ids, best first\n"
     "      --top=K          the K best ids only\n"
     "\n"
@@ -46,8 +50,8 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_FORCE, OPT_HEADER, OPT_LOAD,
-    OPT_NLL, OPT_NO_REPACK, OPT_PROGRESS, OPT_TEXT, OPT_TOP
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_EMBED, OPT_FORCE, OPT_FRAMES, OPT_HEADER, OPT_LOAD,
+    OPT_NLL, OPT_NO_REPACK, OPT_NORMALIZE, OPT_POOLING, OPT_PROGRESS, OPT_TEXT, OPT_TOP
 };
 
 static const struct option options[] = {
@@ -57,7 +61,9 @@ static const struct option options[] = {
     { "cache-v",   required_argument, NULL, OPT_CACHE_V },
     { "chunk",     required_argument, NULL, OPT_CHUNK },
     { "context",   required_argument, NULL, 'c' },
+    { "embed",     no_argument,       NULL, OPT_EMBED },
     { "force",     no_argument,       NULL, OPT_FORCE },
+    { "frames",    no_argument,       NULL, OPT_FRAMES },
     { "header",    no_argument,       NULL, OPT_HEADER },
     { "help",      no_argument,       NULL, 'h' },
     { "load",      required_argument, NULL, OPT_LOAD },
@@ -65,6 +71,8 @@ static const struct option options[] = {
     { "model",     required_argument, NULL, 'm' },
     { "nll",       no_argument,       NULL, OPT_NLL },
     { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
+    { "normalize", no_argument,       NULL, OPT_NORMALIZE },
+    { "pooling",   required_argument, NULL, OPT_POOLING },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
     { "quiet",     no_argument,       NULL, 'q' },
     { "text",      no_argument,       NULL, OPT_TEXT },
@@ -81,7 +89,7 @@ static const struct option options[] = {
 
 static struct {
     const char              *model, *file;
-    bool                     loop, text, nll, force;
+    bool                     loop, text, nll, force, pooled;
     struct lm_model_options  load;
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
@@ -101,12 +109,23 @@ static uint32_t number(const char *name, uint32_t min, uint32_t max)
 
 static void take_option(int c)
 {
+    static const char *const poolings[] = {
+        [LM_POOLING_NONE] = "none", [LM_POOLING_MEAN] = "mean", [LM_POOLING_CLS] = "cls",
+        [LM_POOLING_LAST] = "last", NULL
+    };
     static const char *const ways[] = { [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", NULL };
     switch (c) {
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
     case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;
+    case OPT_EMBED:     opt.ctx.embed = true; break;
+    case OPT_FRAMES:    opt.eval.frames = true; break;
+    case OPT_NORMALIZE: opt.eval.normalize = true; break;
+    case OPT_POOLING:
+        opt.pooled = true;
+        opt.eval.pooling = (enum lm_pooling)cli_choice("pooling", optarg, poolings);
+        break;
     case OPT_FORCE:     opt.force = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
@@ -144,7 +163,13 @@ static void check_options(void)
         cli_bad_usage("--chunk needs --nll");
     if (opt.eval.heading && !opt.text && !opt.nll)
         cli_bad_usage("--header needs --text or --nll");
-    opt.eval.form = opt.text ? LM_EVAL_TEXT : opt.nll ? LM_EVAL_NLL : LM_EVAL_FRAMES;
+    if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
+        cli_bad_usage("--%s needs --embed", opt.pooled ? "pooling" : opt.eval.normalize
+                      ? "normalize" : "frames");
+    if (opt.ctx.embed && (opt.loop || opt.text || opt.nll || opt.eval.all || opt.eval.top))
+        cli_bad_usage("--embed writes vectors: no %s", opt.loop ? "-i" : opt.text ? "--text"
+                      : opt.nll ? "--nll" : opt.eval.all ? "--all" : "--top");
+    opt.eval.form = opt.ctx.embed ? LM_EVAL_EMBED : opt.text ? LM_EVAL_TEXT : opt.nll ? LM_EVAL_NLL : LM_EVAL_FRAMES;
     /* All rows of a batch are in memory at once: with a row a token, fewer of them. */
     if (!opt.ctx.n_batch && (opt.eval.all || opt.nll))
         opt.ctx.n_batch = 512;
@@ -157,6 +182,14 @@ static struct lm_in *open_input(int flags)
     if (!in)
         cli_die_err(strcmp(opt.file, "-") ? opt.file : "<stdin>", &err);
     return in;
+}
+
+/* As the model's file says; without that, the mean of an encoder's vectors, else the last. */
+static enum lm_pooling default_pooling(const struct lm_model *m)
+{
+    const enum lm_pooling p = lm_model_pooling(m);
+    return p != LM_POOLING_NONE && p != LM_POOLING_RANK ? p
+           : lm_model_is_encoder(m) ? LM_POOLING_MEAN : LM_POOLING_LAST;
 }
 
 static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
@@ -185,6 +218,8 @@ static int run(struct lm_out *out, const struct lm_env *env)
     struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
     if (!m)
         cli_die_err(opt.model, &err);
+    if (!opt.pooled)
+        opt.eval.pooling = default_pooling(m);
     struct lm_ctx *c = open_context(m, env);
     struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
     if (!e)
@@ -194,7 +229,9 @@ static int run(struct lm_out *out, const struct lm_env *env)
     if (!s && !in)
         in = open_input(opt.loop ? LM_IN_RAW : 0);
     if (!s)
-        s = opt.loop ? lm_eval_loop(e, in, &err) : lm_eval_batch(e, in, &err);
+        s = opt.loop        ? lm_eval_loop(e, in, &err)
+            : opt.ctx.embed ? lm_eval_embed(e, in, &err)
+                            : lm_eval_batch(e, in, &err);
     if (s)
         cli_report(NULL, &err);
     lm_in_close(in);
@@ -223,7 +260,7 @@ int main(int argc, char *argv[])
     opt.eval.version = LM_VERSION;
 
     struct lm_env env = cli_env(opt.env);
-    struct lm_out *out = cli_out_open("-", opt.eval.form == LM_EVAL_FRAMES, opt.force);
+    struct lm_out *out = cli_out_open("-", opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames, opt.force);
     lm_pipe_widen(STDOUT_FILENO, PIPE_ROOM);
     int status = run(out, &env), late = cli_out_commit(out);
     return cli_finish(status > late ? status : late);

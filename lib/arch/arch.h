@@ -43,6 +43,10 @@ struct lm_hparams {
     uint32_t n_ff_expert, n_ff_shared;
     uint32_t q_rank, kv_rank;         /* inner lengths of factored projections           */
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
+    uint32_t n_types;                 /* kinds of segments a token can be in              */
+    uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
+    uint32_t global_every;            /* with a window: layer 0 and every n-th after it
+                                         see everything; 0: not                           */
     bool     parallel;                /* attention and feed-forward of the same input    */
     bool     has_pattern;             /* local[] says which layers the window is for     */
     uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
@@ -57,6 +61,12 @@ struct lm_hparams {
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
+};
+
+/* How the vectors of a sequence's tokens become one, as files number it. */
+enum lm_pooling {
+    LM_POOLING_NONE, LM_POOLING_MEAN, LM_POOLING_CLS, LM_POOLING_LAST, LM_POOLING_RANK,
+    LM_N_POOLING
 };
 
 /* Where a key's value comes from in a checkpoint. */
@@ -76,12 +86,16 @@ enum lm_key_from {
     LM_FROM_ROPE_TYPE,      /* the scaling's name: "linear", "yarn"; else not written     */
     LM_FROM_ROPE_LINEAR,    /* config[] in rope_scaling, when it is linear or yarn        */
     LM_FROM_ROPE_YARN,      /* config[] in rope_scaling, when it is yarn                  */
+    LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */
+    LM_FROM_POOLING_NAME,   /* config[] is "mean", "cls" or "last"                        */
+    LM_FROM_POSITIONS,      /* config[], less pad_token_id + 1 rows that are never used   */
     LM_FROM_FILE_TYPE       /* the number of the file's main type                         */
 };
 
 enum {
     LM_KEY_REQUIRED = 1,    /* a file without it cannot be run, nor written               */
-    LM_KEY_UNUSED   = 2     /* not read for running: `field` says nothing                 */
+    LM_KEY_UNUSED   = 2,    /* not read for running: `field` says nothing                 */
+    LM_KEY_OF_VOCAB = 4     /* written among the tokenizer's keys                         */
 };
 
 /* A metadata key; rows stand in the order in which conversion writes them. */
@@ -121,7 +135,8 @@ enum lm_dim {
     LM_DIM_EXPERTS,         /* n_expert                                                   */
     LM_DIM_FF_EXPERT,       /* n_ff_expert                                                */
     LM_DIM_FF_SHARED,       /* n_ff_shared                                                */
-    LM_DIM_KV_INNER         /* n_head * (head_k - n_rot + head_v)                         */
+    LM_DIM_KV_INNER,        /* n_head * (head_k - n_rot + head_v)                         */
+    LM_DIM_TYPES            /* n_types                                                    */
 };
 
 /* What conversion does to a tensor. */
@@ -139,6 +154,7 @@ enum lm_transform {
     LM_FIRST_HALVES,        /* of each matrix of a stack, the first half of the rows; the
                                next row of the table has the second                       */
     LM_SECOND_HALVES,
+    LM_SKIP_PADDING_ROWS,   /* without the first rows, which are for padding              */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
     LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */
@@ -157,7 +173,7 @@ enum {
 
 /* What a tensor is for; a bias follows its weight. */
 enum lm_role {
-    LM_TOKEN_EMBD, LM_POS_EMBD, LM_ROPE_FREQS, LM_ROPE_LONG_FACTORS, LM_ROPE_SHORT_FACTORS,
+    LM_TOKEN_EMBD, LM_POS_EMBD, LM_TYPE_EMBD, LM_EMBD_NORM, LM_EMBD_NORM_B, LM_ROPE_FREQS, LM_ROPE_LONG_FACTORS, LM_ROPE_SHORT_FACTORS,
     LM_OUTPUT, LM_OUTPUT_B, LM_OUTPUT_NORM, LM_OUTPUT_NORM_B,
     LM_ATTN_NORM, LM_ATTN_NORM_B, LM_ATTN_NORM_2, LM_ATTN_NORM_2_B,
     LM_ATTN_Q, LM_ATTN_Q_B, LM_ATTN_K, LM_ATTN_K_B, LM_ATTN_V, LM_ATTN_V_B,
@@ -165,7 +181,8 @@ enum lm_role {
     LM_ATTN_Q_NORM, LM_ATTN_Q_NORM_B, LM_ATTN_K_NORM, LM_ATTN_K_NORM_B,
     LM_ATTN_Q_A, LM_ATTN_Q_A_B, LM_ATTN_Q_A_NORM, LM_ATTN_Q_A_NORM_B,
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
-    LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
+    LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_ATTN_OUT_NORM, LM_ATTN_OUT_NORM_B, LM_LAYER_OUT_NORM,
+    LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_OUT, LM_CLS_OUT_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
     LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
     LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
     LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
@@ -203,11 +220,19 @@ struct lm_memory_layer;             /* memory/memory.h                          
 struct lm_arch {
     const char                  *name;          /* general.architecture                   */
     const char *const           *hf_classes;    /* architectures[0] of config.json,
-                                                   NULL-terminated                        */
+                                                   NULL-terminated; where checkpoints of
+                                                   one architecture differ there are several
+                                                   rows of its name, the same but for names
+                                                   and transformations                    */
     const struct lm_arch_key    *keys;          /* ends with a NULL name                  */
     const struct lm_arch_tensor *tensors;       /* ends with a NULL name                  */
     const char *const           *ignored;       /* checkpoint tensors that are dropped,
                                                    NULL-terminated                        */
+    const char *const           *prefixes;      /* before names in some checkpoints, which
+                                                   the table does not have; NULL-terminated,
+                                                   or NULL                                */
+    bool                         encoder;       /* tokens see those after them too: sequences
+                                                   are evaluated whole and not remembered */
     /* Defaults for what the keys left at zero, and every check that makes the numbers safe
      * to size memory with.  LM_EDATA or LM_ENOSUP naming the key. */
     int (*settle)(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
@@ -221,6 +246,8 @@ struct lm_arch {
      * that its expressions are recognised by and the family's own; NULL-terminated, or NULL. */
     const char *const           *pre_names;
     const struct lm_arch_token  *tokens;        /* ends with a NULL key; or NULL          */
+    bool                         adds_first;    /* whether a token is added at the beginning
+                                                   or end stands before the tokens' keys  */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
@@ -240,7 +267,7 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
 /*
  * lm_arch_match - does `name` fit the pattern?  *layer becomes the number that stands
  * for {i} (plain decimal, no leading zeros; 0 without one), *part, if not NULL, that for
- * another letter.
+ * another letter.  A pattern that ends with * fits whatever follows.
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
 

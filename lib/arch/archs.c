@@ -14,7 +14,8 @@ extern const struct lm_arch
     lm_arch_gemma, lm_arch_gemma2, lm_arch_gemma3, lm_arch_phi2, lm_arch_phi3, lm_arch_olmo2,
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
     lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
-    lm_arch_falcon, lm_arch_minicpm3;
+    lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
+    lm_arch_modern_bert;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
@@ -23,6 +24,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_olmo2, &lm_arch_starcoder2, &lm_arch_stablelm, &lm_arch_command_r,
     &lm_arch_cohere2, &lm_arch_exaone4, &lm_arch_glm4, &lm_arch_ernie4_5, &lm_arch_nemotron,
     &lm_arch_gpt2, &lm_arch_gptneox, &lm_arch_falcon, &lm_arch_minicpm3,
+    &lm_arch_bert, &lm_arch_roberta, &lm_arch_nomic_bert, &lm_arch_modern_bert,
     NULL
 };
 
@@ -82,6 +84,8 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
     if (part)
         *part = 0;
     for (uint32_t v; *pattern; pattern++) {
+        if (pattern[0] == '*' && !pattern[1])
+            return true;
         if (pattern[0] != '{') {
             if (*pattern != *name++)
                 return false;
@@ -199,6 +203,8 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
 uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
 {
     const uint32_t every = a->dense ? a->dense->all_every : 0;
+    if (h->global_every && layer % h->global_every == 0)
+        return 0;
     if (h->has_pattern)
         return h->local[layer / 64] >> layer % 64 & 1 ? h->window : 0;
     return every && layer % every == every - 1 ? 0 : h->window;
@@ -211,6 +217,8 @@ void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_
         .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
         .window = lm_arch_window(a, h, layer),
     };
+    if (a->encoder)
+        *out = (struct lm_memory_layer){0};
     if (a->memory)
         a->memory(a, h, layer, out);
 }
@@ -241,6 +249,7 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
         return h->n_rot <= h->head_k &&
                lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
     case LM_DIM_1:         *out = 1; return true;
+    case LM_DIM_TYPES:     *out = h->n_types; return true;
     case LM_DIM_EXPERTS:   *out = h->n_expert; return true;
     case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
     case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;

@@ -19,6 +19,7 @@ struct lm_build {
     size_t                   n_weights;
     const struct lm_memory_place *places;       /* [n_layer] in what is remembered        */
     size_t                   n_tokens, n_out;
+    bool                     embed;      /* hidden states are wanted, not logits          */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pages[2];   /* I64 [n_tokens] each list, see places          */
@@ -27,7 +28,9 @@ struct lm_build {
     struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
                                             have at the end of the batch; NULL: not used  */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
-    struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out]      */
+    struct lm_tensor        *runs;       /* I32 [2, n_tokens], see lm_attn_whole          */
+    struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out], or, for
+                                            embed, [n_embd, n_out] hidden states          */
 };
 
 /* A weight as a leaf of the graph, or NULL.  Those that are not per layer: layer 0. */

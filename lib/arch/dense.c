@@ -28,6 +28,8 @@ static int check_counts(const struct lm_arch *a, const struct lm_hparams *h, str
     if (h->n_head % h->n_head_kv)
         return lm_fail(err, LM_EDATA, "%s.attention.head_count_kv: %u does not divide "
                        "the %u heads", a->name, h->n_head_kv, h->n_head);
+    if (h->pooling >= LM_N_POOLING)
+        return lm_fail(err, LM_ENOSUP, "%s.pooling_type: %u is not supported", a->name, h->pooling);
     if (h->n_rot % 2 && !a->dense->learned_positions)
         return lm_fail(err, LM_EDATA, "%s.rope.dimension_count: %u is odd", a->name, h->n_rot);
     return LM_OK;
@@ -271,7 +273,12 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     const struct lm_hparams *h = b->h;
     const struct lm_dense *d = b->arch->dense;
     struct lm_tensor *qkv[3] = { NULL, NULL, NULL };
+    float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
     (d->qkv ? d->qkv : plain_qkv)(b, layer, x, table, qkv);
+    if (b->arch->encoder)
+        return only_store ? NULL
+                          : lm_attn_whole(b->graph, qkv[0], qkv[1], qkv[2], b->runs, scale,
+                                          lm_arch_window(b->arch, h, layer) / 2);
     struct lm_tensor *pages = lm_build_pages(b, layer);
     struct lm_tensor *stored = lm_kv_store(b->graph, qkv[1], qkv[2], pages, b->pos,
                                            &b->places[layer].kv);
@@ -279,7 +286,6 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
         lm_graph_expand(b->graph, stored);
         return NULL;
     }
-    float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
     return lm_attn(b->graph, qkv[0], pages, b->pos, stored, &b->places[layer].kv, scale,
                    lm_arch_window(b->arch, b->h, layer), h->attn_cap);
 }
@@ -377,7 +383,10 @@ static struct lm_tensor *embed(struct lm_build *b)
         x = lm_scale(g, x, b->h->embd_scale);
     if (b->arch->dense->learned_positions)
         x = lm_add(g, x, lm_get_rows(g, lm_build_weight(b, 0, LM_POS_EMBD), b->pos));
-    return x;
+    struct lm_tensor *types = lm_build_weight(b, 0, LM_TYPE_EMBD);
+    if (types)
+        x = lm_add(g, x, lm_view(g, types, 1, (size_t[]){ types->ne[0] }, NULL, 0));
+    return lm_dense_norm(b, 0, LM_EMBD_NORM, x);
 }
 
 static int head(struct lm_build *b, struct lm_tensor *x)
@@ -385,11 +394,11 @@ static int head(struct lm_build *b, struct lm_tensor *x)
     const struct lm_hparams *h = b->h;
     struct lm_graph *g = b->graph;
     x = lm_dense_norm(b, 0, LM_OUTPUT_NORM, x);
-    b->logits = lm_dense_linear(b, 0, LM_OUTPUT, x);
-    if (h->logit_scale > 0)
+    b->logits = b->embed ? x : lm_dense_linear(b, 0, LM_OUTPUT, x);
+    if (h->logit_scale > 0 && !b->embed)
         b->logits = lm_scale(g, b->logits, b->arch->dense->divide_logits ? 1 / h->logit_scale
                                                                           : h->logit_scale);
-    if (h->logit_cap > 0)
+    if (h->logit_cap > 0 && !b->embed)
         b->logits = lm_softcap(g, b->logits, h->logit_cap);
     if (b->logits)
         b->logits->flags |= LM_TENSOR_OUTPUT;
@@ -419,9 +428,10 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
             n = lm_dense_norm(b, i, LM_FFN_NORM, x);
         return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, n)));
     }
-    x = add_scaled(b, x, a);
+    x = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
     n = feed_forward(b, i, lm_dense_norm(b, i, LM_FFN_NORM, x));
-    return add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
+    x = add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
+    return lm_dense_norm(b, i, LM_LAYER_OUT_NORM, x);
 }
 
 int lm_dense_build(struct lm_build *b)

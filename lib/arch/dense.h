@@ -3,8 +3,8 @@
 #define LM_ARCH_DENSE_H
 
 /*
- * Decoders whose layers are attention and feed-forward, and what varies between their
- * families.  For each layer, x being [n_embd] a token and scale the residual scale:
+ * Decoders and encoders whose layers are attention and feed-forward, and what varies between
+ * their families.  For each layer, x being [n_embd] a token and scale the residual scale:
  *
  *   one after the other              side by side (parallel)
  *   h = norm(x, attn_norm)           h = norm(x, attn_norm)
@@ -20,6 +20,10 @@
  *                  with experts: a router's logits choose those of a token, their results
  *                  are summed by its softmax; one that all tokens share is added
  *   post           a norm if there is a weight for it
+ *
+ * With weights for it, what follows an addition is normalized instead of what goes in (the
+ * original order, Vaswani et al., 2017): x = norm(x + a, attn_out_norm), x = norm(x +
+ * feed_forward(x), layer_out_norm).
  *
  * logits = Woutput norm(x, output_norm).  A norm without its weight leaves x as it is, a
  * product without its bias adds none: what there is is said by the tensor rows.

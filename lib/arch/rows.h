@@ -60,6 +60,14 @@
                "n_routed_experts"), \
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
 
+/* Encoders. */
+#define LM_KEY_NOT_CAUSAL \
+    { "attention.causal", LM_GGUF_BOOL, LM_KEY_UNUSED, LM_FROM_CONFIG, { "=false" }, 0 }
+#define LM_KEY_POOLING \
+    { "pooling_type", LM_GGUF_U32, 0, LM_FROM_POOLING, { NULL }, LM_FIELD(pooling) }
+#define LM_KEY_TYPES \
+    LM_KEY_U32("tokenizer.ggml.token_type_count", LM_KEY_OF_VOCAB, n_types, "type_vocab_size")
+
 /* Length of a key and of a value, where the config's class has one. */
 #define LM_KEYS_HEAD_DIM(...) \
     LM_KEY_U32("attention.key_length", 0, head_k, __VA_ARGS__), \
@@ -115,6 +123,15 @@
     { "output_norm.weight", source, { LM_DIM_EMBD }, 0, transform, 0, LM_OUTPUT_NORM, NULL }
 #define LM_T_OUTPUT_NORM_B(source) \
     { "output_norm.bias", source, { LM_DIM_EMBD }, 0, LM_AS_IS, 0, LM_OUTPUT_NORM_B, NULL }
+#define LM_T_ONE(role, name, source, len) \
+    { name, source, { len }, 0, LM_AS_IS, 0, role, NULL }
+#define LM_T_EMBD_NORM(weight, bias) \
+    LM_T_ONE(LM_EMBD_NORM, "token_embd_norm.weight", weight, LM_DIM_EMBD), \
+    LM_T_ONE(LM_EMBD_NORM_B, "token_embd_norm.bias", bias, LM_DIM_EMBD)
+/* A table of which only the first row is used: every token is in the first segment. */
+#define LM_T_TYPES(source) \
+    { "token_types.weight", source, { LM_DIM_EMBD, LM_DIM_TYPES }, LM_TENSOR_OPTIONAL, LM_AS_IS, \
+      0, LM_TYPE_EMBD, NULL }
 #define LM_T_MADE(role, name, transform) \
     { name, NULL, { LM_DIM_ROT_PAIRS }, LM_TENSOR_OPTIONAL, transform, 0, role, NULL }
 #define LM_T_ROPE_FREQS LM_T_MADE(LM_ROPE_FREQS, "rope_freqs.weight", LM_MAKE_ROPE_FREQS)

@@ -17,6 +17,7 @@
 static const char *const small_files[] = {
     "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
     "chat_template.json", "config.json", "generation_config.json", "merges.txt",
+    "modules.json",
     "model.safetensors.index.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 };
 
@@ -36,6 +37,10 @@ bool lm_hf_is_small(const char *name)
     for (size_t i = 0; i < sizeof small_files / sizeof *small_files; i++)
         if (!strcmp(name, small_files[i]))
             return true;
+    /* A folder of modules.json, "1_Pooling/config.json" */
+    const char *slash = strchr(name, '/');
+    if (slash && !strcmp(slash, "/config.json"))
+        return true;
     return !strncmp(name, LM_HF_TEMPLATES, strlen(LM_HF_TEMPLATES)) && ends_with(name, ".jinja");
 }
 
@@ -76,7 +81,7 @@ static int scan_dir(struct lm_hf_source *s, const char *dir, const char *prefix,
 {
     DIR *d = opendir(dir);
     if (!d)
-        return *prefix && errno == ENOENT ? LM_OK : lm_fail_errno(err, "cannot open");
+        return *prefix ? LM_OK : lm_fail_errno(err, "cannot open");
     int r = LM_OK;
     for (const struct dirent *e; !r && (e = readdir(d));) {
         struct stat st;
@@ -96,6 +101,27 @@ static int scan_dir(struct lm_hf_source *s, const char *dir, const char *prefix,
         }
         free(path);
         free(name);
+    }
+    closedir(d);
+    return r;
+}
+
+/* The files of its folders; of one that cannot be opened none. */
+static int scan_subfolders(struct lm_hf_source *s, const char *dir, struct lm_err *err)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return lm_fail_errno(err, "cannot open");
+    int r = LM_OK;
+    for (const struct dirent *e; !r && (e = readdir(d));) {
+        struct stat st;
+        char *path = join(dir, e->d_name), *prefix = join(e->d_name, "");
+        if (!path || !prefix)
+            r = lm_fail_nomem(err);
+        else if (e->d_name[0] != '.' && !stat(path, &st) && S_ISDIR(st.st_mode))
+            r = scan_dir(s, path, prefix, err);
+        free(path);
+        free(prefix);
     }
     closedir(d);
     return r;
@@ -125,13 +151,7 @@ static int open_dir(struct lm_hf_source *s, const char *path, struct lm_err *err
     s->kind = LM_HF_DIR;
     s->complete = true;
     int r = s->title ? scan_dir(s, path, "", err) : lm_fail_nomem(err);
-    char *sub = r ? NULL : join(path, LM_HF_TEMPLATES);
-    if (sub)
-        sub[strlen(sub) - 1] = 0;
-    if (!r)
-        r = sub ? scan_dir(s, sub, LM_HF_TEMPLATES, err) : lm_fail_nomem(err);
-    free(sub);
-    return r;
+    return r ? r : scan_subfolders(s, path, err);
 }
 
 static int by_name(const void *a, const void *b)

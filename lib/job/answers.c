@@ -14,6 +14,11 @@ static int named(const struct lm_eval *e, int s, struct lm_err *err)
     return s ? lm_err_at(err, s, "%s", lm_out_name(e->out)) : LM_OK;
 }
 
+static bool writes_frames(const struct lm_eval_options *o)
+{
+    return o->form == LM_EVAL_FRAMES || (o->form == LM_EVAL_EMBED && o->frames);
+}
+
 static int write_frame(struct lm_eval *e, const struct lm_frame *f, const void *payload,
                        struct lm_err *err)
 {
@@ -48,7 +53,7 @@ static void add_float(struct lm_buf *b, double v)
         lm_buf_str(b, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 }
 
-static int put_text(struct lm_eval *e, struct lm_err *err)
+int lm_answer_text(struct lm_eval *e, struct lm_err *err)
 {
     int s = e->text.failed ? lm_fail_nomem(err)
                            : named(e, lm_out_write(e->out, e->text.data, e->text.len, err), err);
@@ -70,7 +75,7 @@ static int row_text(struct lm_eval *e, const struct lm_place *p, const float *lo
         add_float(&e->text, e->top[i].logit - lse);
         lm_buf_byte(&e->text, '\n');
     }
-    return k ? put_text(e, err) : LM_OK;
+    return k ? lm_answer_text(e, err) : LM_OK;
 }
 
 static int row_nll(struct lm_eval *e, const struct lm_place *p, const float *logits,
@@ -80,7 +85,7 @@ static int row_nll(struct lm_eval *e, const struct lm_place *p, const float *log
     lm_buf_printf(&e->text, "%" PRIu32 "\t%" PRIu32 "\t%" PRId32 "\t", p->seq, p->pos + 1, p->next);
     add_float(&e->text, lse - logits[p->next]);
     lm_buf_byte(&e->text, '\n');
-    return put_text(e, err);
+    return lm_answer_text(e, err);
 }
 
 int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
@@ -94,6 +99,16 @@ int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logi
     default:
         return row_frame(e, p, logits, err);
     }
+}
+
+int lm_answer_vector(struct lm_eval *e, uint32_t seq, uint32_t pos, int32_t token,
+                     const float *v, size_t n, struct lm_err *err)
+{
+    const struct lm_frame f = {
+        .kind = LM_FRAME_VECTOR, .seq = seq, .pos = pos, .token = (uint32_t)token,
+        .n = (uint32_t)n, .bytes = (uint32_t)(n * sizeof *v),
+    };
+    return write_frame(e, &f, v, err);
 }
 
 enum lm_loop_code lm_answer_code(int code)
@@ -110,7 +125,7 @@ int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line
     struct lm_frame f = {
         .kind = LM_FRAME_ERROR, .seq = seq, .pos = pos, .token = code, .n = (uint32_t)line,
     };
-    if (e->options.form != LM_EVAL_FRAMES)
+    if (!writes_frames(&e->options))
         return LM_OK;
     lm_buf_clear(&e->text);
     for (const char *p = text; *p;) {           /* a frame's text is UTF-8, whatever came */
@@ -130,7 +145,7 @@ int lm_answer_end(struct lm_eval *e, uint64_t n_sequences, struct lm_err *err)
     struct lm_frame f = {
         .kind = LM_FRAME_END, .seq = (uint32_t)n_sequences, .n = (uint32_t)e->n_frames,
     };
-    return e->options.form == LM_EVAL_FRAMES ? write_frame(e, &f, NULL, err) : LM_OK;
+    return writes_frames(&e->options) ? write_frame(e, &f, NULL, err) : LM_OK;
 }
 
 int lm_answer_flush(struct lm_eval *e, struct lm_err *err)
@@ -143,13 +158,14 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err)
     static const char *const headings[] = {
         [LM_EVAL_TEXT] = "sequence\tposition\ttoken\trank\tid\tlogit\tlogprob\n",
         [LM_EVAL_NLL]  = "sequence\tposition\ttoken\tnll\n",
+        [LM_EVAL_EMBED] = NULL,
     };
     const struct lm_eval_options *o = &e->options;
     int s = LM_OK;
     e->head.loop = o->loop;
-    if (o->form == LM_EVAL_FRAMES)
+    if (writes_frames(o))
         s = lm_logits_write_head(e->out, &e->head, o->program, o->version, err);
-    else if (o->heading)
+    else if (o->heading && headings[o->form])
         s = lm_out_write(e->out, headings[o->form], strlen(headings[o->form]), err);
     s = named(e, s, err);
     return s ? s : lm_answer_flush(e, err);

@@ -38,6 +38,13 @@ int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const 
 int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
                   struct lm_err *err);
 
+/* A vector of n floats that belongs to a token. */
+int lm_answer_vector(struct lm_eval *e, uint32_t seq, uint32_t pos, int32_t token,
+                     const float *v, size_t n, struct lm_err *err);
+
+/* What stands in e->text, which becomes empty. */
+int lm_answer_text(struct lm_eval *e, struct lm_err *err);
+
 /* An error frame; nothing in the text forms. */
 int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
                     enum lm_loop_code code, const char *text, struct lm_err *err);

@@ -2,6 +2,7 @@
 /* config.json: both spellings of it, read by the architecture's row. */
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,57 @@ static int unknown_class(const char *name, struct lm_err *err)
                    "known:%s%s", name, list, all ? "" : " and others");
 }
 
+/* A small JSON file, if it is there: *out is NULL without. */
+static int load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
+                     struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len;
+    *out = NULL;
+    const int r = lm_hf_load(c->src, name, &data, &len, err);
+    if (r)
+        return r > 0 ? LM_OK : r;
+    *out = lm_json_tree(&c->arena, data, len, err);
+    free(data);
+    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
+}
+
+/* sentence-transformers: modules.json names a folder whose config.json says how the vectors of
+ * tokens become one. */
+static int read_pooling(struct lm_convert *c, struct lm_err *err)
+{
+    static const struct { const char *key, *mode; enum lm_pooling pooling; } ways[] = {
+        { "pooling_mode_mean_tokens", "mean", LM_POOLING_MEAN },
+        { "pooling_mode_cls_token", "cls", LM_POOLING_CLS },
+        { "pooling_mode_lasttoken", "lasttoken", LM_POOLING_LAST },
+    };
+    const struct lm_jval *modules, *config = NULL;
+    char name[300] = "";
+    int r = load_json(c, "modules.json", &modules, err);
+    for (const struct lm_jval *m = modules ? modules->first : NULL; m && !*name; m = m->next) {
+        const char *type = lm_jval_str(lm_jval_get(m, "type"));
+        const char *path = lm_jval_str(lm_jval_get(m, "path"));
+        const size_t n = type ? strlen(type) : 0;
+        if (path && n >= 7 && !strcmp(type + n - 7, "Pooling"))
+            snprintf(name, sizeof name, "%.250s/config.json", path);
+    }
+    if (r || !*name)
+        return r;
+    if ((r = load_json(c, name, &config, err)) || !config)
+        return r ? r : lm_hf_missing(c->src, name, err);
+    const char *mode = lm_jval_str(lm_jval_get(config, "pooling_mode"));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        bool yes = mode && !strcmp(mode, ways[i].mode);
+        lm_jval_bool(lm_jval_get(config, ways[i].key), &yes);
+        if (yes && !c->cfg.pooling)
+            c->cfg.pooling = ways[i].pooling;
+    }
+    if (!c->cfg.pooling)
+        return lm_fail(err, LM_ENOSUP, "%s: pooling other than mean, cls and lasttoken cannot be "
+                       "converted", name);
+    return LM_OK;
+}
+
 int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
 {
     char *data = NULL;
@@ -109,7 +161,8 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
     const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
     if (tied && !lm_jval_bool(tied, &c->cfg.tied))
         return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
-    return read_rope(c, err);
+    r = c->cfg.arch->encoder ? read_pooling(c, err) : LM_OK;
+    return r ? r : read_rope(c, err);
 }
 
 /* The value that a key comes from, NULL when there is none.  *text is set instead when it is
@@ -126,7 +179,8 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
         const char *name = k->config[i];
         if (*name == '=')
             *text = name + 1;
-        else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL)
+        else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL ||
+                 k->from == LM_FROM_POOLING_NAME || k->from == LM_FROM_POSITIONS)
             v = present(lm_jval_get(g->json, name));
         else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
             v = present(lm_jval_get(g->json, name));
@@ -223,6 +277,25 @@ static int rope_attn(const struct lm_convert_config *g, float *f, struct lm_err 
     return LM_OK;
 }
 
+/* RoBERTa's positions begin behind that of the padding token. */
+uint64_t lm_convert_padding_rows(const struct lm_convert *c)
+{
+    int64_t pad;
+    return lm_jval_i64(lm_jval_get(c->cfg.json, "pad_token_id"), &pad) && pad >= 0 &&
+           pad < UINT32_MAX ? (uint64_t)pad + 1 : 0;
+}
+
+static int pooling_by_name(const char *name, int64_t *out)
+{
+    static const char *const names[] = { "none", "mean", "cls", "last" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) {
+            *out = (int64_t)i;
+            return 1;
+        }
+    return 0;
+}
+
 static bool is_made(enum lm_key_from from)
 {
     return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
@@ -270,6 +343,10 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *u = c->file_type;
         return LM_OK;
     }
+    if (k->from == LM_FROM_POOLING) {
+        *u = g->pooling;
+        return g->pooling ? LM_OK : 1;
+    }
     const struct lm_jval *v = made ? NULL : find_value(g, k, &text);
     int r = made ? made_number(g, k, &i, err) : LM_OK;
     if (r)
@@ -291,7 +368,12 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *f = (float)d;
     } else {
         i = text ? strtoll(text, NULL, 10) : i;
-        ok = text || made || lm_jval_i64(v, &i);
+        if (k->from == LM_FROM_POOLING_NAME)
+            ok = lm_jval_str(v) && pooling_by_name(lm_jval_str(v), &i);
+        else
+            ok = text || made || lm_jval_i64(v, &i);
+        if (k->from == LM_FROM_POSITIONS)
+            i -= (int64_t)lm_convert_padding_rows(c);
         ok = ok && i >= 0 && i <= UINT32_MAX;
         *u = (uint32_t)i;
     }

@@ -24,6 +24,8 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
             return r;
         if (r)
             continue;
+        if (k->flags & LM_KEY_OF_VOCAB)
+            continue;
         lm_arch_key_name(c->cfg.arch, k, name);
         if (!strcmp(k->name, "vocab_size") && c->cfg.h.n_vocab)
             u = c->cfg.h.n_vocab;
@@ -99,6 +101,16 @@ static int early_keys(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* Whether special tokens are added. */
+static void add_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
+{
+    char key[64];
+    for (size_t i = 0; i < v->n_adds; i++) {
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", v->adds[i].key);
+        lm_gguf_set_bool(w, key, v->adds[i].add);
+    }
+}
+
 static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
 {
     char key[64];
@@ -116,10 +128,7 @@ static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
         snprintf(key, sizeof key, "tokenizer.ggml.%s", v->ids[i].key);
         lm_gguf_set_u32(w, key, v->ids[i].id);
     }
-    for (size_t i = 0; i < v->n_adds; i++) {
-        snprintf(key, sizeof key, "tokenizer.ggml.%s", v->adds[i].key);
-        lm_gguf_set_bool(w, key, v->adds[i].add);
-    }
+    add_keys(w, v);
 }
 
 /* Named templates, their names, then the one without a name. */
@@ -152,7 +161,7 @@ static int template_keys(struct lm_convert *c, const struct lm_hf_vocab *v,
         lm_gguf_set_str(c->w, key, o->chat_template, o->chat_template_len);
     else if (main)
         lm_gguf_set_str(c->w, key, main->text.p, main->text.len);
-    else if (!n)
+    else if (!n && !c->cfg.arch->encoder)
         lm_note(c->env, LM_WARN, "no chat template: the checkpoint has none");
     return LM_OK;
 }
@@ -177,6 +186,8 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
     if (has_prefix_rule(c->cfg.arch->tokens))
         v.add_space_prefix = -1;
     r = family_ids(&v, c->cfg.arch->tokens, err);
+    if (c->cfg.arch->adds_first)
+        add_keys(c->w, &v);             /* the first place of a key is kept */
     token_keys(c->w, &v);
     if (!r)
         r = template_keys(c, &v, o, err);

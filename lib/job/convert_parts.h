@@ -64,6 +64,7 @@ struct lm_convert_config {
     const struct lm_jval *rope;         /* rope_parameters or rope_scaling, or NULL   */
     const char           *rope_type;    /* "", "linear", "yarn", "llama3", "longrope" */
     bool                  tied;
+    uint32_t              pooling;      /* of modules.json; 0: it has none            */
 };
 
 /* What the index says: the file that a tensor is in. */
@@ -118,6 +119,9 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
 int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, uint8_t *local,
                       size_t max, size_t *n, struct lm_err *err);
 
+/* Rows at the beginning of a table of positions that are for padding. */
+uint64_t lm_convert_padding_rows(const struct lm_convert *c);
+
 /* Fill cfg.h from config.json (n_vocab aside). */
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err);
 
@@ -144,7 +148,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
 
 /* The shape that each source of the item must have, outermost first; axes of length 1 do
  * not count.  Returns the number of axes. */
-uint32_t lm_convert_source_shape(const struct lm_convert_item *it,
+uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_convert_item *it,
                                  uint64_t shape[LM_GGUF_MAX_DIMS]);
 
 /* What is done to each value once it is a float, or NULL. */

@@ -45,6 +45,15 @@ static const struct lm_type *tensor_type(const struct lm_convert_tensor *t,
     return t->ne[0] % main->block ? lm_type_by_id(LM_F16) : main;
 }
 
+/* A checkpoint's name as the table has it. */
+static const char *without_prefix(const struct lm_convert *c, const char *name)
+{
+    for (const char *const *p = c->cfg.arch->prefixes; p && *p; p++)
+        if (!strncmp(name, *p, strlen(*p)))
+            return name + strlen(*p);
+    return name;
+}
+
 static bool is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
                       uint32_t *part)
 {
@@ -56,7 +65,7 @@ static bool ignored(const struct lm_convert *c, const char *name)
 {
     uint32_t layer;
     for (const char *const *p = c->cfg.arch->ignored; *p; p++)
-        if (lm_arch_match(*p, name, &layer, NULL))
+        if (lm_arch_match(*p, without_prefix(c, name), &layer, NULL))
             return true;
     return false;
 }
@@ -178,7 +187,7 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     bool found = false;
     int r = LM_OK;
     for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
-        if (is_row_of(t, name, &layer, &part)) {
+        if (is_row_of(t, without_prefix(c, name), &layer, &part)) {
             found = true;
             r = add_row(c, t, layer, part, &src, err);
         }
@@ -343,7 +352,7 @@ static int check_shape(const struct lm_convert *c, const struct lm_convert_item 
                        const struct lm_convert_source *s, struct lm_err *err)
 {
     uint64_t want[LM_GGUF_MAX_DIMS], a[LM_GGUF_MAX_DIMS], b[LM_ST_MAX_DIMS];
-    const uint32_t n = lm_convert_source_shape(it, want);
+    const uint32_t n = lm_convert_source_shape(c, it, want);
     const uint32_t n_a = squeeze(want, n, a), n_b = squeeze(s->st->shape, s->st->n_dims, b);
     const char *file = c->shards[s->shard].name;
     if (n_a != n_b || memcmp(a, b, n_a * sizeof *a)) {

@@ -94,6 +94,12 @@ static void half_rows(struct lm_convert_item *it, int half)
     add_axis(v, one, 1);
 }
 
+/* Rows of a table of which the first n are left out. */
+static void skip_rows(struct lm_convert_item *it, uint64_t n)
+{
+    add_axis(add_view(it, 0, n * it->t.ne[0]), elements(&it->t), 1);
+}
+
 static void as_is(struct lm_convert_item *it)
 {
     for (size_t i = 0; i < it->n_sources; i++)
@@ -112,6 +118,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
     case LM_TRANSPOSE:      transpose(it); break;
+    case LM_SKIP_PADDING_ROWS: skip_rows(it, lm_convert_padding_rows(c)); break;
     case LM_FIRST_HALVES:   half_rows(it, 0); break;
     case LM_SECOND_HALVES:  half_rows(it, 1); break;
     default:                as_is(it); break;
@@ -119,7 +126,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     return LM_OK;
 }
 
-uint32_t lm_convert_source_shape(const struct lm_convert_item *it,
+uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_convert_item *it,
                                  uint64_t shape[LM_GGUF_MAX_DIMS])
 {
     const struct lm_convert_tensor *t = &it->t;
@@ -127,6 +134,9 @@ uint32_t lm_convert_source_shape(const struct lm_convert_item *it,
     for (uint32_t d = 0; d < n; d++)
         shape[d] = t->ne[n - 1 - d];
     switch (it->row->transform) {
+    case LM_SKIP_PADDING_ROWS:
+        shape[0] += lm_convert_padding_rows(c);
+        break;
     case LM_TRANSPOSE:
         shape[n - 1] = t->ne[1];
         shape[n - 2] = t->ne[0];

@@ -25,6 +25,7 @@ enum lm_eval_form {
     LM_EVAL_FRAMES,     /* a logits stream                                             */
     LM_EVAL_TEXT,       /* rows: sequence position token rank id logit logprob         */
     LM_EVAL_NLL,        /* rows: sequence position token nll                           */
+    LM_EVAL_EMBED,      /* vectors, a JSON array a line, or frames                     */
 };
 
 struct lm_eval_options {
@@ -33,6 +34,9 @@ struct lm_eval_options {
     uint32_t          top;          /* the best `top` ids only; 0: all                 */
     bool              heading;      /* rows: the columns' names first                  */
     uint32_t          chunk;        /* NLL: tokens of a chunk; 0: whole sequences      */
+    enum lm_pooling   pooling;      /* EMBED: of a sequence's vectors; none: all       */
+    bool              normalize;    /* EMBED: to length 1                              */
+    bool              frames;       /* EMBED: a logits stream of vectors               */
     bool              loop;         /* for the header: requests will be answered       */
     const char       *program, *version;    /* for the header                          */
 };
@@ -62,6 +66,14 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err);
  * code.  *err begins with the name of the file at fault, if it is one.
  */
 int lm_eval_batch(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
+
+/*
+ * lm_eval_embed - the hidden states of the sequences, a line each, pooled as the options say.
+ *
+ * The context must be one of hidden states.  Without frames a line without tokens is answered
+ * with an empty array, unless every token has a line.  Returns as lm_eval_batch.
+ */
+int lm_eval_embed(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 
 /*
  * lm_eval_loop - answer requests until the input ends.

@@ -36,7 +36,9 @@ struct lm_ctx {
     uint32_t                n_ctx, n_batch, n_ubatch;
     struct ready            ready[KEPT];
     uint64_t                clock;
-    float                  *logits;      /* [cap_rows][n_vocab]                   */
+    float                  *logits;      /* [cap_rows][row_len]                   */
+    size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
+    bool                    embed;
     size_t                  cap_rows;
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
     struct lm_memory_token *tokens;      /* [n_batch]                             */
@@ -68,6 +70,7 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
         .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
         .pages = { input(r, LM_I64, n, 1), input(r, LM_I64, n, 1) },
         .states = input(r, LM_I64, 2, n), .lengths = input(r, LM_I32, n, 1),
+        .runs = input(r, LM_I32, 2, n), .embed = c->embed,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
@@ -163,7 +166,7 @@ static bool rows_for(struct lm_ctx *c, size_t n)
     uint64_t bytes;
     if (n <= c->cap_rows)
         return true;
-    if (!lm_mul_u64(n, (uint64_t)c->m->h.n_vocab * sizeof(float), &bytes) || bytes > SIZE_MAX / 2)
+    if (!lm_mul_u64(n, (uint64_t)c->row_len * sizeof(float), &bytes) || bytes > SIZE_MAX / 2)
         return false;
     void *p;
     if (posix_memalign(&p, 64, (size_t)bytes))
@@ -217,6 +220,15 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     c->n_ctx = o && o->n_ctx ? o->n_ctx : c->m->h.n_ctx_train;
     c->n_batch = o && o->n_batch ? o->n_batch : 2048;
     c->n_ubatch = o && o->n_ubatch ? o->n_ubatch : 512;
+    c->embed = o && o->embed;
+    c->row_len = c->embed ? c->m->h.n_embd : c->m->h.n_vocab;
+    if (c->m->arch->encoder && !c->embed)
+        return lm_fail(err, LM_ENOSUP, "a %s model has no logits, only embeddings",
+                       c->m->arch->name);
+    if (c->m->arch->encoder && c->n_ubatch < c->n_ctx)
+        c->n_ubatch = c->n_ctx;             /* sequences are evaluated whole */
+    if (c->m->arch->encoder && c->n_batch < c->n_ctx)
+        c->n_batch = c->n_ctx;
     if (c->n_ubatch > c->n_batch)
         c->n_ubatch = c->n_batch;
     if (c->m->h.max_ctx && c->n_ctx > c->m->h.max_ctx)
@@ -274,6 +286,11 @@ uint32_t lm_ctx_n_ctx(const struct lm_ctx *c)
     return c->n_ctx;
 }
 
+uint32_t lm_ctx_row_len(const struct lm_ctx *c)
+{
+    return (uint32_t)c->row_len;
+}
+
 uint32_t lm_ctx_n_batch(const struct lm_ctx *c)
 {
     return c->n_batch;
@@ -286,6 +303,19 @@ static void seen(void *arg, const struct lm_tensor *node)
     if (node->op != LM_OP_MUL_MAT)
         return;
     c->observe(c->observe_arg, node->src[0]->name, x->data, lm_tensor_rows(x), x->ne[0]);
+}
+
+/* Where the sequence of each of n tokens begins and ends among them. */
+static void fill_runs(const struct lm_batch_token *t, size_t n, int32_t *runs)
+{
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n && t[to].seq == t[from].seq; to++)
+            ;
+        for (size_t i = from; i < to; i++) {
+            runs[2 * i] = (int32_t)from;
+            runs[2 * i + 1] = (int32_t)to;
+        }
+    }
 }
 
 /* Fill the inputs for tokens first .. first + n - 1 of the batch. */
@@ -302,6 +332,8 @@ static void fill(struct lm_ctx *c, struct ready *r, const struct lm_batch_token 
     for (uint32_t i = 0; i < 2; i++)
         if (r->b.pages[i]->seen)
             lm_memory_pages(c->memory, i, first, r->n_tokens, r->b.pages[i]->data);
+    if (r->b.runs->seen)
+        fill_runs(t + first, r->n_tokens, r->b.runs->data);
     if (r->b.states->seen)
         lm_memory_states(c->memory, first, r->n_tokens, r->b.states->data);
     if (r->b.lengths->seen)
@@ -322,7 +354,7 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
         return code;
     fill(c, r, t, first);
     if (r->b.logits)
-        lm_sched_output(r->plan, r->b.logits, c->logits + *rows * c->m->h.n_vocab);
+        lm_sched_output(r->plan, r->b.logits, c->logits + *rows * c->row_len);
     *rows += n_out;
     return lm_sched_run(c->sched, r->plan, c->observe ? seen : NULL, c, err);
 }
@@ -342,6 +374,27 @@ static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, s
     return LM_OK;
 }
 
+/* Tokens that are evaluated at once, of n that are left: for an encoder whole sequences, each
+ * of which fits. */
+static size_t piece(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n)
+{
+    size_t len = n < c->n_ubatch ? n : c->n_ubatch;
+    if (len == n || !c->m->arch->encoder)
+        return len;
+    while (len > 1 && t[len].pos != 0)
+        len--;
+    return len;
+}
+
+/* An encoder's sequences must be there as a whole, one behind the other. */
+static int check_whole(const struct lm_batch_token *t, size_t n, struct lm_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (i ? t[i].seq != t[i - 1].seq && t[i].pos != 0 : t[i].pos != 0)
+            return lm_fail(err, LM_EUSE, "sequence %u is not whole in its batch", t[i].seq);
+    return LM_OK;
+}
+
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
 {
     size_t n_out = 0, rows = 0;
@@ -349,6 +402,8 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
     if (!err)
         err = &mine;
     int r = check_batch(c, t, n, &n_out, err);
+    if (!r && c->m->arch->encoder)
+        r = check_whole(t, n, err);
     if (r)
         return r;
     c->n = 0;
@@ -358,10 +413,11 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
         c->tokens[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
     if ((r = lm_memory_begin(c->memory, c->tokens, n, err)))
         return r;
-    for (size_t i = 0; i < n && !r; i += c->n_ubatch)
-        r = lm_stopped(&c->env)
-            ? lm_fail(err, LM_ESTOP, "stopped")
-            : evaluate(c, t, i, n - i < c->n_ubatch ? n - i : c->n_ubatch, &rows, err);
+    for (size_t i = 0, len; i < n && !r; i += len) {
+        len = piece(c, t + i, n - i);
+        r = lm_stopped(&c->env) ? lm_fail(err, LM_ESTOP, "stopped")
+                                : evaluate(c, t, i, len, &rows, err);
+    }
     int late = lm_sched_wait(c->sched, r ? NULL : err);
     r = r ? r : late;
     lm_memory_end(c->memory, r == LM_OK);
@@ -373,7 +429,7 @@ const float *lm_ctx_logits(const struct lm_ctx *c, size_t i)
 {
     if (i >= c->n || c->row[i] == NO_ROW)
         return NULL;
-    return c->logits + c->row[i] * c->m->h.n_vocab;
+    return c->logits + c->row[i] * c->row_len;
 }
 
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)

@@ -78,6 +78,9 @@ static int find_vocab(struct lm_model *m, struct lm_err *err)
             if (!out)
                 return lm_fail(err, LM_EDATA, "%s: missing", r->name);
         }
+    for (r = row; r->name && !out; r++)         /* an encoder has only the table */
+        if (r->ne[1] == LM_DIM_VOCAB && r->flags & LM_TENSOR_TABLE)
+            out = lm_gguf_tensor(m->gguf, r->name);
     if (!out)
         return LM_OK;
     if (out->ne[1] == 0 || out->ne[1] > INT32_MAX)
@@ -420,4 +423,14 @@ uint32_t lm_model_n_vocab(const struct lm_model *m)
 uint32_t lm_model_n_ctx_train(const struct lm_model *m)
 {
     return m->h.n_ctx_train;
+}
+
+bool lm_model_is_encoder(const struct lm_model *m)
+{
+    return m->arch->encoder;
+}
+
+enum lm_pooling lm_model_pooling(const struct lm_model *m)
+{
+    return (enum lm_pooling)m->h.pooling;
 }

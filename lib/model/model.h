@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
 #include "base/env.h"
 #include "base/err.h"
 #include "gguf/gguf.h"
@@ -46,12 +47,18 @@ const struct lm_gguf *lm_model_gguf(const struct lm_model *m);
 const char *lm_model_arch(const struct lm_model *m);
 uint32_t lm_model_n_vocab(const struct lm_model *m);
 uint32_t lm_model_n_ctx_train(const struct lm_model *m);
+/* Is it an encoder: no logits, sequences evaluated whole; and how its file says that their
+ * vectors become one. */
+bool lm_model_is_encoder(const struct lm_model *m);
+enum lm_pooling lm_model_pooling(const struct lm_model *m);
 
 struct lm_ctx_options {
     uint32_t              n_ctx;        /* most tokens a sequence may have; 0: training length */
     uint32_t              n_batch;      /* most tokens of one lm_ctx_decode; 0: 2048     */
     uint32_t              n_ubatch;     /* most tokens evaluated at once; 0: 512         */
     const struct lm_type *cache_k, *cache_v;     /* F32 or F16; NULL: F16                */
+    bool                  embed;        /* the last hidden states instead of logits: rows of
+                                           lm_ctx_row_len floats                         */
 };
 
 /* A context with an empty memory.  Memory for cached tokens is touched as used and
@@ -62,6 +69,8 @@ void lm_ctx_free(struct lm_ctx *c);
 
 uint32_t lm_ctx_n_ctx(const struct lm_ctx *c);
 uint32_t lm_ctx_n_batch(const struct lm_ctx *c);
+/* Floats of a row of lm_ctx_logits: the vocabulary's size, or that of a hidden state. */
+uint32_t lm_ctx_row_len(const struct lm_ctx *c);
 
 struct lm_batch_token {
     int32_t  id;        /* 0 .. n_vocab-1, checked                                    */
@@ -78,6 +87,9 @@ struct lm_batch_token {
  * LM_ENOMEM.  Bit for bit, what a token gives depends only on the tokens before it in
  * its sequence: not on the number of threads, nor on how a batch is cut or on its
  * neighbours in it.
+ *
+ * An encoder's tokens see their whole sequence, which must come in one batch (LM_EUSE), its
+ * tokens side by side; it is forgotten afterwards.
  */
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
 

@@ -375,7 +375,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" \
     "-m $m --load mlock" \
-    "-m $m --embed" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" "-m $m --context-shift" \
+    "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" "-m $m --context-shift" \
     "-m $m --lora x" "-m $m --device x" "-m $m --gpu-layers 1" "-m $m --encoder x" \
     "-m $m --save-state x"; do
     # shellcheck disable=SC2086

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019), XLM-RoBERTa (Conneau et al., 2020)
+ * among its kind: encoders with learned positions, norms after each addition, biases everywhere.
+ * In RoBERTa's table of positions the first rows are for padding.
+ */
+#include "arch/dense.h"
+#include "arch/rows.h"
+
+#define KEYS(ctx_from) \
+    LM_KEY_LAYERS, \
+    { "context_length", LM_GGUF_U32, LM_KEY_REQUIRED, ctx_from, { "max_position_embeddings" }, \
+      LM_FIELD(n_ctx_train) }, \
+    LM_KEY_EMBD, \
+    LM_KEY_FF, \
+    LM_KEY_HEADS, \
+    LM_KEY_NORM_EPS("=1e-12"), \
+    LM_KEY_FILE_TYPE, \
+    LM_KEY_NOT_CAUSAL, \
+    LM_KEY_POOLING, \
+    LM_KEY_TYPES, \
+    LM_KEYS_END
+
+#define HF "encoder.layer.{i}."
+
+#define PART(role, name, source, cols, rows) \
+    LM_T_MATRIX(role, name, HF source ".weight", cols, rows, LM_AS_IS), \
+    LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", rows, LM_AS_IS)
+#define NORM(role, name, source) \
+    LM_T_NORM(role, name, HF source ".weight"), \
+    LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
+
+#define TENSORS(positions) \
+    LM_T_EMBD("embeddings.word_embeddings.weight"), \
+    { "position_embd.weight", "embeddings.position_embeddings.weight", \
+      { LM_DIM_EMBD, LM_DIM_CTX }, 0, positions, 0, LM_POS_EMBD, NULL }, \
+    LM_T_TYPES("embeddings.token_type_embeddings.weight"), \
+    LM_T_EMBD_NORM("embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"), \
+    PART(LM_ATTN_Q, "attn_q", "attention.self.query", LM_DIM_EMBD, LM_DIM_Q), \
+    PART(LM_ATTN_K, "attn_k", "attention.self.key", LM_DIM_EMBD, LM_DIM_K), \
+    PART(LM_ATTN_V, "attn_v", "attention.self.value", LM_DIM_EMBD, LM_DIM_V), \
+    PART(LM_ATTN_OUT, "attn_output", "attention.output.dense", LM_DIM_HEADS_OUT, LM_DIM_EMBD), \
+    NORM(LM_ATTN_OUT_NORM, "attn_output_norm", "attention.output.LayerNorm"), \
+    PART(LM_FFN_UP, "ffn_up", "intermediate.dense", LM_DIM_EMBD, LM_DIM_FF), \
+    PART(LM_FFN_DOWN, "ffn_down", "output.dense", LM_DIM_FF, LM_DIM_EMBD), \
+    NORM(LM_LAYER_OUT_NORM, "layer_output_norm", "output.LayerNorm"), \
+    LM_T_END
+
+static const struct lm_arch_key keys[] = { KEYS(LM_FROM_CONFIG) };
+static const struct lm_arch_key padded_keys[] = { KEYS(LM_FROM_POSITIONS) };
+static const struct lm_arch_tensor tensors[] = { TENSORS(LM_AS_IS) };
+static const struct lm_arch_tensor padded_tensors[] = { TENSORS(LM_SKIP_PADDING_ROWS) };
+
+static const char *const classes[] = { "BertModel", "BertForMaskedLM", NULL };
+static const char *const padded_classes[] = {
+    "XLMRobertaModel", "RobertaModel", "CamembertModel", NULL
+};
+static const char *const ignored[] = {
+    "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.*", "lm_head.*",
+    NULL
+};
+static const char *const prefixes[] = { "bert.", "roberta.", NULL };
+static const struct lm_dense dense = {
+    .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .learned_positions = true,
+};
+
+const struct lm_arch lm_arch_bert = {
+    .name = "bert", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
+    .build = lm_dense_build, .dense = &dense,
+};
+
+const struct lm_arch lm_arch_roberta = {
+    .name = "bert", .hf_classes = padded_classes, .keys = padded_keys, .tensors = padded_tensors,
+    .ignored = ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
+    .build = lm_dense_build, .dense = &dense,
+};

@@ -1,0 +1,74 @@
+#!/bin/sh
+# embed.t - decode --embed: what vectors become of the hidden states, whatever the batch; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+PATH="$root/build/bin:$PATH"
+m=$root/tests/data/m.gguf
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
+}
+embed() { decode --embed -t 1 -m "$m" "$@"; }
+
+printf '5 9 200 31 7\n\n3\n100 101 102 103 104 105 106 107\n' >in
+embed --pooling none in >none
+ok "$? $(wc -l <none)" "0 14" "none: a line a token"
+ok "$(tr -d '[]' <none | awk -F, '{ print NF }' | sort -u)" 128 "each of the hidden size"
+for p in mean cls last; do
+    embed --pooling $p in >$p
+    ok "$? $(wc -l <$p) $(sed -n 2p $p)" "0 4 []" "$p: a line a sequence"
+done
+ok "$(sed -n '1p;3p;4p' cls)" "$(sed -n '1p;6p;7p' none)" "cls is the first of a sequence"
+ok "$(sed -n '1p;3p;4p' last)" "$(sed -n '5p;6p;14p' none)" "last is the last"
+far=$(head -n 5 none | tr -d '[]' | awk -F, '{ for (i = 1; i <= NF; i++) s[i] += $i / 5 }
+    END { for (i = 1; i <= NF; i++) printf "%s%.6f", (i > 1 ? "," : ""), s[i]; print "" }' |
+    cat - mean | tr -d '[]' | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) a[i] = $i }
+    NR == 2 { for (i = 1; i <= NF; i++) if (($i - a[i])^2 > 1e-11) bad++; print bad + 0, NF }')
+ok "$far" "0 128" "mean is the mean"
+embed --normalize --pooling mean in | tr -d '[]' |
+    awk -F, 'NF { s = 0; for (i = 1; i <= NF; i++) s += $i^2; printf "%.5f\n", sqrt(s) }' >lengths
+ok "$(sort -u lengths) $(wc -l <lengths)" "1.00000 3" "normalized vectors have length 1"
+embed in >default
+ok "$(cksum <default)" "$(cksum <last)" "a decoder's default is the last"
+
+for b in 1 2 3 5 8 13; do
+    for p in none mean cls last; do
+        embed -b $b --pooling $p in >got
+        ok "$? $(cksum <got)" "0 $(cksum <$p)" "the same with -b $b, $p"
+    done
+done
+decode --embed -t 3 -u 2 --pooling mean -m "$m" in >got
+ok "$(cksum <got)" "$(cksum <mean)" "the same with -u 2, and of three threads"
+
+embed --frames --pooling last in >frames
+ok "$? $(head -c 4 frames)" "0 LMLG" "--frames: a logits stream"
+# kinds, sequences, positions, tokens, lengths, after a header of a whole number of lines
+frame_at() { od -An -v -tu4 -j "$1" -N 24 frames | tr -s ' \n' ' ' | sed 's/^ //; s/ $//'; }
+head=$((16 + $(od -An -tu4 -j 12 -N 4 frames)))
+ok "$(frame_at $head)" "4 512 0 4 7 128" "a vector frame"
+ok "$(frame_at $((head + 2 * 544)))" "4 512 3 7 107 128" "the third, of the fourth sequence"
+ok "$(frame_at $((head + 3 * 544)))" "3 0 4 0 0 3" "the end frame"
+ok "$(od -An -v -tx4 -j $((head + 32)) -N 512 frames | cksum)" "$(sed -n 1p last | tr -d '[]\n' |
+    tr , ' ' | python3 -c 'import struct, sys
+sys.stdout.buffer.write(b"".join(struct.pack("<f", float(x)) for x in sys.stdin.read().split()))' |
+    od -An -v -tx4 | cksum)" "holds what the array says"
+
+printf '1 2\n3 4' | embed >got 2>err
+ok "$? $(wc -l <got) $(cat err)" "1 1 decode: <stdin>: line 2: the input ends inside the line" \
+    "what was whole is answered"
+printf '1 2\n3 99999\n' | embed >got 2>err
+ok "$? $(wc -l <got) $(wc -l <err)" "1 1 1" "an id outside the vocabulary"
+printf '1 2\n1 2 3 4 5 6\n' | embed -c 5 >got 2>err
+ok "$? $(cat err)" "2 decode: <stdin>: line 2: 6 tokens, and the context has 5" "longer than -c"
+seq 600 | tr '\n' ' ' | tr -s ' ' | sed 's/ $//; s/[0-9]*/1/g' | { cat; echo; } | embed >got 2>err
+ok "$? $(wc -l <got)" "1 0" "longer than the model allows"
+for use in "--pooling mean" "--normalize" "--frames" "--embed --top 3" "--embed --all" "--embed -i" \
+    "--embed --text" "--embed --nll" "--embed --pooling max"; do
+    # shellcheck disable=SC2086
+    decode -m "$m" $use </dev/null >got 2>err
+    ok "$? $(wc -c <got) $(wc -l <err)" "2 0 2" "refused: $use"
+done
+echo "1..$n"
