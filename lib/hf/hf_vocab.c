@@ -86,7 +86,7 @@ static int add_token(struct lm_hf_vocab *v, uint32_t id, const struct lm_jval *c
 }
 
 /* added_tokens of tokenizer.json: a list of objects with id, content, special. */
-static int lay_added(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
+int lm_hf_lay_added(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
 {
     for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
         const struct lm_jval *content = lm_jval_get(t, "content");
@@ -120,7 +120,7 @@ static int fill_holes(struct lm_hf_vocab *v, struct lm_err *err)
     return LM_OK;
 }
 
-static int room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool scores,
+int lm_hf_room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool scores,
                 struct lm_err *err)
 {
     if (found > LM_HF_MAX_PIECES || n_rows > LM_HF_MAX_PIECES)
@@ -139,7 +139,7 @@ static int room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool sco
 }
 
 /* The number of ids that a list of {"ID": ...} (ids as keys) or {"TEXT": id} names. */
-static uint64_t ids_in(const struct lm_jval *list, bool keys, uint64_t n)
+uint64_t lm_hf_ids_in(const struct lm_jval *list, bool keys, uint64_t n)
 {
     for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
         int64_t id = -1;
@@ -193,7 +193,7 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
                        "--pre NAME");
     if (by_bytes && !t->n_merges)
         return lm_fail(err, LM_EDATA, "has no merges, and there is no merges.txt");
-    int r = room(v, ids_in(added_file, false, t->n_ids), n_rows, !by_bytes, err);
+    int r = lm_hf_room(v, lm_hf_ids_in(added_file, false, t->n_ids), n_rows, !by_bytes, err);
     if (!r)
         r = lm_tokenizer_json_pieces(v, t, err);
     for (uint32_t i = 0; !r && !by_bytes && i < v->n; i++) {
@@ -202,7 +202,7 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
             v->types[i] = LM_PIECE_BYTE;
     }
     if (!r)
-        r = lay_added(v, t->added, err);
+        r = lm_hf_lay_added(v, t->added, err);
     if (!r)
         r = fill_from_file(v, added_file, err);
     return r ? r : lm_hf_check_merges(v, err);
@@ -226,7 +226,7 @@ static bool prepends(const struct lm_jval *step)
 
 /* --- tokenizer.model ---------------------------------------------------------------- */
 
-static int lay_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, struct lm_err *err)
+int lm_hf_lay_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, struct lm_err *err)
 {
     for (size_t i = 0; i < m->n; i++) {
         if (!lm_hf_copy(v, m->pieces[i].text, m->pieces[i].len, &v->pieces[i]))
@@ -238,7 +238,7 @@ static int lay_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, struct l
 }
 
 /* added_tokens.json: {"TEXT": id}; they are user-defined. */
-static int lay_added_file(struct lm_hf_vocab *v, const struct lm_jval *added, struct lm_err *err)
+int lm_hf_lay_added_file(struct lm_hf_vocab *v, const struct lm_jval *added, struct lm_err *err)
 {
     for (const struct lm_jval *t = added ? added->first : NULL; t; t = t->next) {
         int64_t id = -1;
@@ -271,27 +271,24 @@ static int lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct
     return LM_OK;
 }
 
-static int load_spm(struct lm_hf_vocab *v, const char *data, size_t len, const struct lm_jval *tc,
+static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const struct lm_jval *tc,
                     const struct lm_jval *added, uint32_t n_rows, const struct lm_env *env,
                     struct lm_err *err)
 {
-    struct lm_spm_model m;
     const struct lm_jval *decoder = lm_jval_get(tc, "added_tokens_decoder");
+    const uint64_t n = lm_hf_ids_in(decoder, true, lm_hf_ids_in(added, false, m->n));
     v->model = "llama";
     v->pre = "default";
-    int r = lm_spm_model_parse(&m, data, len, err);
-    if (!r && m.kind != 2)
-        lm_note(env, LM_WARN, "tokenizer.model: not a BPE model: the GGUF's tokenizer will cut "
+    if (m->kind != 2)
+        lm_note(env, LM_WARN, "neither a BPE nor a Unigram model: the GGUF's tokenizer will cut "
                 "text differently");
+    int r = lm_hf_room(v, n, n_rows, true, err);
     if (!r)
-        r = room(v, ids_in(decoder, true, ids_in(added, false, m.n)), n_rows, true, err);
-    if (!r)
-        r = lay_spm(v, &m, err);
-    if (!r && !m.add_prefix)
+        r = lm_hf_lay_spm(v, m, err);
+    if (!r && !m->add_prefix)
         v->add_space_prefix = 0;
-    lm_spm_model_release(&m);
     if (!r)
-        r = lay_added_file(v, added, err);
+        r = lm_hf_lay_added_file(v, added, err);
     return r ? r : lay_decoder(v, decoder, err);
 }
 
@@ -311,36 +308,83 @@ static int load_tree(struct lm_hf_vocab *v, struct lm_hf_source *src, const char
     return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
 }
 
-/* The pieces, from whichever file has them. */
-static int load_pieces(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                       struct lm_tokenizer_json *t, const struct lm_jval *tc, uint32_t n_rows,
-                       const char *pre, const struct lm_env *env, struct lm_err *err)
+/* The files to look for, in this order. */
+struct files {
+    struct lm_hf_source      *src;
+    struct lm_tokenizer_json *t;
+    const struct lm_jval     *tc, *added;
+    uint32_t                  n_rows;
+    const char               *pre;
+    const struct lm_env      *env;
+};
+
+/* A SentencePiece model; 1 when there is none. */
+static int spm_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_err *err)
 {
+    static const char *const names[] = { "tokenizer.model", "spiece.model",
+                                         "sentencepiece.bpe.model" };
+    struct lm_spm_model m;
     char *data = NULL;
-    size_t len;
-    const struct lm_jval *added = NULL;
-    int r = load_tree(v, src, "added_tokens.json", &added, err);
+    size_t len, i = 0;
+    int r = 1;
+    for (; i < sizeof names / sizeof *names; i++)
+        if ((r = lm_hf_load(f->src, names[i], &data, &len, err)) <= 0)
+            break;
+    if (r)
+        return r;
+    r = lm_spm_model_parse(&m, data, len, err);
     if (!r)
-        r = lm_hf_load(src, "tokenizer.model", &data, &len, err);
-    if (r < 0)
+        r = m.kind == 1 ? lm_hf_load_unigram_spm(v, &m, i == 2, f->added, f->n_rows, err)
+                        : load_spm(v, &m, f->tc, f->added, f->n_rows, f->env, err);
+    lm_spm_model_release(&m);
+    free(data);
+    return r ? lm_err_at(err, r, "%s", names[i]) : LM_OK;
+}
+
+static int json_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_err *err)
+{
+    struct lm_tokenizer_json *t = f->t;
+    int r;
+    if (t->scored)
+        return lm_hf_load_unigram_json(v, t, f->tc, f->n_rows, err);
+    if (!strcmp(t->type, "WordPiece"))
+        return lm_hf_load_wordpiece(v, t, f->n_rows, f->pre, err);
+    if (t->type[0] && strcmp(t->type, "BPE"))
+        return lm_fail(err, LM_ENOSUP, "tokenizer model '%s': GGUF has no such kind", t->type);
+    if (!t->n_merges && (r = lm_tokenizer_merges_txt(t, f->src, err)) < 0)
         return r;
-    if (r == 0) {
-        r = load_spm(v, data, len, tc, added, n_rows, env, err);
-        free(data);
-        return r ? lm_err_at(err, r, "tokenizer.model") : LM_OK;
-    }
-    if (!t->text)
-        return lm_hf_missing(src, "tokenizer.json or tokenizer.model", err);
-    if (!t->n_merges && (r = lm_tokenizer_merges_txt(t, src, err)) < 0)
-        return r;
-    r = load_bpe(v, t, added, n_rows, pre, err);
+    r = load_bpe(v, t, f->added, f->n_rows, f->pre, err);
     if (!r && v->scores) {
-        lm_note(env, LM_WARN, "no tokenizer.model: the order of merges is lost, some words will "
-                "be cut differently");
+        lm_note(f->env, LM_WARN, "no tokenizer.model: the order of merges is lost, some words "
+                "will be cut differently");
         if (!prepends(t->normalizer) && !prepends(t->pre_tokenizer))
             v->add_space_prefix = 0;
     }
-    return r ? lm_err_at(err, r, "tokenizer.json") : LM_OK;
+    return r;
+}
+
+/* The pieces, from whichever file has them. */
+static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *err)
+{
+    char *data = NULL;
+    size_t len;
+    int r = load_tree(v, f->src, "added_tokens.json", &f->added, err);
+    if (!r)
+        r = spm_pieces(v, f, err);
+    if (r <= 0)
+        return r;
+    if (f->t->text) {
+        r = json_pieces(v, f, err);
+        return r ? lm_err_at(err, r, "tokenizer.json") : LM_OK;
+    }
+    r = lm_hf_load(f->src, "vocab.txt", &data, &len, err);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        return lm_hf_missing(f->src, "tokenizer.json, tokenizer.model or vocab.txt", err);
+    r = lm_hf_load_vocab_txt(v, data, len, f->tc, f->n_rows, f->pre, err);
+    free(data);
+    return r ? lm_err_at(err, r, "vocab.txt") : LM_OK;
 }
 
 int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
@@ -350,17 +394,21 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
 {
     struct lm_tokenizer_json t = {0};
     struct lm_hf_special_files f = { .config = config, .generation_config = generation };
+    struct files files = { .src = src, .t = &t, .n_rows = n_rows, .pre = pre, .env = env };
     int64_t size = 0;
     bool prefix;
-    *v = (struct lm_hf_vocab){ .add_space_prefix = -1 };
+    *v = (struct lm_hf_vocab){ .add_space_prefix = -1, .extra_spaces = -1, .lowercase = -1,
+                               .strip_accents = -1, .token_types = -1 };
     if (!n_rows && lm_jval_i64(lm_jval_get(config, "vocab_size"), &size) && size > 0 &&
         size < INT32_MAX)
-        n_rows = (uint32_t)size;
+        files.n_rows = (uint32_t)size;
     int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
     if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
     if (!r)
-        r = load_pieces(v, src, &t, f.tokenizer_config, n_rows, pre, env, err);
+        files.tc = f.tokenizer_config;
+    if (!r)
+        r = load_pieces(v, &files, err);
     if (!r)
         r = fill_holes(v, err);
     f.added = t.added;
@@ -371,6 +419,12 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
         r = lm_hf_chat_templates(v, src, f.tokenizer_config, err);
     if (!r && lm_jval_bool(lm_jval_get(f.tokenizer_config, "add_prefix_space"), &prefix))
         v->add_space_prefix = prefix;
+    if (!r && !strcmp(v->model, "bert")) {
+        v->add_space_prefix = -1;
+        r = lm_hf_spell_wordpiece(v, err);
+    }
+    if (!r && (!strcmp(v->model, "bert") || !strcmp(v->model, "t5")))
+        lm_jval_i64(lm_jval_get(config, "type_vocab_size"), &v->token_types);
     lm_tokenizer_json_close(&t);
     if (r)
         lm_hf_vocab_release(v);

@@ -4,8 +4,9 @@
 
 /*
  * The tokenizer of a checkpoint, in the form in which GGUF metadata holds one:
- * byte-level BPE from tokenizer.json, SentencePiece BPE from tokenizer.model,
- * BPE with byte fallback from tokenizer.json alone.
+ * byte-level BPE from tokenizer.json, or from vocab.json and merges.txt; SentencePiece BPE and
+ * Unigram from tokenizer.model, spiece.model or sentencepiece.bpe.model; Unigram, WordPiece and
+ * BPE with byte fallback from tokenizer.json alone; WordPiece from vocab.txt.
  */
 
 #include <stdbool.h>
@@ -34,7 +35,7 @@ enum { LM_HF_MAX_IDS = 12, LM_HF_MAX_ADDS = 3 };
 
 /* Everything lies in the arena. */
 struct lm_hf_vocab {
-    const char    *model;               /* tokenizer.ggml.model: "gpt2", "llama"           */
+    const char    *model;               /* tokenizer.ggml.model: "gpt2", "llama", "t5", "bert" */
     const char    *pre;                 /* tokenizer.ggml.pre                              */
     uint32_t       n;                   /* pieces, padding included                        */
     struct lm_str *pieces;              /* [n]                                             */
@@ -48,6 +49,10 @@ struct lm_hf_vocab {
     struct { const char *key; bool add; } adds[LM_HF_MAX_ADDS];
     size_t         n_ids, n_adds;
     int            add_space_prefix;    /* 0, 1; -1 when nothing tells                     */
+    int            extra_spaces;        /* remove_extra_whitespaces; likewise, as the next */
+    int            lowercase, strip_accents;    /* "bert"                                  */
+    int64_t        token_types;         /* token_type_count of an encoder, -1: no key      */
+    struct lm_str  charsmap;            /* precompiled_charsmap, len 0: none               */
     struct lm_hf_template *templates;   /* chat templates, the default one first           */
     size_t         n_templates;
     struct lm_arena arena;
@@ -93,6 +98,10 @@ struct lm_spm_model {
     size_t               n, cap;
     int                  kind;          /* 1 unigram, 2 BPE, 3 word, 4 char */
     bool                 add_prefix;    /* a blank is put before the text    */
+    bool                 suffix;        /* ... or, with this, behind it      */
+    bool                 extra_spaces;  /* runs of blanks become one         */
+    bool                 byte_fallback;
+    struct lm_str        charsmap;      /* precompiled_charsmap, in the file */
 };
 
 /* Parse a SentencePiece model file (protocol buffers, sentencepiece_model.proto). */

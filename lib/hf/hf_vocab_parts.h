@@ -48,6 +48,32 @@ int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *sr
 int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
                              struct lm_err *err);
 
+/*
+ * How pieces are laid out, for the kinds of vocabularies.  lm_hf_room makes the arrays for
+ * `found` ids, padded to n_rows; the lists lay tokens over them; added is added_tokens.json.
+ */
+int lm_hf_room(struct lm_hf_vocab *v, uint64_t found, uint32_t n_rows, bool scores,
+               struct lm_err *err);
+/* The number of ids that a list of {"ID": ...} (ids as keys) or {"TEXT": id} names, or n. */
+uint64_t lm_hf_ids_in(const struct lm_jval *list, bool keys, uint64_t n);
+int lm_hf_lay_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, struct lm_err *err);
+int lm_hf_lay_added_file(struct lm_hf_vocab *v, const struct lm_jval *added, struct lm_err *err);
+int lm_hf_lay_added(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err);
+
+/* The kinds (hf_vocab_kinds.c).  tc is tokenizer_config.json, or NULL; xlmr: the ids are
+ * XLM-R's. */
+int lm_hf_load_unigram_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+                            const struct lm_jval *tc, uint32_t n_rows, struct lm_err *err);
+int lm_hf_load_unigram_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, bool xlmr,
+                           const struct lm_jval *added, uint32_t n_rows, struct lm_err *err);
+int lm_hf_load_wordpiece(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uint32_t n_rows,
+                         const char *pre, struct lm_err *err);
+int lm_hf_load_vocab_txt(struct lm_hf_vocab *v, const char *data, size_t len,
+                         const struct lm_jval *tc, uint32_t n_rows, const char *pre,
+                         struct lm_err *err);
+/* After all: pieces of WordPiece as GGUF spells them. */
+int lm_hf_spell_wordpiece(struct lm_hf_vocab *v, struct lm_err *err);
+
 /* LM_EDATA naming the first merge whose parts, or what they make, are no pieces. */
 int lm_hf_check_merges(const struct lm_hf_vocab *v, struct lm_err *err);
 

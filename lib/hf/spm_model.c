@@ -5,8 +5,8 @@
  * varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes.
  *   ModelProto      1 pieces (repeated)  2 trainer_spec  3 normalizer_spec
  *   SentencePiece   1 piece  2 score (float)  3 type
- *   TrainerSpec     3 model_type
- *   NormalizerSpec  3 add_dummy_prefix
+ *   TrainerSpec     3 model_type  24 treat_whitespace_as_suffix  35 byte_fallback
+ *   NormalizerSpec  2 precompiled_charsmap  3 add_dummy_prefix  4 remove_extra_whitespaces
  */
 
 #include <stdlib.h>
@@ -95,15 +95,37 @@ static bool read_piece(struct cursor c, struct lm_spm_piece *piece)
     return true;
 }
 
-/* A number in a message, or what it was. */
-static bool read_number(struct cursor c, uint32_t number, uint64_t *out)
+static bool read_trainer(struct cursor c, struct lm_spm_model *m)
 {
     struct field f;
     while (c.p < c.end) {
         if (!next_field(&c, &f))
             return false;
-        if (f.number == number && f.wire == 0)
-            *out = f.value;
+        if (f.wire != 0)
+            continue;
+        if (f.number == 3)
+            m->kind = f.value <= 4 ? (int)f.value : 0;
+        else if (f.number == 24)
+            m->suffix = f.value != 0;
+        else if (f.number == 35)
+            m->byte_fallback = f.value != 0;
+    }
+    return true;
+}
+
+static bool read_normalizer(struct cursor c, struct lm_spm_model *m)
+{
+    struct field f;
+    while (c.p < c.end) {
+        if (!next_field(&c, &f))
+            return false;
+        if (f.number == 2 && f.wire == 2)
+            m->charsmap = (struct lm_str){ (const char *)f.bytes.p,
+                                           (size_t)(f.bytes.end - f.bytes.p) };
+        else if (f.number == 3 && f.wire == 0)
+            m->add_prefix = f.value != 0;
+        else if (f.number == 4 && f.wire == 0)
+            m->extra_spaces = f.value != 0;
     }
     return true;
 }
@@ -112,8 +134,8 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
 {
     struct cursor c = { (const uint8_t *)data, (const uint8_t *)data + len };
     struct field f;
-    uint64_t kind = 1, prefix = 1;                  /* the defaults of the format */
-    *m = (struct lm_spm_model){0};
+    /* the defaults of the format */
+    *m = (struct lm_spm_model){ .kind = 1, .add_prefix = true, .extra_spaces = true };
     while (c.p < c.end) {
         const size_t at = (size_t)(c.p - (const uint8_t *)data);
         bool ok = next_field(&c, &f);
@@ -122,17 +144,15 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
                 return lm_fail_nomem(err);
             ok = read_piece(f.bytes, &m->pieces[m->n++]);
         } else if (ok && f.number == 2 && f.wire == 2) {
-            ok = read_number(f.bytes, 3, &kind);
+            ok = read_trainer(f.bytes, m);
         } else if (ok && f.number == 3 && f.wire == 2) {
-            ok = read_number(f.bytes, 3, &prefix);
+            ok = read_normalizer(f.bytes, m);
         }
         if (!ok)
             return lm_fail(err, LM_EDATA, "byte %zu: not a SentencePiece model, or damaged", at);
     }
     if (!m->n)
         return lm_fail(err, LM_EDATA, "has no pieces: not a SentencePiece model");
-    m->kind = kind <= 4 ? (int)kind : 0;
-    m->add_prefix = prefix != 0;
     return LM_OK;
 }
 

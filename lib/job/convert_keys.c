@@ -111,17 +111,42 @@ static void add_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
     }
 }
 
+static void flag_key(struct lm_gguf_writer *w, const char *key, int flag)
+{
+    if (flag >= 0)
+        lm_gguf_set_bool(w, key, flag);
+}
+
+/* Which of them stands where depends on the kind, as the reference has it. */
+static void space_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
+{
+    flag_key(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    if (strcmp(v->model, "t5"))
+        return;
+    if (v->token_types >= 0)
+        lm_gguf_set_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)v->token_types);
+    flag_key(w, "tokenizer.ggml.remove_extra_whitespaces", v->extra_spaces);
+    if (v->charsmap.len)
+        lm_gguf_set_arr(w, "tokenizer.ggml.precompiled_charsmap", LM_GGUF_U8, v->charsmap.p,
+                        v->charsmap.len);
+}
+
 static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
 {
     char key[64];
-    if (v->add_space_prefix >= 0)
-        lm_gguf_set_bool(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    const bool unigram = !strcmp(v->model, "t5");
+    if (!unigram && v->token_types >= 0)
+        lm_gguf_set_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)v->token_types);
+    if (!unigram)
+        space_keys(w, v);
     lm_gguf_set_str(w, "tokenizer.ggml.model", v->model, strlen(v->model));
     lm_gguf_set_str(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre));
     lm_gguf_set_arr(w, "tokenizer.ggml.tokens", LM_GGUF_STR, v->pieces, v->n);
     if (v->scores)
         lm_gguf_set_arr(w, "tokenizer.ggml.scores", LM_GGUF_F32, v->scores, v->n);
     lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, v->types, v->n);
+    if (unigram)
+        space_keys(w, v);
     if (v->merges)
         lm_gguf_set_arr(w, "tokenizer.ggml.merges", LM_GGUF_STR, v->merges, v->n_merges);
     for (size_t i = 0; i < v->n_ids; i++) {
@@ -129,6 +154,8 @@ static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
         lm_gguf_set_u32(w, key, v->ids[i].id);
     }
     add_keys(w, v);
+    flag_key(w, "tokenizer.ggml.normalizer.lowercase", v->lowercase);
+    flag_key(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
 }
 
 /* Named templates, their names, then the one without a name. */
