@@ -78,6 +78,7 @@ SRCS  := $(filter-out lib/backend/cuda/% lib/backend/vulkan/%,$(wildcard lib/*/*
 OBJS  := $(SRCS:%.c=$(BUILD)/%.o)
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.c))
+MODULES := $(patsubst tests/module/%.c,$(BUILD)/module/liblmpipe-%.so,$(wildcard tests/module/*.c))
 TEST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c tests/fuzz/*.c))
 
 ## all: the library and every program
@@ -119,6 +120,11 @@ $(UNIT): $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LM_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LM_LDLIBS) $(LDLIBS) -lm
 
+# Devices for tests, as modules: nothing of the library is linked to them.
+$(BUILD)/module/liblmpipe-%.so: tests/module/%.c
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC -fvisibility=hidden -shared $(LM_LDFLAGS) $(LDFLAGS) -o $@ $<
+
 ## fuzz: the fuzz targets, replaying files; with CC=clang FUZZER=1 for libFuzzer
 # tests/fuzz/replay.c is the main that feeds files to a target where libFuzzer does not.
 ifeq ($(FUZZER),1)
@@ -139,14 +145,14 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_MAIN) $(LIB)
 check: check-unit check-cli check-man check-fuzz check-style
 
 ## unit: the unit tests
-unit: $(UNIT)
+unit: $(UNIT) $(MODULES)
 
 ## check-unit: the library's functions
-check-unit: all $(UNIT)
-	@CMOCKA_MESSAGE_OUTPUT=TAP $(PROVE) -e '' $(UNIT)
+check-unit: all $(UNIT) $(MODULES)
+	@LMPIPE_BUILD=$(BUILD) CMOCKA_MESSAGE_OUTPUT=TAP $(PROVE) -e '' $(UNIT)
 
 ## check-cli: pipelines through the built programs, and what holds for every program
-check-cli: all
+check-cli: all $(MODULES)
 	@PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" $(PROVE) -e sh tests/all/*.t tests/cli/*.t
 
 ## check-man: every EXAMPLES section, and the pages' form
@@ -201,4 +207,4 @@ list:
 
 .PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall clean list
 .SECONDARY:
--include $(OBJS:.o=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)
+-include $(OBJS:.o=.d) $(MODULES:.so=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)

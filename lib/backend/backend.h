@@ -20,13 +20,11 @@
  *
  * To add a backend: a module, liblmpipe-NAME.so, that has the function
  *
- *   const struct lm_registry *lm_backend_module(uint32_t version,
- *                                               const struct lm_registry *cpu);
+ *   const struct lm_registry *lm_backend_module(const struct lm_host *host);
  *
- * It returns NULL when the tables of `version` are not what it was built for, or when
- * there is none of its hardware.  A module uses nothing of the program that opens it but
- * what it is given here; cpu is the last resort's registry.  No line of the library names a
- * module: lm_devices_open finds it.
+ * It returns NULL when host->version is not what it was built for, or when there is none of
+ * its hardware.  A module uses nothing of the program that opens it but what host points to,
+ * which stays.  No line of the library names a module: lm_devices_open finds it.
  */
 
 #include <stdbool.h>
@@ -43,11 +41,22 @@ extern "C" {
 
 #define LM_BACKEND_VERSION 2      /* of these tables; a module of another is refused     */
 
+struct lm_registry;
+struct lm_op_row;
 struct lm_device;
 struct lm_buft;
 struct lm_buffer;
 struct lm_backend;
 struct lm_exec;                   /* a compiled graph, the backend's                     */
+
+/* What a module is lent. */
+struct lm_host {
+    uint32_t                  version;      /* LM_BACKEND_VERSION                        */
+    const struct lm_registry *cpu;          /* the last resort                           */
+    int                     (*fail)(struct lm_err *err, enum lm_code code, const char *fmt, ...);
+    const struct lm_op_row *(*op)(enum lm_op op);               /* ops.h                 */
+    const struct lm_type   *(*type)(uint32_t id);               /* quant.h               */
+};
 
 enum lm_device_kind { LM_DEVICE_GPU, LM_DEVICE_CPU };
 

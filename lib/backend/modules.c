@@ -12,13 +12,18 @@
 
 #include "base/buf.h"
 #include "base/size.h"
+#include "tensor/ops.h"
 
 extern const struct lm_registry lm_registry_cpu;
 
 #define PREFIX "liblmpipe-"
 #define SUFFIX ".so"
 
-typedef const struct lm_registry *module_fn(uint32_t version, const struct lm_registry *cpu);
+typedef const struct lm_registry *module_fn(const struct lm_host *host);
+
+static const struct lm_host host = {
+    LM_BACKEND_VERSION, &lm_registry_cpu, lm_fail, lm_op_row, lm_type_by_id
+};
 
 struct module {
     char *name, *path;
@@ -148,7 +153,7 @@ static int open_module(struct lm_devices *d, struct module *m, const struct lm_e
         return LM_OK;
     }
     memcpy(&enter, &symbol, sizeof enter);      /* ISO C has no cast from data to code */
-    const struct lm_registry *r = enter(LM_BACKEND_VERSION, &lm_registry_cpu);
+    const struct lm_registry *r = enter(&host);
     if (!r || r->version != LM_BACKEND_VERSION) {
         lm_note(env, LM_INFO, "%s: not used: %s", m->path,
                 r ? "made for another version" : "none of its devices is here");
