@@ -110,6 +110,11 @@ void lm_gguf_free(struct lm_gguf *g);
 const struct lm_gguf_kv *lm_gguf_kv(const struct lm_gguf *g, const char *key);
 const struct lm_gguf_tensor *lm_gguf_tensor(const struct lm_gguf *g, const char *name);
 
+/* Put entries kv [n] in the place of those of the same name, or behind the others; what they
+ * point to is borrowed until lm_gguf_free. */
+int lm_gguf_override(struct lm_gguf *g, const struct lm_gguf_kv *kv, size_t n,
+                     struct lm_err *err);
+
 /*
  * Typed values.  Return LM_OK, 1 when the key is absent (*out unchanged, so that a
  * default can be set beforehand), or LM_EDATA naming key, wanted and found type

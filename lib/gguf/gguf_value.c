@@ -104,6 +104,26 @@ const struct lm_gguf_tensor *lm_gguf_tensor(const struct lm_gguf *g, const char 
     return (const void *)find(g->tensors_by_name, g->n_tensors, name);
 }
 
+int lm_gguf_override(struct lm_gguf *g, const struct lm_gguf_kv *kv, size_t n, struct lm_err *err)
+{
+    struct lm_gguf_kv *all = n ? realloc(g->kv, ((size_t)g->n_kv + n) * sizeof *all) : NULL;
+    if (n == 0)
+        return LM_OK;
+    if (!all)
+        return lm_fail_nomem(err);
+    g->kv = all;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t k = 0;
+        while (k < g->n_kv && compare(&g->kv[k].key, &kv[i].key) != 0)
+            k++;
+        g->n_kv += k == g->n_kv;
+        g->kv[k] = kv[i];
+    }
+    free(g->kv_by_name);
+    g->kv_by_name = sorted(g->kv, g->n_kv, sizeof *g->kv);
+    return g->kv_by_name ? LM_OK : lm_fail_nomem(err);
+}
+
 static bool is_signed(enum lm_gguf_kind k)
 {
     return k == LM_GGUF_I8 || k == LM_GGUF_I16 || k == LM_GGUF_I32 || k == LM_GGUF_I64;

@@ -27,15 +27,36 @@
 struct lm_model;
 struct lm_ctx;
 
-enum lm_load { LM_LOAD_MMAP, LM_LOAD_READ };
-
-struct lm_model_options {
-    enum lm_load load;
-    bool         no_repack;      /* multiply weights as they lie in the file       */
+enum lm_load {
+    LM_LOAD_MMAP,
+    LM_LOAD_READ,
+    LM_LOAD_MLOCK                /* map, and keep everything in memory              */
 };
 
-/* Load a model; options may be NULL (map, repack).  An architecture or tensor
- * type that cannot run is LM_ENOSUP; a file at odds with its metadata LM_EDATA. */
+/* Which devices compute, and what.  The CPU computes what is left. */
+struct lm_placement {
+    const char *devices;         /* names, joined by commas, best first; NULL: all there are */
+    bool        some_layers;     /* only the last n_layers of them on other devices than the
+                                    CPU; the output counts as a layer behind the last      */
+    uint32_t    n_layers;
+};
+
+struct lm_model_options {
+    enum lm_load             load;
+    bool                     no_repack;     /* multiply weights as they lie in the file    */
+    struct lm_placement      placement;
+    const struct lm_gguf_kv *overrides;     /* [n_overrides] metadata to read instead      */
+    size_t                   n_overrides;
+};
+
+/*
+ * lm_model_load - load a model, of one file or of several of which path is the first;
+ * options may be NULL (map, repack, all devices).
+ *
+ * Layers are spread over the devices in order, each in one piece, as evenly as it goes.
+ * An architecture or tensor type that cannot run is LM_ENOSUP, an unknown device LM_EUSE, a
+ * file at odds with its metadata LM_EDATA.
+ */
 struct lm_model *lm_model_load(const char *path, const struct lm_model_options *o,
                                const struct lm_env *env, struct lm_err *err);
 void lm_model_free(struct lm_model *m);

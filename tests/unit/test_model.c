@@ -153,7 +153,8 @@ static void test_cuts_do_not_matter(void **state)
 static void test_load_options(void **state)
 {
     static const struct lm_model_options all[] = {
-        { LM_LOAD_READ, false }, { LM_LOAD_MMAP, true }, { LM_LOAD_READ, true }
+        { .load = LM_LOAD_READ }, { .no_repack = true },
+        { .load = LM_LOAD_READ, .no_repack = true }
     };
     struct lm_err err;
     struct lm_env env = { .n_threads = 3 };

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Which layer goes to which device. */
+#include "model/model_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+static int use(struct lm_model *m, const struct lm_device *d, struct lm_err *err)
+{
+    for (size_t i = 0; i < m->n_devices; i++)
+        if (m->device[i] == d)
+            return lm_fail(err, LM_EUSE, "device %s is named twice", d->ops->name(d));
+    if (m->n_devices == LM_MAX_PLACES - 1)
+        return lm_fail(err, LM_EUSE, "more than %d devices", LM_MAX_PLACES - 1);
+    m->device[m->n_devices++] = d;
+    return LM_OK;
+}
+
+/* Those that are asked for besides the CPU, which may be named but is always there. */
+static int choose(struct lm_model *m, const char *list, struct lm_err *err)
+{
+    const struct lm_devices *all = m->devices;
+    int r = LM_OK;
+    for (size_t i = 0; !list && i + 1 < lm_devices_n(all) && !r; i++)
+        r = use(m, lm_devices_at(all, i), err);
+    for (size_t n; list && *list && !r; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        const struct lm_device *d = lm_devices_find(all, list, n);
+        if (!d)
+            return lm_fail(err, LM_EUSE, "there is no device %.*s", (int)(n < 64 ? n : 64), list);
+        if (d->ops->kind != LM_DEVICE_CPU)
+            r = use(m, d, err);
+    }
+    return r;
+}
+
+int lm_place_layers(struct lm_model *m, const struct lm_placement *p, const struct lm_env *env,
+                    struct lm_err *err)
+{
+    uint32_t all = m->h.n_layer + 1, n = p && p->some_layers && p->n_layers < all ? p->n_layers
+                                                                                 : all;
+    if (!(m->devices = lm_devices_open(env, err)))
+        return LM_ENOMEM;
+    int r = n ? choose(m, p ? p->devices : NULL, err) : LM_OK;
+    if (r)
+        return r;
+    size_t others = m->n_devices;
+    m->device[m->n_devices++] = lm_devices_at(m->devices, lm_devices_n(m->devices) - 1);
+    if (!(m->layer_device = lm_arena_array(&m->arena, all, sizeof *m->layer_device)))
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; i < all; i++)
+        m->layer_device[i] = others == 0 || i < all - n
+                                 ? (uint8_t)lm_model_cpu_index(m)
+                                 : (uint8_t)((uint64_t)(i - (all - n)) * others / n);
+    return LM_OK;
+}
