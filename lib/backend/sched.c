@@ -132,7 +132,7 @@ static bool is_input(const struct lm_tensor *t)
     return t->op == LM_OP_NONE && t->flags & LM_TENSOR_INPUT;
 }
 
-/* Inputs of one turn one behind the other; copies with contents of their own as well. */
+/* Inputs of one turn one behind the other. */
 static int find_inputs(struct lm_sched *s, struct lm_plan *p, struct lm_err *err)
 {
     size_t at = 0;
@@ -148,22 +148,10 @@ static int find_inputs(struct lm_sched *s, struct lm_plan *p, struct lm_err *err
     for (size_t i = 0; i < p->g->n_nodes && !r; i++)
         if (p->g->nodes[i]->root && is_input(p->g->nodes[i]->root))
             r = add_input(p, p->g->nodes[i], err);
-    size_t locals = at;
-    for (size_t i = 0; i < p->n_copies; i++)
-        if (p->copies[i].from->flags & LM_TENSOR_LOCAL)
-            at += (lm_tensor_bytes(p->copies[i].from) + 63) & ~(size_t)63;
     p->turn_size = at;
     if (r || (r = replace(&p->turns, exchange(s), at * LM_SCHED_COPIES, LM_USE_COMPUTE, err)))
         return r;
     char *base = p->turns->ops->base(p->turns);
-    for (size_t i = 0; i < p->n_copies; i++) {
-        struct lm_copy_in *c = &p->copies[i];
-        if (!(c->from->flags & LM_TENSOR_LOCAL))
-            continue;
-        for (size_t k = 0; k < LM_SCHED_COPIES; k++)
-            c->local[k] = base + k * p->turn_size + locals;
-        locals += (lm_tensor_bytes(c->from) + 63) & ~(size_t)63;
-    }
     for (size_t i = 0; i < p->n_inputs; i++)     /* not the planner's to place */
         if (!p->inputs[i]->root)
             p->inputs[i]->data = base + p->inputs[i]->offset;
@@ -305,16 +293,12 @@ int lm_sched_begin(struct lm_sched *s, struct lm_plan *p, struct lm_err *err)
     return LM_OK;
 }
 
-void *lm_sched_local(struct lm_plan *p, const struct lm_tensor *input, size_t backend,
-                     const struct lm_tensor **there)
+const struct lm_tensor *lm_sched_copy_of(const struct lm_plan *p, const struct lm_tensor *input,
+                                         size_t backend)
 {
-    for (size_t i = 0; i < p->n_copies; i++) {
-        const struct lm_copy_in *c = &p->copies[i];
-        if (c->from == input && c->to->place == backend) {
-            *there = c->to;
-            return c->local[p->turn];
-        }
-    }
+    for (size_t i = 0; i < p->n_copies; i++)
+        if (p->copies[i].from == input && p->copies[i].to->place == backend)
+            return p->copies[i].to;
     return NULL;
 }
 
@@ -400,7 +384,7 @@ static int copy_across(struct lm_sched *s, size_t from, size_t to, struct lm_cop
     return b->ops->synchronize(b, err);
 }
 
-static int copy_in(struct lm_sched *s, struct lm_plan *p, struct lm_piece *x,
+static int copy_in(struct lm_sched *s, struct lm_piece *x,
                    struct lm_copy_in *c, struct lm_err *err)
 {
     size_t n = lm_tensor_bytes(c->from), from = c->from->place;
@@ -412,8 +396,6 @@ static int copy_in(struct lm_sched *s, struct lm_plan *p, struct lm_piece *x,
         return get(s, from, c->from, 0, c->to->data, n, err);
     if (from != s->cpu)
         return copy_across(s, from, x->backend, c, err);
-    if (c->local[0])
-        return put(s, x->backend, c->to, 0, c->local[p->turn], n, err);
     if (c->from->op != LM_OP_NONE)               /* weights stay, inputs have turns */
         s->reading[x->backend] = true;
     return put(s, x->backend, c->to, 0, c->from->data, n, err);
@@ -438,7 +420,7 @@ static int bring(struct lm_sched *s, struct lm_plan *p, struct lm_piece *x, stru
     for (size_t i = 0; i < x->n_copies && !r; i++) {
         struct lm_copy_in *c = &p->copies[x->first_copy + i];
         behind[c->from->place] = true;
-        r = copy_in(s, p, x, c, err);
+        r = copy_in(s, x, c, err);
     }
     for (size_t i = 0; i < s->cpu && x->backend == s->cpu && !r; i++)
         if (behind[i])

@@ -65,33 +65,27 @@ static const struct lm_tensor *weight_of(const struct lm_tensor *t)
     return NULL;
 }
 
-static bool has_state(const struct lm_tensor *t)
+/* The memory that a node reads or writes by address: what sequences remember. */
+static const struct lm_buft *state_of(const struct lm_tensor *t)
 {
-    return t->op == LM_OP_KV_STORE || t->op == LM_OP_ATTN || t->op == LM_OP_STATE_CONV ||
-           t->op == LM_OP_STATE_SCAN || t->op == LM_OP_STATE_DELTA;
-}
-
-/* The memory of what such a node remembers; NULL: the host's. */
-static const struct lm_buft *state_buft(const struct lm_tensor *t)
-{
-    return t->op == LM_OP_KV_STORE || t->op == LM_OP_ATTN ? t->arg.attn.kv.where
-                                                          : t->arg.state.where;
+    for (size_t i = 0; i < LM_MAX_SRC; i++) {
+        const struct lm_tensor *s = t->src[i];
+        if (s && (s->root ? s->root : s)->state)
+            return (s->root ? s->root : s)->state;
+    }
+    return NULL;
 }
 
 /* The first pass for one node. */
 static uint32_t by_data(const struct lm_sched *s, const struct lm_tensor *t)
 {
     const struct lm_tensor *w = weight_of(t);
-    const struct lm_buft *where = NULL;
-    if (has_state(t))
-        where = state_buft(t) ? state_buft(t) : lm_sched_buft(s, s->cpu);
-    else if (w)
-        where = home(s, w);
+    const struct lm_buft *state = state_of(t), *where = state ? state : w ? home(s, w) : NULL;
     for (uint32_t i = 0; where && i < s->n; i++) {
         const struct lm_device *d = s->backend[i]->device;
         if (reads_buft(s, i, where) && computes(s, i, t))
             return i;
-        if (!has_state(t) && portable(s, w) && computes(s, i, t) && d->ops->offload(d, t))
+        if (!state && portable(s, w) && computes(s, i, t) && d->ops->offload(d, t))
             return i;
     }
     return NOBODY;
@@ -226,6 +220,9 @@ static int bring_sources(const struct lm_sched *s, struct lm_plan *p, struct lm_
         struct lm_tensor *r = t->src[k] ? root_of(t->src[k]) : NULL;
         if (!r || reads(s, t->place, r))
             continue;
+        if (is_weight(r) && r->layout)
+            return lm_fail(err, LM_ENOSUP, "%s: no device can compute with it where it is",
+                           r->name ? r->name : "a weight");
         struct lm_tensor *c = stand_in(s, p, t->src[k], t->place, k == 0 ? ids : NULL, o, err);
         if (!c)
             return err && err->code ? (int)err->code : LM_ENOMEM;

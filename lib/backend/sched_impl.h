@@ -11,7 +11,6 @@
 struct lm_copy_in {
     struct lm_tensor       *from, *to;
     const struct lm_tensor *ids;        /* of a stack of experts: those that are used        */
-    void                   *local[LM_SCHED_COPIES];     /* its own contents, by turn; or NULL */
 };
 
 struct lm_piece {

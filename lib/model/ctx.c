@@ -58,6 +58,16 @@ static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n, size_t 
     return t;
 }
 
+/* Addresses of what sequences remember. */
+static struct lm_tensor *addresses(const struct lm_ctx *c, struct ready *r, size_t n, size_t rows)
+{
+    const struct lm_device *d = lm_model_cpu(c->m);
+    struct lm_tensor *t = input(r, LM_I64, n, rows);
+    if (t)
+        t->state = d->ops->buft(d, LM_USE_STATE);
+    return t;
+}
+
 /* The graph for n tokens, n_out of them wanted. */
 static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, struct lm_err *err)
 {
@@ -68,8 +78,8 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
         .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
-        .pages = { input(r, LM_I64, n, 1), input(r, LM_I64, n, 1) },
-        .states = input(r, LM_I64, 2, n), .lengths = input(r, LM_I32, n, 1),
+        .pages = { addresses(c, r, n, 1), addresses(c, r, n, 1) },
+        .states = addresses(c, r, 2, n), .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
@@ -184,7 +194,7 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
     const struct lm_device *d = lm_model_cpu(c->m);
     struct lm_memory_layer *layers = lm_malloc_array(h->n_layer, sizeof *layers);
     struct lm_memory_shape s = {
-        .buft = d->ops->buft(d, LM_USE_COMPUTE), .n_layer = h->n_layer, .layers = layers,
+        .buft = d->ops->buft(d, LM_USE_STATE), .n_layer = h->n_layer, .layers = layers,
         .k_type = o && o->cache_k ? o->cache_k : f16,
         .v_type = o && o->cache_v ? o->cache_v : f16,
         .n_ctx = c->n_ctx, .n_batch = c->n_batch, .n_snapshots = 2,

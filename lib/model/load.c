@@ -95,6 +95,25 @@ static int check_type(const struct lm_gguf_tensor *f, struct lm_err *err)
     return LM_OK;
 }
 
+/* Can a device compute what the row's weight is for?  Vectors can be brought elsewhere. */
+static bool serves(const struct lm_device *d, const struct lm_arch_tensor *row,
+                   const struct lm_tensor *t)
+{
+    struct lm_graph g = {0};
+    struct lm_tensor *w = lm_import(&g, t), *x, *y = NULL;
+    size_t n = t->ne[0];
+    if (row->flags & LM_TENSOR_EXPERTS) {
+        x = lm_new_tensor(&g, lm_type_by_id(LM_F32), 3, (size_t[]){ n, 1, 1 });
+        y = lm_mul_mat_id(&g, w, x, lm_new_tensor(&g, lm_type_by_id(LM_I32), 2,
+                                                  (size_t[]){ 1, 1 }));
+    } else if (row->flags & LM_TENSOR_MATRIX) {
+        y = lm_mul_mat(&g, w, lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &n));
+    }
+    bool ok = !y || d->ops->supports_op(d, y);
+    lm_graph_release(&g);
+    return ok;
+}
+
 /* Where a weight is used: with its layer; what is looked up in, on the CPU; what ends the
  * model, with the output. */
 static size_t device_of(const struct lm_model *m, const struct lm_arch_tensor *row,
@@ -144,6 +163,8 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
     if (t && made) {
         *t = *made;
         t->name = f->name.p;
+        if (device != lm_model_cpu_index(m) && !serves(m->device[device], row, t))
+            device = lm_model_cpu_index(m);
         enum lm_weight_place place = choose(l, row, t, device);
         if (place == LM_AT_FLOATS) {
             t->type = lm_type_by_id(LM_F32);

@@ -27,6 +27,7 @@
 #define LM_MAX_SRC  7
 
 struct lm_buffer;                 /* backend.h */
+struct lm_buft;
 
 enum lm_op {                      /* rows in ops.c, in this order                         */
     LM_OP_NONE,                   /* a leaf: weight or input                              */
@@ -74,8 +75,7 @@ enum {
     LM_TENSOR_OUTPUT = 2,         /* read afterwards: never overwritten, never reused     */
     LM_TENSOR_PARAM  = 4,         /* a weight that training changes                       */
     LM_TENSOR_LOSS   = 8,         /* what training makes small: kept like an output       */
-    LM_TENSOR_KEEP   = 16,        /* kept like an output, for a later evaluation          */
-    LM_TENSOR_LOCAL  = 32         /* an input of which every memory has its own contents  */
+    LM_TENSOR_KEEP   = 16         /* kept like an output, for a later evaluation          */
 };
 
 /* Inputs that a convolution over time may look at. */
@@ -112,9 +112,7 @@ struct lm_routing {
 
 /* How a page holds the keys and values of a layer.  Position p of head h:
  * key at k_off + (h * LM_KV_PAGE + p) * k_row bytes, value likewise. */
-struct lm_buft;                   /* backend.h */
 struct lm_kv_layout {
-    const struct lm_buft *where;                 /* the pages' memory; NULL: the host's   */
     const struct lm_type *k_type, *v_type;       /* F32 or F16                            */
     uint32_t n_head_kv, head_k, head_v;
     bool     v_in_k;                             /* a value is the beginning of its key   */
@@ -135,7 +133,6 @@ union lm_op_arg {
     } distance;                                               /* DISTANCE_BIAS          */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
-        const struct lm_buft *where;                          /* as of pages            */
         size_t                off;                            /* bytes into a state     */
         bool                  tiled;                          /* DELTA: see there       */
     } state;                                                  /* STATE_*                */
@@ -160,6 +157,7 @@ struct lm_tensor {
     void                 *data;         /* NULL until placed                               */
     struct lm_buffer     *buffer;       /* where data lies, if a backend placed it         */
     const void           *layout;       /* the backend's: form of packed weights           */
+    const struct lm_buft *state;        /* an input of addresses: the memory that they are in */
     uint32_t              place;        /* which of the planned buffers                    */
     size_t                offset;       /* in it                                           */
     size_t                room;         /* bytes to plan for it; 0: lm_tensor_bytes        */

@@ -421,7 +421,7 @@ static const struct change changes[] = {
     U32("llama.feed_forward_length", 0xffffff, LM_EDATA, "ffn_gate.weight"),
     U32("llama.context_length", 0, LM_EDATA, "llama.context_length"),
     U32("llama.expert_count", 8, LM_EDATA, "llama.expert_used_count"),
-    U32("split.count", 2, LM_ENOSUP, "split.count"),
+    U32("split.count", 2, LM_EDATA, "split.count"),
     { .what = "llama.rope.freq_base", .code = LM_EDATA, .f32_key = "llama.rope.freq_base",
       .f32 = -1 },
     { .what = "longrope", .code = LM_ENOSUP, .str_key = "llama.rope.scaling.type",

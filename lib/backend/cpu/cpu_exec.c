@@ -47,8 +47,15 @@ static void need_scratch(struct lm_exec *e, size_t size)
     e->scratch_size = size > e->scratch_size ? size : e->scratch_size;
 }
 
+/* Do its bytes stay while the graph is evaluated?  Those of an intermediate, such as weights
+ * copied from other memory, belong to a later node once their last reader is done. */
+static bool stays(const struct lm_tensor *w)
+{
+    return (w->root ? w->root : w)->op == LM_OP_NONE;
+}
+
 /* How many of the nodes from i on are products with the same activations in the same
- * form; views between them do not matter. */
+ * form, which can be computed at the same time; views between them do not matter. */
 static size_t group(const struct lm_cpu *c, const struct lm_graph *g, size_t i, size_t *end)
 {
     const struct lm_tensor *t = g->nodes[i];
@@ -59,10 +66,12 @@ static size_t group(const struct lm_cpu *c, const struct lm_graph *g, size_t i, 
         if (u->op == LM_OP_VIEW)
             continue;
         if (u->op != LM_OP_MUL_MAT || u->src[1] != t->src[1] ||
-            kernel_for(c, u->src[0])->act != mm->act)
+            kernel_for(c, u->src[0])->act != mm->act || (n && !stays(u->src[0])))
             break;
         n++;
         *end = i + 1;
+        if (!stays(u->src[0]))
+            break;
     }
     return n;
 }
@@ -125,6 +134,8 @@ static size_t stack_group(const struct lm_cpu *c, const struct lm_graph *g, size
             break;
         n++;
         *end = i + 1;
+        if (!stays(u->src[0]))
+            break;
     }
     return n;
 }
