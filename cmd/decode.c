@@ -2,10 +2,14 @@
 /* decode - run a model on tokens, giving the logits of what comes next. */
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
+#include "base/size.h"
 #include "cli/cli.h"
+#include "gguf/kv_arg.h"
 #include "io/input.h"
 #include "io/pipe.h"
 #include "job/evaluate.h"
@@ -40,8 +44,14 @@ static const char help[] =
     "  -u, --ubatch=N       tokens evaluated at once (512)\n"
     "      --cache-k=TYPE   type of cached keys, f16 or f32 (f16)\n"
     "      --cache-v=TYPE   type of cached values, f16 or f32 (f16)\n"
-    "      --load=HOW       mmap, or read into memory (mmap)\n"
+    "      --device=LIST    compute on these devices, joined by commas, and on the CPU\n"
+    "                       what is left (all there are)\n"
+    "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
+    "      --list-devices   name the devices there are, and exit\n"
+    "      --load=HOW       mmap, mlock (and keep it in memory), or read (mmap)\n"
     "      --no-repack      use weights as they lie in the file\n"
+    "      --override-kv=KEY=TYPE:VALUE\n"
+    "                       read this instead of the model's metadata\n"
     "\n"
     "      --progress       show progress even if stderr is no terminal\n"
     "  -q, --quiet          no warnings, no progress\n"
@@ -50,8 +60,9 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_EMBED, OPT_FORCE, OPT_FRAMES, OPT_HEADER, OPT_LOAD,
-    OPT_NLL, OPT_NO_REPACK, OPT_NORMALIZE, OPT_POOLING, OPT_PROGRESS, OPT_TEXT, OPT_TOP
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_NLL, OPT_NO_REPACK,
+    OPT_NORMALIZE, OPT_OVERRIDE, OPT_POOLING, OPT_PROGRESS, OPT_TEXT, OPT_TOP
 };
 
 static const struct option options[] = {
@@ -61,11 +72,14 @@ static const struct option options[] = {
     { "cache-v",   required_argument, NULL, OPT_CACHE_V },
     { "chunk",     required_argument, NULL, OPT_CHUNK },
     { "context",   required_argument, NULL, 'c' },
+    { "device",    required_argument, NULL, OPT_DEVICE },
     { "embed",     no_argument,       NULL, OPT_EMBED },
     { "force",     no_argument,       NULL, OPT_FORCE },
     { "frames",    no_argument,       NULL, OPT_FRAMES },
+    { "gpu-layers", required_argument, NULL, OPT_GPU_LAYERS },
     { "header",    no_argument,       NULL, OPT_HEADER },
     { "help",      no_argument,       NULL, 'h' },
+    { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
     { "loop",      no_argument,       NULL, 'i' },
     { "model",     required_argument, NULL, 'm' },
@@ -73,6 +87,7 @@ static const struct option options[] = {
     { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
     { "normalize", no_argument,       NULL, OPT_NORMALIZE },
     { "pooling",   required_argument, NULL, OPT_POOLING },
+    { "override-kv", required_argument, NULL, OPT_OVERRIDE },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
     { "quiet",     no_argument,       NULL, 'q' },
     { "text",      no_argument,       NULL, OPT_TEXT },
@@ -89,7 +104,10 @@ static const struct option options[] = {
 
 static struct {
     const char              *model, *file;
-    bool                     loop, text, nll, force, pooled;
+    bool                     loop, text, nll, force, list_devices, pooled;
+    struct lm_arena          arena;      /* what the overrides point to */
+    struct lm_gguf_kv       *overrides;
+    size_t                   overrides_cap;
     struct lm_model_options  load;
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
@@ -107,13 +125,27 @@ static uint32_t number(const char *name, uint32_t min, uint32_t max)
     return (uint32_t)cli_u64(name, optarg, min, max);
 }
 
+static void add_override(const char *arg)
+{
+    struct lm_err err;
+    size_t n = opt.load.n_overrides;
+    if (!lm_grow(&opt.overrides, &opt.overrides_cap, n + 1, sizeof *opt.overrides))
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (lm_kv_arg(arg, &opt.arena, &opt.overrides[n], &err))
+        cli_bad_usage("--override-kv: %s", err.text);
+    opt.load.overrides = opt.overrides;
+    opt.load.n_overrides = n + 1;
+}
+
 static void take_option(int c)
 {
     static const char *const poolings[] = {
         [LM_POOLING_NONE] = "none", [LM_POOLING_MEAN] = "mean", [LM_POOLING_CLS] = "cls",
         [LM_POOLING_LAST] = "last", NULL
     };
-    static const char *const ways[] = { [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", NULL };
+    static const char *const ways[] = {
+        [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
+    };
     switch (c) {
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
@@ -126,7 +158,14 @@ static void take_option(int c)
         opt.pooled = true;
         opt.eval.pooling = (enum lm_pooling)cli_choice("pooling", optarg, poolings);
         break;
+    case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
     case OPT_FORCE:     opt.force = true; break;
+    case OPT_GPU_LAYERS:
+        opt.load.placement.some_layers = true;
+        opt.load.placement.n_layers = number("gpu-layers", 0, INT32_MAX);
+        break;
+    case OPT_LIST_DEVICES: opt.list_devices = true; break;
+    case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_HEADER:    opt.eval.heading = true; break;
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
     case OPT_NLL:       opt.nll = true; break;
@@ -173,6 +212,25 @@ static void check_options(void)
     /* All rows of a batch are in memory at once: with a row a token, fewer of them. */
     if (!opt.ctx.n_batch && (opt.eval.all || opt.nll))
         opt.ctx.n_batch = 512;
+}
+
+/* A line a device: name, free and all memory in bytes (0: not known), what it is. */
+static int list_devices(const struct lm_env *env)
+{
+    struct lm_err err;
+    struct lm_devices *all = lm_devices_open(env, &err);
+    if (!all)
+        cli_die_err(NULL, &err);
+    for (size_t i = 0; i < lm_devices_n(all); i++) {
+        const struct lm_device *d = lm_devices_at(all, i);
+        uint64_t left, size;
+        char text[200];
+        d->ops->memory(d, &left, &size);
+        d->ops->describe(d, text, sizeof text);
+        printf("%s\t%" PRIu64 "\t%" PRIu64 "\t%s\n", d->ops->name(d), left, size, text);
+    }
+    lm_devices_close(all);
+    return cli_finish(CLI_OK);
 }
 
 static struct lm_in *open_input(int flags)
@@ -255,12 +313,15 @@ int main(int argc, char *argv[])
     if (argc - optind > 1)
         cli_bad_usage("more than one file");
     opt.file = optind < argc ? argv[optind] : "-";
+    struct lm_env env = cli_env(opt.env);
+    if (opt.list_devices)
+        return list_devices(&env);
     check_options();
     opt.eval.program = "decode";
     opt.eval.version = LM_VERSION;
 
-    struct lm_env env = cli_env(opt.env);
-    struct lm_out *out = cli_out_open("-", opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames, opt.force);
+    bool binary = opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames;
+    struct lm_out *out = cli_out_open("-", binary, opt.force);
     lm_pipe_widen(STDOUT_FILENO, PIPE_ROOM);
     int status = run(out, &env), late = cli_out_commit(out);
     return cli_finish(status > late ? status : late);

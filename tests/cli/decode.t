@@ -340,6 +340,39 @@ ok "$(grows answers 64)" yes "a batch's header, too, comes before its input"
 exec 3>&-
 wait $!
 
+# ---- devices, files ----
+modules=$(cd "$(dirname "$(command -v decode)")/.." && pwd)/module
+ok "$(LMPIPE_MODULES='' decode --list-devices | cut -f1)" cpu "the CPU is always there"
+decode --all -m "$m" in >want
+decode --all --device abacus -m "$m" in >got 2>err
+ok "$? $(cat err)" "2 decode: $m: there is no device abacus" "an unknown device"
+decode --all --device cpu --gpu-layers 7 -m "$m" in >got; cmp want got; ok $? 0 "--device cpu"
+if [ -f "$modules/liblmpipe-far.so" ]; then
+    export LMPIPE_MODULES=$modules LMPIPE_FAR_DEVICES=2
+    ok "$(decode --list-devices | cut -f1 | tr '\n' ' ')" "far0 far1 cpu " "modules are found"
+    for how in '' '--device far1' '--gpu-layers 1' '--gpu-layers 0' '-u 2'; do
+        # shellcheck disable=SC2086
+        decode --all $how -m "$m" in >got;   cmp want got; ok $? 0 "other devices${how:+ }$how"
+    done
+    decode -i --top 1 -m "$m" requests | frames >far
+    ok "$(cat far)" "$(decode -i --top 1 --device cpu -m "$m" requests | frames)" "and the loop"
+    unset LMPIPE_MODULES LMPIPE_FAR_DEVICES
+fi
+gguf-split --max-tensors 7 "$m" part
+decode --all -m part-00001-of-*.gguf in >got
+tail -c +700 want >a; tail -c +700 got >b; cmp a b; ok $? 0 "a model in several files"
+decode -m part-00002-of-*.gguf in >got 2>err; ok $? 2 "one that is not the first"
+rm part-00002-of-*
+decode -m part-00001-of-*.gguf in >got 2>err; ok "$? $(lines err)" "2 1" "one that is missing"
+for how in mlock read; do
+    decode --all --load $how -m "$m" in >got 2>err; s=$?
+    if [ $s = 2 ] && [ $how = mlock ]; then has "$(cat err)" "cannot keep" "--load mlock: not here"
+    else cmp want got; ok $? 0 "--load $how"; fi
+done
+decode --override-kv llama.context_length=u32:5 -m "$m" in >got; ok $? 0 "--override-kv"
+ok "$(json got | grep -o '"n_ctx":[0-9]*')" '"n_ctx":5' "--override-kv is what is read"
+decode --override-kv llama.block_count=u32:99 -m "$m" in >got 2>err; ok $? 1 "and checked"
+
 # ---- outputs ----
 i=0
 while [ $i -lt 40 ]; do cat "$golden.tokens"; i=$((i + 1)); done >long     # 4 MB: no pipe holds it
@@ -374,9 +407,9 @@ fi
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" \
-    "-m $m --load mlock" \
-    "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" "-m $m --context-shift" \
-    "-m $m --lora x" "-m $m --device x" "-m $m --gpu-layers 1" "-m $m --encoder x" \
+    "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
+    "-m $m --context-shift" "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
+    "-m $m --encoder x" \
     "-m $m --save-state x"; do
     # shellcheck disable=SC2086
     decode $use </dev/null >got 2>err
