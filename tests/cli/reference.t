@@ -26,7 +26,8 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     "phi2 phi2" "phi3 phi3 phi3_longrope phi3_swa" "olmo2 olmo2" "starcoder2 starcoder2" \
     "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
     "glm4 glm4" "ernie4_5 ernie4_5" "nemotron nemotron" "gpt2 gpt2" "gptneox gpt_neox" \
-    "falcon falcon falcon_40b" "minicpm3 minicpm3" "modern-bert modernbert"; do
+    "falcon falcon falcon_40b" "minicpm3 minicpm3" "bert bert xlm_roberta" \
+    "nomic-bert nomic_bert" "modern-bert modernbert"; do
     # shellcheck disable=SC2086 # the words of the list
     set -- $family
     arch=$1 dirs=
