@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/edit.h"
+#include "gguf/gguf_text.h"
 #include "gguf/kv_arg.h"
 
 static const char usage[] =
@@ -19,7 +20,10 @@ static const char help[] =
     "Write the GGUF file IN to OUT, default standard output, with its metadata\n"
     "changed as the options say, one after the other, and its data as it is.\n"
     "\n"
+    "      --copy=KEY=FILE         take a key from another GGUF; KEY may end in * and\n"
+    "                              be many, those that FILE lacks are removed\n"
     "      --delete=KEY            remove a key\n"
+    "      --dry-run               only print what would change in the metadata\n"
     "      --force                 write to a terminal\n"
     "  -i, --in-place              write the result to IN\n"
     "      --long                  allow zstd input with windows above 128 MiB\n"
@@ -32,15 +36,19 @@ static const char help[] =
     "                              f32 f64 bool str, or json for an array\n"
     "      --set-file=KEY=FILE     set a key to the text in FILE; if it is an array,\n"
     "                              to the JSON in FILE\n"
+    "      --token=NAME=TEXT       set tokenizer.ggml.NAME_token_id to the id of the\n"
+    "                              token TEXT\n"
     "  -v, --verbose               say more\n"
     "  -h, --help                  show this help\n"
     "  -V, --version               show the version\n";
 
-enum { OPT_DELETE = 256, OPT_FORCE, OPT_LONG, OPT_PROGRESS, OPT_PROVENANCE, OPT_RENAME, OPT_SET,
-       OPT_SET_FILE };
+enum { OPT_COPY = 256, OPT_DELETE, OPT_DRY_RUN, OPT_FORCE, OPT_LONG, OPT_PROGRESS,
+       OPT_PROVENANCE, OPT_RENAME, OPT_SET, OPT_SET_FILE, OPT_TOKEN };
 
 static const struct option options[] = {
+    { "copy",       required_argument, NULL, OPT_COPY },
     { "delete",     required_argument, NULL, OPT_DELETE },
+    { "dry-run",    no_argument,       NULL, OPT_DRY_RUN },
     { "force",      no_argument,       NULL, OPT_FORCE },
     { "help",       no_argument,       NULL, 'h' },
     { "in-place",   no_argument,       NULL, 'i' },
@@ -52,25 +60,28 @@ static const struct option options[] = {
     { "rename",     required_argument, NULL, OPT_RENAME },
     { "set",        required_argument, NULL, OPT_SET },
     { "set-file",   required_argument, NULL, OPT_SET_FILE },
+    { "token",      required_argument, NULL, OPT_TOKEN },
     { "verbose",    no_argument,       NULL, 'v' },
     { "version",    no_argument,       NULL, 'V' },
     { 0 }
 };
 
+#define SHORT_VALUE 64               /* bytes of a value that a dry run shows */
 #define FILE_MAX (1 << 30)           /* bytes of a file that becomes a value */
 
-/* An edit, and the file that its text comes from. */
+/* An edit, and the file that its text, or the metadata to copy, comes from. */
 struct request {
-    struct lm_edit edit;
-    const char    *file;
-    char          *text;
+    struct lm_edit  edit;
+    const char     *file;
+    char           *text;
+    struct lm_gguf *from;
 };
 
 static struct request *requests;
 static size_t n_requests, requests_cap;
 static struct cli_env_options env_options;
 static const char *in_path, *out_path;
-static bool force, in_place, long_window, provenance;
+static bool dry_run, force, in_place, long_window, provenance;
 
 static struct lm_str str(const char *p)
 {
@@ -114,6 +125,20 @@ static void add_set_file(const char *arg)
     r->edit.key = key_of("set-file", arg, "KEY=FILE", &r->file);
 }
 
+static void add_copy(const char *arg)
+{
+    struct request *r = add(LM_EDIT_COPY);
+    r->edit.key = key_of("copy", arg, "KEY=FILE", &r->file);
+}
+
+static void add_token(const char *arg)
+{
+    const char *text;
+    struct request *r = add(LM_EDIT_TOKEN);
+    r->edit.key = key_of("token", arg, "NAME=TEXT", &text);
+    r->edit.text = str(text);
+}
+
 static void add_rename(const char *arg)
 {
     const char *to;
@@ -153,7 +178,9 @@ static void read_options(int argc, char *argv[])
         case 'q':            env_options.quiet = true; break;
         case 'v':            env_options.verbose = true; break;
         case 'V':            exit(cli_version());
+        case OPT_COPY:       add_copy(optarg); break;
         case OPT_DELETE:     add_delete(optarg); break;
+        case OPT_DRY_RUN:    dry_run = true; break;
         case OPT_FORCE:      force = true; break;
         case OPT_LONG:       long_window = true; break;
         case OPT_PROGRESS:   env_options.progress = true; break;
@@ -161,6 +188,7 @@ static void read_options(int argc, char *argv[])
         case OPT_RENAME:     add_rename(optarg); break;
         case OPT_SET:        add_set(optarg); break;
         case OPT_SET_FILE:   add_set_file(optarg); break;
+        case OPT_TOKEN:      add_token(optarg); break;
         default:             cli_try_help();
         }
     if (provenance)
@@ -183,6 +211,20 @@ static void read_operands(int argc, char *argv[])
         out_path = in_path;
 }
 
+/* The metadata of another file. */
+static void load_gguf(struct request *r)
+{
+    struct lm_err err;
+    const char *name = strcmp(r->file, "-") ? r->file : "<stdin>";
+    struct lm_in *in = lm_in_open(r->file, long_window ? LM_IN_LONG : 0, &err);
+    if (!in)
+        cli_die_err(name, &err);
+    r->edit.from = r->from = lm_gguf_read(in, false, &err);
+    if (!r->from)
+        cli_die_err(name, &err);
+    lm_in_close(in);
+}
+
 /* What the requests read from files; each is freed at the end. */
 static void load_files(void)
 {
@@ -192,9 +234,14 @@ static void load_files(void)
         if (!r->file)
             continue;
         if (!strcmp(r->file, "-") && !strcmp(in_path, "-"))
-            cli_bad_usage("--set-file: standard input is IN already");
-        if (!in_place || strcmp(r->file, "-"))
+            cli_bad_usage("--%s: standard input is IN already",
+                          r->edit.what == LM_EDIT_COPY ? "copy" : "set-file");
+        if (!dry_run && (!in_place || strcmp(r->file, "-")))
             cli_refuse_same(r->file, out_path);
+        if (r->edit.what == LM_EDIT_COPY) {
+            load_gguf(r);
+            continue;
+        }
         size_t len;
         if (lm_read_file(r->file, FILE_MAX, &r->text, &len, &err) != LM_OK)
             cli_die_err(strcmp(r->file, "-") ? r->file : "<stdin>", &err);
@@ -210,6 +257,60 @@ static void apply(struct lm_editor *e, const struct lm_in *in, const struct lm_e
             cli_die_err(lm_in_name(in), &err);
     if (lm_editor_check(e, env, &err) != LM_OK)
         cli_die_err(lm_in_name(in), &err);
+}
+
+/* ---- dry run --------------------------------------------------------------- */
+
+static const struct lm_gguf_kv *entry(const struct lm_gguf_kv *kv, uint64_t n,
+                                      const struct lm_str *key)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (kv[i].key.len == key->len && !memcmp(kv[i].key.p, key->p, key->len))
+            return &kv[i];
+    return NULL;
+}
+
+static void put_entry(struct lm_buf *out, char side, const struct lm_gguf_kv *kv)
+{
+    if (!kv)
+        return;
+    lm_buf_printf(out, "%c key ", side);
+    lm_buf_escape(out, kv->key.p, kv->key.len);
+    lm_buf_byte(out, ' ');
+    lm_gguf_kind_text(out, kv);
+    lm_buf_byte(out, ' ');
+    lm_gguf_value_text(out, kv, SHORT_VALUE);
+    lm_buf_byte(out, '\n');
+}
+
+/* Apply the edits and print how the metadata differ, as gguf-inspect --diff does. */
+static int show_changes(struct lm_editor *e, const struct lm_in *in, const struct lm_env *env)
+{
+    const struct lm_gguf *g = lm_editor_gguf(e);
+    const uint64_t n = g->n_kv;
+    struct lm_buf out = { 0 };
+    struct lm_gguf_kv *before = lm_malloc_array((size_t)n, sizeof *before);
+    if (!before)
+        cli_die(CLI_TROUBLE, "out of memory");
+    memcpy(before, g->kv, (size_t)n * sizeof *before);
+    apply(e, in, env);
+    for (uint64_t i = 0; i < n; i++) {
+        const struct lm_gguf_kv *now = entry(g->kv, g->n_kv, &before[i].key);
+        if (now && lm_gguf_same_value(&before[i], now))
+            continue;
+        put_entry(&out, '<', &before[i]);
+        put_entry(&out, '>', now);
+    }
+    for (uint64_t i = 0; i < g->n_kv; i++)
+        if (!entry(before, n, &g->kv[i].key))
+            put_entry(&out, '>', &g->kv[i]);
+    if (out.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (out.len)
+        cli_write(out.data, out.len);
+    lm_buf_release(&out);
+    free(before);
+    return CLI_OK;
 }
 
 static int write_out(struct lm_editor *e, const struct lm_env *env)
@@ -242,23 +343,30 @@ int main(int argc, char *argv[])
     read_options(argc, argv);
     read_operands(argc, argv);
     struct lm_env env = cli_env(env_options);
-    if (!in_place)
+    if (!in_place && !dry_run)
         cli_refuse_same(in_path, out_path);
     struct lm_in *in = lm_in_open(in_path, long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         cli_die_err(strcmp(in_path, "-") ? in_path : "<stdin>", &err);
-    if (in_place)
+    if (in_place && !dry_run)
         check_in_place(in);
     load_files();
     struct lm_editor *e = lm_editor_open(in, &err);
     if (!e)
         cli_die_err(lm_in_name(in), &err);
-    apply(e, in, &env);
-    int status = write_out(e, &env);
+    int status;
+    if (dry_run)
+        status = show_changes(e, in, &env);
+    else {
+        apply(e, in, &env);
+        status = write_out(e, &env);
+    }
     lm_editor_free(e);
     lm_in_close(in);
-    for (size_t i = 0; i < n_requests; i++)
+    for (size_t i = 0; i < n_requests; i++) {
         free(requests[i].text);
+        lm_gguf_free(requests[i].from);
+    }
     free(requests);
     return cli_finish(status);
 }

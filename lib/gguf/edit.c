@@ -5,6 +5,7 @@
  */
 #include "gguf/edit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,64 @@ static int rename_key(struct lm_editor *e, const struct lm_edit *edit, struct lm
     return LM_OK;
 }
 
+/* Is the key the one meant, or one of those that begin as meant? */
+static bool matches(const struct lm_str *key, const struct lm_str *meant)
+{
+    const bool many = meant->len && meant->p[meant->len - 1] == '*';
+    const size_t n = meant->len - many;
+    return (many ? key->len >= n : key->len == n) && !memcmp(key->p, meant->p, n);
+}
+
+static int copy_keys(struct lm_editor *e, const struct lm_edit *edit, const struct lm_env *env,
+                     struct lm_err *err)
+{
+    struct lm_gguf *g = e->g;
+    uint64_t n = 0, found = 0;
+    for (uint64_t i = 0; i < edit->from->n_kv; i++)
+        found += matches(&edit->from->kv[i].key, &edit->key);
+    if (!found)
+        return lm_fail(err, LM_EDATA, "key %.*s: is not in the file to copy from",
+                       LM_NAME_ARG(edit->key));
+    for (uint64_t i = 0; i < g->n_kv; i++)
+        if (!matches(&g->kv[i].key, &edit->key) || find(edit->from, &g->kv[i].key))
+            g->kv[n++] = g->kv[i];
+    g->n_kv = n;
+    for (uint64_t i = 0; i < edit->from->n_kv; i++)
+        if (matches(&edit->from->kv[i].key, &edit->key)) {
+            int s = put(e, &edit->from->kv[i], env, err);
+            if (s != LM_OK)
+                return s;
+        }
+    return LM_OK;
+}
+
+static int set_token(struct lm_editor *e, const struct lm_edit *edit, const struct lm_env *env,
+                     struct lm_err *err)
+{
+    static const char head[] = "tokenizer.ggml.", tail[] = "_token_id";
+    const struct lm_str tokens_key = { "tokenizer.ggml.tokens", 21 };
+    const struct lm_gguf_kv *tokens = find(e->g, &tokens_key);
+    const size_t len = sizeof head - 1 + edit->key.len + sizeof tail - 1;
+    uint64_t id = 0, n = 0;
+    if (tokens && tokens->kind == LM_GGUF_ARR && tokens->arr.kind == LM_GGUF_STR)
+        n = tokens->arr.n;
+    while (id < n) {
+        const struct lm_str *t = (const struct lm_str *)tokens->arr.data + id;
+        if (t->len == edit->text.len && !memcmp(t->p, edit->text.p, t->len))
+            break;
+        id++;
+    }
+    if (id == n || id > UINT32_MAX)
+        return lm_fail(err, LM_EDATA, "there is no token '%.*s' in the vocabulary",
+                       LM_NAME_ARG(edit->text));
+    char *key = lm_arena_alloc(&e->g->arena, len + 1);
+    if (!key)
+        return lm_fail_nomem(err);
+    snprintf(key, len + 1, "%s%.*s%s", head, (int)edit->key.len, edit->key.p, tail);
+    return put(e, &(struct lm_gguf_kv){ .key = { key, len }, .kind = LM_GGUF_U32, .u = id }, env,
+               err);
+}
+
 int lm_editor_apply(struct lm_editor *e, const struct lm_edit *edit, const struct lm_env *env,
                     struct lm_err *err)
 {
@@ -257,6 +316,8 @@ int lm_editor_apply(struct lm_editor *e, const struct lm_edit *edit, const struc
     case LM_EDIT_SET:    return set(e, edit, env, err);
     case LM_EDIT_FILE:   return set_from_file(e, edit, env, err);
     case LM_EDIT_RENAME: return rename_key(e, edit, err);
+    case LM_EDIT_COPY:   return copy_keys(e, edit, env, err);
+    case LM_EDIT_TOKEN:  return set_token(e, edit, env, err);
     default:             forget(e->g, &edit->key, NULL); return LM_OK;
     }
 }

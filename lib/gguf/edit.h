@@ -29,12 +29,16 @@ enum lm_edit_what {
                           array or one after the other; else the string itself            */
     LM_EDIT_DELETE,    /* every entry called key                                          */
     LM_EDIT_RENAME,    /* the entry called key; text is its new name                      */
+    LM_EDIT_COPY,      /* what `from` has for key, or, if it ends in *, for all keys that
+                          begin so: entries that match and are not there are removed      */
+    LM_EDIT_TOKEN      /* tokenizer.ggml.KEY_token_id: the id of the token that is text   */
 };
 
 /* What an edit points to must live as long as the editor. */
 struct lm_edit {
     enum lm_edit_what what;
     struct lm_str     key, text;       /* text: with a NUL after it                       */
+    const struct lm_gguf *from;        /* COPY                                            */
 };
 
 struct lm_editor;
@@ -52,8 +56,8 @@ const struct lm_gguf *lm_editor_gguf(const struct lm_editor *e);
  * type of its elements wherever the new ones allow it; a new one goes to the end; doubled
  * ones become one.  env's note hears of a type that changes.
  *
- * LM_EDATA for a key that should be there and is not, or text that is no JSON of the
- * elements' type; LM_EUSE for a value that makes no sense, or a new name that is taken.
+ * LM_EDATA for a key or a token that should be there and is not, or text that is no JSON of
+ * the elements' type; LM_EUSE for a value that makes no sense, or a new name that is taken.
  * The metadata is then as before.
  */
 int lm_editor_apply(struct lm_editor *e, const struct lm_edit *edit, const struct lm_env *env,

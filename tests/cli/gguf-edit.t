@@ -150,6 +150,34 @@ gguf-edit --delete k twice.gguf | cmp - want.gguf; ok $? 0 "--delete removes bot
 { head_ 0 2; key k 0; le 9 1; key l 0; le 3 1; } >want.gguf
 gguf-edit --set k=u8:9 twice.gguf | cmp - want.gguf; ok $? 0 "--set makes one of them"
 
+# ---- copying from another file, ids by their tokens, dry runs ----
+{ head_ 0 4; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9; le 8 4
+  le 3 8; str p; str q; str '<x>'; } >left.gguf; pad left.gguf
+{ head_ 0 3; key a.d 5; le -4 4; key a.b 8; str new; key y 0; le 5 1; } >right.gguf; pad right.gguf
+{ head_ 0 4; key a.b 8; str new; key x 8; str one; key tokenizer.ggml.tokens 9; le 8 4
+  le 3 8; str p; str q; str '<x>'; key a.d 5; le -4 4; } >want.gguf; pad want.gguf
+gguf-edit -q --copy 'a.*=right.gguf' left.gguf | cmp - want.gguf; ok $? 0 "--copy of many keys"
+gguf-edit -q --copy 'a.*=-' left.gguf <right.gguf | cmp - want.gguf; ok $? 0 "from standard input"
+{ head_ 0 5; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9; le 8 4
+  le 3 8; str p; str q; str '<x>'; key y 0; le 5 1; } >want.gguf; pad want.gguf
+gguf-edit --copy y=right.gguf left.gguf | cmp - want.gguf; ok $? 0 "--copy of one"
+gguf-edit --copy 'z*=right.gguf' left.gguf >out 2>err; ok $? 1 "of none is status 1"
+has "$(cat err)" "key z*: is not in the file to copy from" "and said"
+gguf-edit --copy x=text left.gguf >out 2>err; ok $? 1 "from what is no GGUF"
+has "$(cat err)" "gguf-edit: text: not a GGUF file" "is refused by its name"
+ok "$(gguf-edit --token 'eot=<x>' left.gguf | gguf-inspect --get tokenizer.ggml.eot_token_id)" 2 "--token"
+gguf-edit --token eot=z left.gguf >out 2>err; ok $? 1 "a token that is not there"
+has "$(cat err)" "left.gguf: there is no token 'z' in the vocabulary" "is named"
+cp left.gguf keep.gguf
+ok "$(gguf-edit -q -i --dry-run --set a.b=u32:7 --delete x --rename a.c=a.e --set z=bool:true keep.gguf)" "< key a.b u32 1
+> key a.b u32 7
+< key x str one
+< key a.c u32 2
+> key a.e u32 2
+> key z bool true" "--dry-run tells what would change"
+same keep.gguf left.gguf "and changes nothing"
+gguf-edit --dry-run --delete nope left.gguf >out 2>err; ok $? 1 "and finds what is wrong"
+
 # ---- in place ----
 cp in.gguf it.gguf; chmod 640 it.gguf; ln -s it.gguf link.gguf
 gguf-edit -i --delete a.count link.gguf; ok $? 0 "-i through a link"

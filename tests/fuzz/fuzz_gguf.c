@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The GGUF reader, what checks its result, and what prints and rewrites it. */
+/* The GGUF reader, what checks its result, and what prints, sums up and rewrites it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gguf/gguf_text.h"
+#include "gguf/key_meaning.h"
+#include "job/check.h"
+#include "job/footprint.h"
+#include "job/totals.h"
+#include "job/vocab_line.h"
 
 static void count(void *arg, uint64_t offset, const char *what)
 {
@@ -13,14 +18,51 @@ static void count(void *arg, uint64_t offset, const char *what)
     ++*(uint64_t *)arg;
 }
 
+static void count_shard(void *arg, size_t shard, uint64_t offset, const char *what)
+{
+    (void)shard;
+    count(arg, offset, what);
+}
+
+static void sum_up(const struct lm_gguf *g)
+{
+    static const struct lm_footprint_options o[] = { { 0 }, { .n_ctx = 7, .n_device = 2 } };
+    struct lm_totals t;
+    struct lm_footprint f;
+    struct lm_err err = { 0 };
+    uint64_t n = 0;
+    const struct lm_check_to to = { .arg = &n, .fault = count_shard };
+    lm_totals_of(&g, 1, g, &t);
+    if (t.n_tensors + t.n_unknown != g->n_tensors)
+        abort();
+    for (size_t i = 0; i < sizeof o / sizeof *o; i++)
+        if (lm_footprint_of(&g, 1, &o[i], &f, &err) != LM_OK && err.code >= 0)
+            abort();
+    if (lm_check_model(&g, 1, &to) != n)
+        abort();
+}
+
+static void print_vocab(const struct lm_gguf *g, struct lm_buf *b)
+{
+    struct lm_gguf_arr tokens;
+    if (lm_gguf_arr(g, "tokenizer.ggml.tokens", LM_GGUF_STR, &tokens, NULL) != LM_OK)
+        return;
+    for (uint64_t i = 0; i < tokens.n && i < 16; i++) {
+        lm_vocab_line(b, g, &tokens, i);
+        lm_vocab_json(b, g, &tokens, i);
+    }
+}
+
 static void print(const struct lm_gguf *g)
 {
     struct lm_buf b = { 0 };
+    print_vocab(g, &b);
     for (uint64_t i = 0; i < g->n_kv; i++) {
         lm_gguf_kind_text(&b, &g->kv[i]);
         lm_gguf_value_text(&b, &g->kv[i], 16);
         lm_gguf_value_json(&b, &g->kv[i]);
         lm_gguf_value_raw(&b, &g->kv[i]);
+        lm_key_meaning(g->kv[i].key.p, "llama");
         lm_buf_clear(&b);
     }
     lm_buf_release(&b);
@@ -62,6 +104,7 @@ static void read_it(const char *path, bool strict)
         if (found != n)
             abort();
         print(g);
+        sum_up(g);
         rewrite(g);
     }
     lm_gguf_free(g);
