@@ -13,7 +13,7 @@
 #include "job/stats.h"
 
 static const char usage[] =
-    "usage: gguf-inspect [-0hjqV] [-c n] [-t n] [-u n] [option ...] [file ...]\n";
+    "usage: gguf-inspect [-0hjqV] [-c n] [-n n] [-t n] [-u n] [option ...] [file ...]\n";
 
 static const char help[] =
     "\n"
@@ -55,6 +55,7 @@ static const char help[] =
     "  -j, --json        JSON objects, one a line\n"
     "      --long        allow zstd input with windows above 128 MiB\n"
     "      --markdown    tables of a listing, or --stats, in Markdown\n"
+    "  -n, --count=N     with --print: the first N numbers only\n"
     "      --no-follow   do not go on with the other shards of a split model\n"
     "      --no-newline  with --get, --template: no newline after a value\n"
     "  -0, --null        with --get: raw values, each ended by a NUL\n"
@@ -79,6 +80,7 @@ static const struct option options[] = {
     { "cache-v",    required_argument, NULL, OPT_CACHE_V },
     { "check",      optional_argument, NULL, OPT_CHECK },
     { "context",    required_argument, NULL, 'c' },
+    { "count",      required_argument, NULL, 'n' },
     { "diff",       no_argument,       NULL, OPT_DIFF },
     { "explain",    no_argument,       NULL, OPT_EXPLAIN },
     { "full",       no_argument,       NULL, OPT_FULL },
@@ -215,6 +217,8 @@ static void check_options(void)
         cli_bad_usage("-c, -u, --cache-k, --cache-v and --gpu-layers belong to --memory");
     if (opt.tolerant && opt.kind != &diff)
         cli_bad_usage("--tolerance belongs to --diff");
+    if (opt.n_numbers && opt.kind != &numbers)
+        cli_bad_usage("-n belongs to --print");
     if (opt.n_bins && opt.kind != &stats)
         cli_bad_usage("--histogram belongs to --stats");
     if (opt.full && (opt.form == CLI_JSON || opt.form == CLI_TSV))
@@ -231,12 +235,13 @@ static void read_options(int argc, char *argv[])
 {
     struct cli_env_options run = { 0 };
     int c;
-    while ((c = getopt_long(argc, argv, "0c:hjqt:u:V", options, NULL)) != -1)
+    while ((c = getopt_long(argc, argv, "0c:hjn:qt:u:V", options, NULL)) != -1)
         switch (c) {
         case '0':            opt.null = true; break;
         case 'c':            opt.memory.n_ctx = cli_u64("context", optarg, 1, UINT32_MAX); break;
         case 'h':            exit(cli_help(usage, help));
         case 'j':            set_form(CLI_JSON); break;
+        case 'n':            opt.n_numbers = cli_u64("count", optarg, 1, INT64_MAX); break;
         case 'q':            run.quiet = true; break;
         case 't':            run.n_threads = cli_threads(optarg); break;
         case 'u':            opt.memory.n_ubatch = (uint32_t)cli_u64("ubatch", optarg, 1, INT32_MAX);

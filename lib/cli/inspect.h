@@ -62,6 +62,7 @@ struct cli_inspect {
     enum lm_digest_kind   digest;
     const char           *verify;                  /* file with digests               */
     const char           *tensor;                  /* to print                        */
+    uint64_t              n_numbers;               /* of them to print; 0: all        */
     uint32_t              n_bins;                  /* of histograms; 0: none          */
     bool                  tolerant;
     double                tolerance;

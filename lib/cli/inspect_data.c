@@ -136,6 +136,7 @@ struct printing {
     struct lm_buf out;
     enum cli_form form;
     uint64_t      width, column;
+    uint64_t      left;              /* numbers to print                            */
 };
 
 static void put_number(struct printing *p, float f)
@@ -146,26 +147,27 @@ static void put_number(struct printing *p, float f)
         cli_put_float(&p->out, f);
 }
 
-/* A row a line. */
+/* A row a line; LM_ESTOP after the last that is wanted. */
 static int put_values(void *arg, const float *f, const int64_t *whole, size_t n)
 {
     struct printing *p = arg;
     const char between = p->form == CLI_JSON ? ',' : p->form == CLI_TSV ? '\t' : ' ';
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && p->left; i++) {
         if (p->form == CLI_JSON && !p->column)
             lm_buf_byte(&p->out, '[');
         if (f)
             put_number(p, f[i]);
         else
             lm_buf_printf(&p->out, "%" PRId64, whole[i]);
-        bool last = ++p->column == p->width;
+        p->left--;
+        bool last = ++p->column == p->width || !p->left;
         if (last && p->form == CLI_JSON)
             lm_buf_byte(&p->out, ']');
         lm_buf_byte(&p->out, last ? '\n' : between);
         p->column = last ? 0 : p->column;
     }
     cli_print(&p->out, false);
-    return LM_OK;
+    return p->left ? LM_OK : LM_ESTOP;
 }
 
 int cli_show_numbers(const struct cli_inspect *o, const struct cli_model *m)
@@ -176,8 +178,11 @@ int cli_show_numbers(const struct cli_inspect *o, const struct cli_model *m)
         struct lm_err err;
         if (!t)
             continue;
-        struct printing p = { .width = t->ne[0], .form = o->form };
+        struct printing p = { .width = t->ne[0], .form = o->form,
+                              .left = o->n_numbers ? o->n_numbers : UINT64_MAX };
         int r = lm_stats_values(m->files[i].in, g, t, put_values, &p, &o->env, &err);
+        if (!p.left)
+            r = LM_OK;
         cli_print(&p.out, true);
         lm_buf_release(&p.out);
         return r == LM_OK ? CLI_OK : cli_report(lm_in_name(m->files[i].in), &err);

@@ -129,6 +129,8 @@ static void put_kind(const struct listed *l, struct lm_buf *out)
     head_line(l->o, out, "kind");
     if (said)
         lm_buf_escape(out, type.p, type.len);
+    else if (l->arch.len == 13 && !memcmp(l->arch.p, "controlvector", 13))
+        lm_buf_str(out, "control vector");
     else
         lm_buf_str(out, l->arch.len ? "model" : "tensors");
     if (l->arch.len) {

@@ -75,7 +75,7 @@ gguf-inspect -j "$m" >/dev/full 2>/dev/null; ok $? 2 "a full disk is noticed"
 gguf-inspect "$m" /no/such "$m" >out 2>/dev/null; ok $? 2 "the worst status is kept"
 ok "$(grep -c '^file ' out)" 2 "the other operands are shown"
 for o in "--check --tsv" "--vocab --markdown" "--json --tsv" "--tsv --full" "--get a --json -0" \
-         "--memory --kv" "--check --explain" "--tensors --explain" "--histogram" "--stats --histogram=1" \
+         "--memory --kv" "-n 5" "--check --explain" "--tensors --explain" "--histogram" "--stats --histogram=1" \
          "--stats --histogram=65" "-u 5" "--cache-k=f16" "--memory --cache-k=iq2_xxs" "--gpu-layers=1" \
          "--template --template" "--get a --check" "-0" "--full --json" "--vocab --stats" "-c 5" "--tolerance=1" "--diff" "--hash=md5" "--check=numbers" "-t 0"; do
     # shellcheck disable=SC2086
@@ -356,6 +356,9 @@ ok "$(gguf-inspect --print output_norm.weight bad.gguf | awk '{ print $1, $64 }'
 { head_ 1 0; info i 26 0 3 2; } >ints.gguf; pad ints.gguf
 for i in 1 -2 3 2147483647 -2147483648 0; do le $i 4; done >>ints.gguf
 ok "$(gguf-inspect --print i ints.gguf | tr '\n' /)" "1 -2 3/2147483647 -2147483648 0/" "integers"
+ok "$(gguf-inspect --print i -n 4 ints.gguf | tr '\n' /)" "1 -2 3/2147483647/" "-n"
+ok "$(gguf-inspect --print i -n 2 -j ints.gguf; gguf-inspect --print i -n 3 -j ints.gguf)" "[1,-2]
+[1,-2,3]" "in JSON"
 gguf-inspect --print x ints.gguf >out 2>err; ok $? 1 "a tensor that is not there is status 1"
 has "$(cat err)" "ints.gguf: no tensor x" "and named"
 

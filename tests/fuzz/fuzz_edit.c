@@ -42,13 +42,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const struct lm_str text = str((const char *)data);
     const struct lm_edit values[] = {
-        { LM_EDIT_FILE, str("strs"), text }, { LM_EDIT_FILE, str("nums"), text },
-        { LM_EDIT_FILE, str("k"), text }, { LM_EDIT_SET, str(""), text },
-        { LM_EDIT_RENAME, str("k"), str("new") }, { LM_EDIT_DELETE, str("nums"), str("") },
+        { LM_EDIT_FILE, str("strs"), text, NULL }, { LM_EDIT_FILE, str("nums"), text, NULL },
+        { LM_EDIT_FILE, str("k"), text, NULL }, { LM_EDIT_SET, str(""), text, NULL },
+        { LM_EDIT_TOKEN, text, str("a"), NULL }, { LM_EDIT_RENAME, str("k"), str("new"), NULL },
+        { LM_EDIT_DELETE, str("nums"), str(""), NULL },
     };
-    const struct lm_edit alignment = { LM_EDIT_SET, str(""), str("general.alignment=u32:64") };
+    const struct lm_edit alignment = { LM_EDIT_SET, str(""), str("general.alignment=u32:64"),
+                                       NULL };
     const size_t left = size - text.len - 1;
+    struct lm_err err = { 0 };
+    struct lm_in *in = input_of(nul + 1, left);
+    struct lm_gguf *g = lm_gguf_read(in, false, &err);
+    const struct lm_edit copy[] = {
+        { LM_EDIT_SET, str(""), str("general.more=u8:1"), NULL },
+        { LM_EDIT_COPY, str("general.*"), str(""), g },
+        { LM_EDIT_DELETE, str("k"), str(""), NULL }, { LM_EDIT_COPY, str("*"), str(""), g },
+    };
     edit(nul + 1, left, values, sizeof values / sizeof *values);
     edit(nul + 1, left, &alignment, 1);
+    if (g)
+        edit(nul + 1, left, copy, sizeof copy / sizeof *copy);
+    lm_gguf_free(g);
+    lm_in_close(in);
     return 0;
 }
