@@ -213,6 +213,7 @@ struct lm_tok_model {
     const char *name;
     int32_t     bos, eos, unk;                   /* when the file does not say; -1: none */
     bool        add_bos, add_eos;
+    bool        adds_none;                       /* whatever the file says           */
     bool        json_only;                       /* no name in GGUF files            */
 
     /* Fill in what is the model's own; the pieces, their types and scores are there.
@@ -234,7 +235,8 @@ struct lm_tok_model {
     void (*release)(struct lm_vocab *v);
 };
 
-extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars, lm_tok_t5, lm_tok_bert;
+extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars, lm_tok_t5, lm_tok_bert,
+    lm_tok_rwkv, lm_tok_plamo2, lm_tok_gemma4;
 
 /* The row of a model by name, or NULL. */
 const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len);

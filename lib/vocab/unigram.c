@@ -467,6 +467,8 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
             s = lm_fail_nomem(err);
         if (s == LM_OK && b->len)
             s = cut_chunk(&w, b, q == end);
+        if (s == LM_OK)
+            s = lm_encoder_pass(e, err);
     }
     if (s == LM_OK)
         s = end_word(&w);

@@ -312,6 +312,8 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         v->add_bos = src->add_bos;
     if (src->add_eos >= 0)
         v->add_eos = src->add_eos;
+    if (v->model->adds_none)
+        v->add_bos = v->add_eos = false;
     if ((s = load_ends(v, src, err)))
         return s;
     if (!src->attr)

@@ -249,6 +249,8 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
         s = lm_bert_normalize(p, (size_t)(q - p), w->opts, b, map, err);
         if (s == LM_OK && b->len)
             s = cut(e, b->data, b->len, err);
+        if (s == LM_OK)
+            s = lm_encoder_pass(e, err);
     }
     return s;
 }
