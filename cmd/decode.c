@@ -13,6 +13,7 @@
 #include "io/input.h"
 #include "io/pipe.h"
 #include "job/evaluate.h"
+#include "job/show_plan.h"
 #include "model/model.h"
 
 static const char usage[] =
@@ -48,6 +49,8 @@ static const char help[] =
     "                       CPU what is left (all there are)\n"
     "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
     "      --list-devices   name the devices there are, and exit\n"
+    "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
+    "      --dot            the same graph, to be drawn by dot\n"
     "      --load=HOW       mmap, mlock (and keep it in memory), or read (mmap)\n"
     "      --no-repack      use weights as they lie in the file\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
@@ -62,7 +65,8 @@ static const char help[] =
 enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_NLL, OPT_NO_REPACK,
-    OPT_NORMALIZE, OPT_OVERRIDE, OPT_POOLING, OPT_PROGRESS, OPT_TEXT, OPT_TOP
+    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_TEXT,
+    OPT_TOP, OPT_DOT
 };
 
 static const struct option options[] = {
@@ -86,6 +90,8 @@ static const struct option options[] = {
     { "nll",       no_argument,       NULL, OPT_NLL },
     { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
     { "normalize", no_argument,       NULL, OPT_NORMALIZE },
+    { "dot",       no_argument,       NULL, OPT_DOT },
+    { "plan",      no_argument,       NULL, OPT_PLAN },
     { "pooling",   required_argument, NULL, OPT_POOLING },
     { "override-kv", required_argument, NULL, OPT_OVERRIDE },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
@@ -104,7 +110,7 @@ static const struct option options[] = {
 
 static struct {
     const char              *model, *file;
-    bool                     loop, text, nll, force, list_devices, pooled;
+    bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
     size_t                   overrides_cap;
@@ -166,6 +172,8 @@ static void take_option(int c)
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
+    case OPT_PLAN:      opt.plan = true; break;
+    case OPT_DOT:       opt.dot = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
     case OPT_NLL:       opt.nll = true; break;
@@ -190,6 +198,8 @@ static void check_options(void)
 {
     if (!opt.model)
         cli_bad_usage("no model: use -m");
+    if ((opt.plan || opt.dot) && (opt.text || opt.nll || opt.loop || (opt.plan && opt.dot)))
+        cli_bad_usage("--%s evaluates nothing", opt.plan ? "plan" : "dot");
     if (opt.text && opt.nll)
         cli_bad_usage("--text and --nll exclude each other");
     if (opt.loop && (opt.text || opt.nll || opt.eval.all))
@@ -267,6 +277,23 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* --plan, --dot: of as many tokens as are evaluated at once. */
+static int show_plan(struct lm_out *out, const struct lm_env *env)
+{
+    struct lm_err err;
+    struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
+    if (!m)
+        cli_die_err(opt.model, &err);
+    struct lm_ctx *c = open_context(m, env);
+    size_t n = lm_ctx_n_ubatch(c), n_out = opt.eval.all ? n : 1;
+    int s = (opt.dot ? lm_show_dot : lm_show_plan)(c, n, n_out, out, &err);
+    if (s)
+        cli_report(NULL, &err);
+    lm_ctx_free(c);
+    lm_model_free(m);
+    return cli_status(s);
+}
+
 /* The header goes out before standard input is touched, so that who waits for it may
  * write later.  A named file can be opened, and found missing, before the model is read. */
 static int run(struct lm_out *out, const struct lm_env *env)
@@ -320,9 +347,10 @@ int main(int argc, char *argv[])
     opt.eval.program = "decode";
     opt.eval.version = LM_VERSION;
 
-    bool binary = opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames;
+    bool binary = !opt.plan && !opt.dot &&
+                  (opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames);
     struct lm_out *out = cli_out_open("-", binary, opt.force);
     lm_pipe_widen(STDOUT_FILENO, PIPE_ROOM);
-    int status = run(out, &env), late = cli_out_commit(out);
+    int status = (opt.plan || opt.dot ? show_plan : run)(out, &env), late = cli_out_commit(out);
     return cli_finish(status > late ? status : late);
 }

@@ -141,19 +141,31 @@ static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct 
     return r;
 }
 
-/* What the graph of so many tokens needs, if it is more than any before. */
-static int measure(struct lm_ctx *c, size_t n_out, size_t size[LM_MAX_PLACES],
-                   struct lm_err *err)
+int lm_ctx_plan(struct lm_ctx *c, size_t n, size_t n_out,
+                void (*fn)(void *arg, const struct lm_graph *g, const struct lm_plan *p),
+                void *arg, struct lm_err *err)
 {
     struct ready r;
     bool moved;
-    int code = build(c, &r, c->n_ubatch, n_out, err);
+    struct lm_err mine = {0};
+    if (!err)
+        err = &mine;
+    int code = build(c, &r, n, n_out, err);
     if (!code && !(r.plan = lm_sched_plan(c->sched, &r.graph, true, &moved, err)))
-        code = err && err->code ? (int)err->code : LM_ENOMEM;
-    for (size_t i = 0; i < LM_MAX_PLACES; i++)
-        size[i] = r.graph.planned[i] > size[i] ? r.graph.planned[i] : size[i];
+        code = err->code ? (int)err->code : LM_ENOMEM;
+    if (!code)
+        fn(arg, &r.graph, r.plan);
     drop_graph(c, &r);
     return code;
+}
+
+/* arg: the most that any graph needed so far in each place. */
+static void enlarge(void *arg, const struct lm_graph *g, const struct lm_plan *p)
+{
+    size_t *size = arg;
+    (void)p;
+    for (size_t i = 0; i < LM_MAX_PLACES; i++)
+        size[i] = g->planned[i] > size[i] ? g->planned[i] : size[i];
 }
 
 /* Memory for the largest graphs, all tokens of a piece with all, some or none wanted; then
@@ -164,7 +176,7 @@ static int reserve(struct lm_ctx *c, struct lm_err *err)
     bool moved;
     int code = LM_OK;
     for (size_t i = 0; i < sizeof outs / sizeof *outs && !code; i++)
-        code = measure(c, outs[i], size, err);
+        code = lm_ctx_plan(c, c->n_ubatch, outs[i], enlarge, size, err);
     if (code || (code = lm_sched_reserve(c->sched, size, &moved, err)) ||
         (graph_for(c, c->n_ubatch, c->n_ubatch, err) && graph_for(c, 1, 1, err)))
         return code;
@@ -304,6 +316,16 @@ uint32_t lm_ctx_row_len(const struct lm_ctx *c)
 uint32_t lm_ctx_n_batch(const struct lm_ctx *c)
 {
     return c->n_batch;
+}
+
+uint32_t lm_ctx_n_ubatch(const struct lm_ctx *c)
+{
+    return c->n_ubatch;
+}
+
+const char *lm_ctx_device(const struct lm_ctx *c, size_t i)
+{
+    return i < c->m->n_devices ? c->m->device[i]->ops->name(c->m->device[i]) : NULL;
 }
 
 static void seen(void *arg, const struct lm_tensor *node)

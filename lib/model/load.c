@@ -114,14 +114,16 @@ static bool serves(const struct lm_device *d, const struct lm_arch_tensor *row,
     return ok;
 }
 
-/* Where a weight is used: with its layer; what is looked up in, on the CPU; what ends the
- * model, with the output. */
+/* Where a weight is used: with its layer, or with the output; what is looked up in and what
+ * all layers use, on the CPU. */
 static size_t device_of(const struct lm_model *m, const struct lm_arch_tensor *row,
                         uint32_t layer)
 {
     if (row->flags & LM_TENSOR_PER_LAYER)
         return m->layer_device[layer];
-    return row->flags & LM_TENSOR_TABLE ? lm_model_cpu_index(m) : m->layer_device[m->h.n_layer];
+    bool output = row->role == LM_OUTPUT || row->role == LM_OUTPUT_B ||
+                  row->role == LM_OUTPUT_NORM || row->role == LM_OUTPUT_NORM_B;
+    return output ? m->layer_device[m->h.n_layer] : lm_model_cpu_index(m);
 }
 
 static enum lm_weight_place choose(const struct lm_loader *l, const struct lm_arch_tensor *row,

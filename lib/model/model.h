@@ -133,6 +133,20 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
                 size_t n, struct lm_err *err);
 
 /*
+ * lm_ctx_plan - show the graph of n tokens (at most n_ubatch), n_out of them wanted, planned as
+ * it would be evaluated; graph and plan are fn's until it returns.
+ */
+struct lm_graph;
+struct lm_plan;
+int lm_ctx_plan(struct lm_ctx *c, size_t n, size_t n_out,
+                void (*fn)(void *arg, const struct lm_graph *g, const struct lm_plan *p),
+                void *arg, struct lm_err *err);
+
+/* Name of the i-th place of a plan's tensors ("cpu"), NULL beyond the last. */
+const char *lm_ctx_device(const struct lm_ctx *c, size_t i);
+uint32_t lm_ctx_n_ubatch(const struct lm_ctx *c);
+
+/*
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).
  *
  * fn is called on the context's thread after each evaluation step that multiplies a

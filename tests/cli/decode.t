@@ -340,6 +340,20 @@ ok "$(grows answers 64)" yes "a batch's header, too, comes before its input"
 exec 3>&-
 wait $!
 
+# ---- the graph ----
+decode --plan -m "$m" >plan;              ok $? 0 "--plan"
+ok "$(cut -f1 plan | sort -u | tr '\n' ' ')" "buffer input node peak " "its rows"
+ok "$(awk -F'\t' '$1 == "node" { if ($7 != "-" && $7 + $8 > end) end = $7 + $8 }
+    $1 == "buffer" { b += $3 } $1 == "peak" { print (b == $2 && end <= b) }' plan)" 1 \
+    "the peak is that of the buffers, which hold every node"
+ok "$(awk -F'\t' '$1 == "node" && $5 == "mul_mat"' plan | wc -l)" 15 "a product for each matrix"
+ok "$(decode --plan -u 1 -m "$m" | awk '$1 == "peak" && $2 < 20000 { print "small" }')" small \
+    "fewer tokens need less"
+decode --dot -m "$m" >dot;                ok $? 0 "--dot"
+ok "$(head -n 1 dot; tail -n 1 dot; grep -c mul_mat dot)" "digraph model {
+}
+15" "it is a graph with the same products"
+if command -v dot >/dev/null; then command dot dot >/dev/null; ok $? 0 "that dot reads"; fi
 # ---- devices, files ----
 modules=$(cd "$(dirname "$(command -v decode)")/.." && pwd)/module
 ok "$(LMPIPE_MODULES='' decode --list-devices | cut -f1)" cpu "the CPU is always there"
@@ -354,6 +368,10 @@ if [ -f "$modules/liblmpipe-far.so" ]; then
         # shellcheck disable=SC2086
         decode --all $how -m "$m" in >got;   cmp want got; ok $? 0 "other devices${how:+ }$how"
     done
+    decode --plan -m "$m" >plan
+    ok "$(awk -F'\t' '$1 == "node" { print $4 }' plan | sort -u | tr '\n' ' ')" "cpu far0 far1 " \
+        "--plan shows the devices"
+    ok "$(grep -c '^copy' plan | awk "{ print (\$1 > 3) }")" 1 "and copies between them"
     decode -i --top 1 -m "$m" requests | frames >far
     ok "$(cat far)" "$(decode -i --top 1 --device cpu -m "$m" requests | frames)" "and the loop"
     unset LMPIPE_MODULES LMPIPE_FAR_DEVICES
@@ -405,7 +423,7 @@ fi
 
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
-    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --header" "-m $m --top 0" \
+    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
     "-m $m --context-shift" "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \

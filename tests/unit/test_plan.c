@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory of intermediates: the planned peak against the least that the order of evaluation
+ * allows, counted here from the graph alone; and that generating allocates nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "tensor/ops.h"
+
+#define MODEL "tests/data/m.gguf"
+
+/* --- counting allocations ------------------------------------------------------------------ */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED) || !defined(__GLIBC__)
+#define COUNTING 0
+static size_t count;
+#else
+#define COUNTING 1
+static size_t count;
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t align, size_t n);
+
+void *malloc(size_t n)
+{
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return __libc_realloc(p, n);
+}
+
+int posix_memalign(void **p, size_t align, size_t n)
+{
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    *p = __libc_memalign(align, n);
+    return *p ? 0 : 12;
+}
+#endif
+
+static void test_generating(void **state)
+{
+    struct lm_err err;
+    struct lm_env env = { .n_threads = 2 };
+    struct lm_model *m = lm_model_load(MODEL, NULL, &env, &err);
+    (void)state;
+    if (!COUNTING)
+        skip();
+    assert_non_null(m);
+    struct lm_ctx *c = lm_ctx_new(m, NULL, &env, &err);
+    assert_non_null(c);
+    struct lm_batch_token t[20];
+    for (uint32_t i = 0; i < 20; i++)
+        t[i] = (struct lm_batch_token){ (int32_t)i, 0, i, i == 19 };
+    assert_int_equal(lm_ctx_decode(c, t, 20, &err), LM_OK);
+    for (uint32_t i = 20; i < 500; i++) {
+        struct lm_batch_token next = { (int32_t)(i * 7 % 360), 0, i, true };
+        size_t before = count;
+        assert_int_equal(lm_ctx_decode(c, &next, 1, &err), LM_OK);
+        if (i > 20 && count != before)
+            fail_msg("step %u: %zu allocations", i, count - before);
+    }
+    assert_true(count > 0);
+    lm_ctx_free(c);
+    lm_model_free(m);
+}
+
+/* --- the least that is possible ------------------------------------------------------------ */
+
+static const struct lm_tensor *root(const struct lm_tensor *t)
+{
+    return t->root ? t->root : t;
+}
+
+/* The node after which nobody reads t any more. */
+static size_t last_read(const struct lm_graph *g, const struct lm_tensor *t)
+{
+    size_t last = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (size_t k = 0; k < LM_MAX_SRC && g->nodes[i]->op != LM_OP_VIEW; k++)
+            if (g->nodes[i]->src[k] && root(g->nodes[i]->src[k]) == t)
+                last = i;
+    return last;
+}
+
+/*
+ * While node i is computed there must be room for every tensor made before it, or given,
+ * that it or a later node reads, and for itself, unless it may take over the bytes of a first
+ * source that nobody reads afterwards.
+ */
+static size_t least(const struct lm_graph *g)
+{
+    size_t most = 0;
+    size_t *last = calloc(g->n_nodes + g->n_leaves, sizeof *last);
+    assert_non_null(last);
+    for (size_t i = 0; i < g->n_nodes; i++)
+        last[i] = last_read(g, g->nodes[i]);
+    for (size_t i = 0; i < g->n_leaves; i++)
+        last[g->n_nodes + i] = last_read(g, g->leaves[i]);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const struct lm_tensor *t = g->nodes[i];
+        if (t->op == LM_OP_VIEW)
+            continue;
+        size_t live = t->data ? 0 : lm_tensor_bytes(t);
+        for (size_t k = 0; k < i; k++)
+            if (!g->nodes[k]->root && !g->nodes[k]->data && last[k] >= i)
+                live += lm_tensor_bytes(g->nodes[k]);
+        for (size_t k = 0; k < g->n_leaves; k++)
+            if (g->leaves[k]->flags & LM_TENSOR_INPUT && last[g->n_nodes + k] >= i)
+                live += lm_tensor_bytes(g->leaves[k]);
+        const struct lm_tensor *s = t->src[0] ? root(t->src[0]) : NULL;
+        for (size_t k = 0; k < i; k++)
+            if (g->nodes[k] == s && !s->data && !t->data && last[k] == i &&
+                lm_op_row(t->op)->in_place && lm_tensor_bytes(s) >= lm_tensor_bytes(t))
+                live -= lm_tensor_bytes(t);
+        most = live > most ? live : most;
+    }
+    free(last);
+    return most;
+}
+
+static void compare(void *arg, const struct lm_graph *g, const struct lm_plan *p)
+{
+    size_t want = least(g), got = g->planned[0];
+    (void)arg;
+    (void)p;
+    assert_true(want > 0);
+    if (got < want)
+        fail_msg("%zu bytes planned, and %zu are needed", got, want);
+    /* 64: alignment, of which few tokens leave much unused. */
+    if ((double)got > 1.1 * (double)want + 40 * 64)
+        fail_msg("%zu bytes planned, more than 1.1 of %zu", got, want);
+}
+
+static void test_peak(void **state)
+{
+    struct lm_err err;
+    static const size_t sizes[][2] = { { 512, 512 }, { 512, 1 }, { 512, 0 }, { 512, 100 },
+                                       { 77, 77 }, { 64, 3 }, { 1, 1 } };
+    struct lm_model *m = lm_model_load(MODEL, NULL, NULL, &err);
+    (void)state;
+    assert_non_null(m);
+    struct lm_ctx *c = lm_ctx_new(m, NULL, NULL, &err);
+    assert_non_null(c);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_int_equal(lm_ctx_plan(c, sizes[i][0], sizes[i][1], compare, NULL, &err), LM_OK);
+    lm_ctx_free(c);
+    lm_model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_generating),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
