@@ -30,12 +30,16 @@ struct lm_st_dtype {
     int         type_id;
 };
 
+struct lm_packed;                           /* packed.h */
+
 struct lm_st_tensor {
     const char               *name;         /* NUL after it */
     const struct lm_st_dtype *dtype;
     uint32_t                  n_dims;
     uint64_t                  shape[LM_ST_MAX_DIMS];    /* outermost first */
     uint64_t                  begin, bytes;             /* in the data     */
+    const struct lm_packed   *packed;       /* NULL: its values lie there as they are; else
+                                               begin and bytes say nothing          */
 };
 
 /* All of a file's tensors, sorted by name in byte order. */

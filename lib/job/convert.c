@@ -77,6 +77,7 @@ void lm_convert_free(struct lm_convert *c)
     free(c->items);
     free(c->stacks);
     free(c->held.data);
+    lm_packed_reader_release(&c->unpack);
     lm_arena_release(&c->arena);
     free(c);
 }

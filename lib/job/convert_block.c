@@ -226,16 +226,31 @@ static bool goes_back(const struct lm_convert_item *it, const struct lm_convert_
     return it->n_sources == 1 && it->n_views > 1;
 }
 
-static int read_source(struct lm_convert *c, const struct lm_convert_source *s, uint64_t off,
-                       void *dst, size_t n, struct lm_err *err)
+static int read_plain(void *user, size_t shard, const struct lm_st_tensor *st, uint64_t off,
+                      void *dst, size_t n, struct lm_err *err)
 {
-    const struct lm_convert_shard *file = &c->shards[s->shard];
+    const struct lm_convert *c = user;
+    const struct lm_convert_shard *file = &c->shards[shard];
+    const int r = lm_hf_read(c->src, (size_t)file->file, file->st.data_offset + st->begin + off,
+                             dst, n, err);
+    return r ? lm_err_at(err, r, "%s: %s: %s", lm_hf_path(c->src), file->name, st->name) : LM_OK;
+}
+
+/* n units, of `unit` bytes each, from unit `at` of a source on. */
+static int read_source(struct lm_convert *c, const struct lm_convert_source *s, uint64_t at,
+                       void *dst, uint64_t n, size_t unit, struct lm_err *err)
+{
+    const struct lm_packed *p = s->st->packed;
+    if (p) {
+        c->unpack.read = read_plain;
+        c->unpack.user = c;
+        return lm_packed_values(&c->unpack, p, at * p->type->block, n * p->type->block, dst, err);
+    }
     if (c->held.st == s->st) {
-        memcpy(dst, (const char *)c->held.data + off, n);
+        memcpy(dst, (const char *)c->held.data + at * unit, (size_t)n * unit);
         return LM_OK;
     }
-    return lm_hf_read(c->src, (size_t)file->file, file->st.data_offset + s->st->begin + off, dst,
-                      n, err);
+    return read_plain(c, s->shard, s->st, at * unit, dst, (size_t)n * unit, err);
 }
 
 /* From a stream: keep what would have to be gone back to. */
@@ -249,7 +264,7 @@ static int hold(struct lm_convert *c, const struct lm_convert_block *b, struct l
     c->held.st = NULL;
     if (s->st->bytes > SIZE_MAX || !lm_grow(&c->held.data, &c->held.cap, (size_t)s->st->bytes, 1))
         return lm_fail_nomem(err);
-    const int r = read_source(c, s, 0, c->held.data, (size_t)s->st->bytes, err);
+    const int r = read_plain(c, s->shard, s->st, 0, c->held.data, (size_t)s->st->bytes, err);
     if (!r)
         c->held.st = s->st;
     return r;
@@ -259,10 +274,10 @@ static int read_runs(struct lm_convert *c, const struct lm_convert_source *s,
                      const struct layout *l, char *raw, struct lm_err *err)
 {
     uint64_t index[LM_VIEW_AXES] = {0};
-    const size_t bytes = (size_t)l->run * l->unit;
     uint64_t at = l->start;
     for (uint64_t i = 0; i < l->n_runs; i++) {
-        const int r = read_source(c, s, at * l->unit, raw + i * bytes, bytes, err);
+        char *to = raw + i * l->run * l->unit;
+        const int r = read_source(c, s, at, to, l->run, l->unit, err);
         if (r)
             return r;
         for (uint32_t k = l->n_outer; k-- > 0;) {
@@ -284,16 +299,13 @@ int lm_convert_fetch(struct lm_convert *c, const struct lm_convert_block *b,
     struct layout l;
     uint64_t bytes;
     if (!lay_out(lm_convert_value_type(s->st), &box, &l))
-        return lm_fail(err, LM_ENOSUP, "%s: its blocks cannot be put in the order needed",
-                       s->name);
+        return lm_fail(err, LM_ENOSUP, "%s: %s: its blocks cannot be put in the order needed",
+                       lm_hf_path(c->src), s->name);
     if (!lm_mul_u64(l.run * l.n_runs, l.unit, &bytes) || bytes > SIZE_MAX / 2 ||
         !lm_grow(&room->raw, &room->raw_cap, (size_t)bytes, 1))
         return lm_fail_nomem(err);
-    int r = hold(c, b, err);
-    if (!r)
-        r = read_runs(c, s, &l, room->raw, err);
-    return r ? lm_err_at(err, r, "%s: %s: %s", lm_hf_path(c->src), c->shards[s->shard].name,
-                         s->name) : LM_OK;
+    const int r = hold(c, b, err);
+    return r ? r : read_runs(c, s, &l, room->raw, err);
 }
 
 /* --- putting in order ------------------------------------------------------------------- */

@@ -152,12 +152,10 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
     c->cfg.arch = lm_arch_by_class(name);
     if (!c->cfg.arch)
         return unknown_class(name, err);
-    const struct lm_jval *quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
-    if (quant) {
-        const char *method = lm_jval_str(lm_jval_get(quant, "quant_method"));
-        return lm_fail(err, LM_ENOSUP, "config.json: weights quantized with %.60s cannot be "
-                       "converted", method ? method : "an unnamed method");
-    }
+    c->cfg.quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
+    r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
+    if (r)
+        return lm_err_at(err, r, "config.json: quantization_config");
     const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
     if (tied && !lm_jval_bool(tied, &c->cfg.tied))
         return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");

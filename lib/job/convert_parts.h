@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "gguf/gguf.h"
 #include "hf/hf_vocab.h"
+#include "hf/packed.h"
 #include "hf/safetensors.h"
 #include "job/convert.h"
 
@@ -65,6 +66,7 @@ struct lm_convert_config {
     const char           *rope_type;    /* "", "linear", "yarn", "llama3", "longrope" */
     bool                  tied;
     uint32_t              pooling;      /* of modules.json; 0: it has none            */
+    const struct lm_jval *quant;        /* quantization_config, or NULL               */
 };
 
 /* What the index says: the file that a tensor is in. */
@@ -99,6 +101,7 @@ struct lm_convert {
     bool                      mixed;    /* types are those of quantize                */
     struct lm_gguf_writer    *w;
     struct lm_convert_held    held;     /* of a stream: a source that is read whole   */
+    struct lm_packed_reader   unpack;
     struct lm_arena           arena;
 };
 
@@ -131,6 +134,16 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err);
 int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err);
 /* The file that the index gives a tensor, or NULL. */
 const char *lm_convert_index(const struct lm_convert *c, const char *tensor);
+/* Is the tensor in the file where the index says it is?  LM_OK without an index. */
+int lm_convert_check_index(const struct lm_convert *c, const char *tensor, size_t shard,
+                           struct lm_err *err);
+/*
+ * Put one plain tensor in place of those that quantized weights consist of, in every header, and
+ * compare headers with the index before.  LM_ENOSUP for ways of quantizing that are not known.
+ */
+int lm_convert_unpack(struct lm_convert *c, struct lm_err *err);
+/* Can the quantization_config be dealt with? */
+int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err);
 /* From headers and the index to items; sets cfg.h.n_vocab. */
 int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err);
 /* Settle the file's type when there are no tensors. */

@@ -197,17 +197,6 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     return r;
 }
 
-/* Is the tensor in the file where the index says it is? */
-static int check_index(const struct lm_convert *c, const char *name, size_t shard,
-                       struct lm_err *err)
-{
-    const char *file = c->index ? lm_convert_index(c, name) : NULL;
-    if (c->index && (!file || strcmp(file, c->shards[shard].name)))
-        return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", c->shards[shard].name, name,
-                       file ? "says it is in " : "does not name it", file ? file : "");
-    return LM_OK;
-}
-
 /* The tensors of a file that has not come yet, from the index. */
 static int expect_shard(struct lm_convert *c, size_t shard, struct lm_err *err)
 {
@@ -238,19 +227,25 @@ static int add_made(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* Weights that were several tensors stand after the others, where the reference has them. */
+static bool comes_late(const struct lm_st_tensor *st)
+{
+    return st->packed && (st->packed->kind == LM_PACKED_GPTQ || st->packed->kind == LM_PACKED_AWQ ||
+                          st->packed->kind == LM_PACKED_ROWS);
+}
+
 static int add_all(struct lm_convert *c, struct lm_err *err)
 {
     int r = add_made(c, err);
-    for (size_t i = 0; !r && i < c->n_shards; i++) {
-        const struct lm_safetensors *st = &c->shards[i].st;
-        if (!c->shards[i].read)
-            r = expect_shard(c, i, err);
-        for (size_t k = 0; !r && c->shards[i].read && k < st->n_tensors; k++) {
-            r = check_index(c, st->tensors[k].name, i, err);
-            if (!r)
-                r = add_source(c, i, st->tensors[k].name, &st->tensors[k], err);
+    for (int late = 0; late < 2; late++)
+        for (size_t i = 0; !r && i < c->n_shards; i++) {
+            const struct lm_safetensors *st = &c->shards[i].st;
+            if (!c->shards[i].read && !late)
+                r = expect_shard(c, i, err);
+            for (size_t k = 0; !r && c->shards[i].read && k < st->n_tensors; k++)
+                if (comes_late(&st->tensors[k]) == late)
+                    r = add_source(c, i, st->tensors[k].name, &st->tensors[k], err);
         }
-    }
     return r;
 }
 
@@ -421,6 +416,31 @@ static int set_sizes(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* The type of weights that are blocks in the checkpoint and stay what they are, or NULL. */
+static const struct lm_type *kept_type(const struct lm_convert_item *it)
+{
+    const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+    return st && st->packed && st->packed->type->block > 1 ? st->packed->type : NULL;
+}
+
+/* Such weights come first, after those that are made. */
+static int put_kept_first(struct lm_convert *c, struct lm_err *err)
+{
+    struct lm_convert_item *all = lm_malloc_array(c->n_items + 1, sizeof *all);
+    size_t n = 0;
+    if (!all)
+        return lm_fail_nomem(err);
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < c->n_items; i++)
+            if ((c->items[i].n_sources ? kept_type(&c->items[i]) ? 1 : 2 : 0) == round)
+                all[n++] = c->items[i];
+    memcpy(c->items, all, n * sizeof *all);
+    free(all);
+    return LM_OK;
+}
+
+enum { FILE_TYPE_MXFP4 = 38 };
+
 /* The types of a plain file of type c->type. */
 static void set_plain_types(struct lm_convert *c)
 {
@@ -428,6 +448,11 @@ static void set_plain_types(struct lm_convert *c)
     size_t kept = 0;
     for (size_t i = 0; i < c->n_items; i++) {
         struct lm_convert_tensor *t = &c->items[i].t;
+        if (kept_type(&c->items[i])) {
+            t->type = kept_type(&c->items[i]);
+            c->file_type = c->type->block > 1 ? c->file_type : FILE_TYPE_MXFP4;
+            continue;
+        }
         t->type = tensor_type(t, c->type);
         if (t->type != c->type && t->type->id == LM_F16 && !kept++)
             first = t;
@@ -446,6 +471,10 @@ static int take_target(const struct lm_convert *c, struct lm_convert_tensor *t,
     if (importance)
         return lm_fail(err, LM_ENOSUP, "tensor %s would be %s, which needs importance data: "
                        "convert first, then use quantize", t->name, m->target->name);
+    if (m->target != m->source && m->source->block > 1)
+        return lm_fail(err, LM_EUSE, "tensor %s is %s in the checkpoint and would be %s: convert "
+                       "first, then use quantize --allow-requantize", t->name, m->source->name,
+                       m->target->name);
     if (m->target != m->source && !m->target->encode)
         return lm_fail(err, LM_ENOSUP, "tensor %s would be %s, a type that this version cannot "
                        "produce", t->name, m->target->name);
@@ -471,7 +500,9 @@ static int set_mix_types(struct lm_convert *c, const struct lm_file_type *ft, st
         return lm_fail_nomem(err);
     for (size_t i = 0; i < c->n_items; i++) {
         const struct lm_convert_tensor *t = &c->items[i].t;
-        m[i] = (struct lm_mix_tensor){ .name = t->name, .source = tensor_type(t, c->type) };
+        const struct lm_type *kept = kept_type(&c->items[i]);
+        m[i] = (struct lm_mix_tensor){ .name = t->name,
+                                       .source = kept ? kept : tensor_type(t, c->type) };
         for (uint32_t d = 0; d < 4; d++)
             m[i].ne[d] = t->ne[d];
     }
@@ -619,7 +650,9 @@ static int check_order(struct lm_convert *c, struct lm_err *err)
 
 int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
 {
-    int r = add_all(c, err);
+    int r = lm_convert_unpack(c, err);
+    if (!r)
+        r = add_all(c, err);
     struct lm_convert_item **sorted = r ? NULL : malloc((c->n_items + 1) * sizeof *sorted);
     if (r)
         return r;
@@ -630,6 +663,8 @@ int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err)
     qsort(sorted, c->n_items, sizeof *sorted, item_order);
     r = check_set(c, sorted, err);
     free(sorted);
+    if (!r)
+        r = put_kept_first(c, err);
     if (!r)
         r = set_n_vocab(c, err);
     if (!r)
@@ -658,7 +693,7 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
     const struct lm_safetensors *st = &c->shards[shard].st;
     int r = LM_OK;
     for (size_t k = 0; !r && k < st->n_tensors; k++)
-        r = check_index(c, st->tensors[k].name, shard, err);
+        r = lm_convert_check_index(c, st->tensors[k].name, shard, err);
     for (size_t i = 0; !r && i < c->n_items; i++)
         for (size_t k = 0; !r && k < c->items[i].n_sources; k++) {
             struct lm_convert_source *s = &c->items[i].sources[k];

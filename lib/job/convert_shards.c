@@ -64,6 +64,16 @@ const char *lm_convert_index(const struct lm_convert *c, const char *tensor)
     return w ? w->file : NULL;
 }
 
+int lm_convert_check_index(const struct lm_convert *c, const char *tensor, size_t shard,
+                           struct lm_err *err)
+{
+    const char *file = c->index ? lm_convert_index(c, tensor) : NULL;
+    if (c->index && (!file || strcmp(file, c->shards[shard].name)))
+        return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", c->shards[shard].name, tensor,
+                       file ? "says it is in " : "does not name it", file ? file : "");
+    return LM_OK;
+}
+
 /* The files that the name of one of them, model-00001-of-00004, promises. */
 static int from_count(struct lm_convert *c, const char *name, size_t *cap, struct lm_err *err)
 {

@@ -167,5 +167,7 @@ void (*lm_convert_values(enum lm_transform t))(float *v, size_t n)
 
 const struct lm_type *lm_convert_value_type(const struct lm_st_tensor *st)
 {
+    if (st->packed)
+        return st->packed->type;
     return st->dtype->type_id < 0 ? NULL : lm_type_by_id((uint32_t)st->dtype->type_id);
 }
