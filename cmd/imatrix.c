@@ -188,6 +188,14 @@ static void say_ppl(void)
                  error, lm_imatrix_done(work), opt.job.chunk);
 }
 
+static void say_unseen(void)
+{
+    size_t all, unseen = lm_imatrix_unseen(work, &all);
+    if (unseen)
+        lm_note(&env, LM_WARN, "%zu of %zu matrices of experts were reached by no token: their "
+                "columns will count as equal", unseen, all);
+}
+
 static void measure(char *const *files)
 {
     struct lm_err err;
@@ -215,6 +223,7 @@ static void measure(char *const *files)
     need_chunks();
     put_result(work);
     say_ppl();
+    say_unseen();
     lm_imatrix_free(work);
     lm_vocab_free(vocab);
     lm_model_free(model);

@@ -11,12 +11,12 @@
 
 #define BATCH 256           /* most tokens evaluated at once: their logits are all kept */
 
-/* The sums of one weight matrix. */
+/* The sums of one weight: a matrix, or a stack of them. */
 struct column_sums {
     char   *weight;
-    size_t  cols;
-    double *sum2;           /* [cols]                  */
-    double  count;          /* tokens                  */
+    size_t  cols, n_mat;
+    double *sum2;           /* [n_mat][cols]           */
+    double *count;          /* [n_mat] rows            */
 };
 
 struct lm_imatrix {
@@ -41,16 +41,20 @@ static bool wanted(const struct lm_imatrix *im, const char *weight)
            (im->o.process_output && !strcmp(weight, "output.weight"));
 }
 
-static struct column_sums *new_sums(struct lm_imatrix *im, const char *weight, size_t cols)
+static struct column_sums *new_sums(struct lm_imatrix *im, const struct lm_observed *o)
 {
     if (!lm_grow(&im->sums, &im->cap_sums, im->n_sums + 1, sizeof *im->sums))
         return NULL;
     struct column_sums *s = &im->sums[im->n_sums];
-    *s = (struct column_sums){ .weight = strdup(weight), .cols = cols,
-                               .sum2 = calloc(cols, sizeof *s->sum2) };
-    if (!s->weight || !s->sum2) {
+    *s = (struct column_sums){
+        .weight = strdup(o->weight), .cols = o->cols, .n_mat = o->n_mat,
+        .sum2 = calloc(o->n_mat * o->cols, sizeof *s->sum2),
+        .count = calloc(o->n_mat, sizeof *s->count),
+    };
+    if (!s->weight || !s->sum2 || !s->count) {
         free(s->weight);
         free(s->sum2);
+        free(s->count);
         return NULL;
     }
     im->n_sums++;
@@ -59,32 +63,37 @@ static struct column_sums *new_sums(struct lm_imatrix *im, const char *weight, s
 
 /* The sums of a weight.  Weights come in the same order in each evaluation, so the search
  * starts behind the one found last. */
-static struct column_sums *find_sums(struct lm_imatrix *im, const char *weight, size_t cols)
+static struct column_sums *find_sums(struct lm_imatrix *im, const struct lm_observed *o)
 {
     for (size_t k = 0; k < im->n_sums; k++) {
         size_t i = (im->hint + k) % im->n_sums;
-        if (!strcmp(im->sums[i].weight, weight)) {
+        struct column_sums *s = &im->sums[i];
+        if (!strcmp(s->weight, o->weight)) {
             im->hint = i + 1;
-            return im->sums[i].cols == cols ? &im->sums[i] : NULL;
+            return s->cols == o->cols && s->n_mat == o->n_mat ? s : NULL;
         }
     }
-    return new_sums(im, weight, cols);
+    return new_sums(im, o);
 }
 
-static void observe(void *arg, const char *weight, const float *x, size_t n, size_t cols)
+static void observe(void *arg, const struct lm_observed *o)
 {
     struct lm_imatrix *im = arg;
-    if (im->failed.code || !wanted(im, weight))
+    if (im->failed.code || !wanted(im, o->weight))
         return;
-    struct column_sums *s = find_sums(im, weight, cols);
+    struct column_sums *s = find_sums(im, o);
     if (!s) {
         lm_fail_nomem(&im->failed);
         return;
     }
-    for (size_t t = 0; t < n; t++, x += cols)
-        for (size_t i = 0; i < cols; i++)
-            s->sum2[i] += (double)x[i] * (double)x[i];
-    s->count += (double)n;
+    for (size_t t = 0; t < o->n; t++) {
+        size_t mat;
+        const float *x = lm_observed_row(o, t, &mat);
+        double *sum = s->sum2 + mat * s->cols;
+        for (size_t i = 0; i < s->cols; i++)
+            sum[i] += (double)x[i] * (double)x[i];
+        s->count[mat]++;
+    }
 }
 
 struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatrix_options *o,
@@ -123,6 +132,7 @@ void lm_imatrix_free(struct lm_imatrix *im)
     for (size_t i = 0; i < im->n_sums; i++) {
         free(im->sums[i].weight);
         free(im->sums[i].sum2);
+        free(im->sums[i].count);
     }
     for (size_t i = 0; i < im->n_names; i++)
         free(im->names[i]);
@@ -169,11 +179,11 @@ static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *er
 static int check_finite(const struct lm_imatrix *im, struct lm_err *err)
 {
     for (size_t i = 0; i < im->n_sums; i++)
-        for (size_t k = 0; k < im->sums[i].cols; k++)
+        for (size_t k = 0; k < im->sums[i].n_mat * im->sums[i].cols; k++)
             if (!isfinite(im->sums[i].sum2[k]))
                 return lm_fail(err, LM_EDATA, "chunk %" PRIu64 ": %s: column %zu was multiplied "
                                "with a value that is not finite", im->seen, im->sums[i].weight,
-                               k);
+                               k % im->sums[i].cols);
     return LM_OK;
 }
 
@@ -236,6 +246,18 @@ bool lm_imatrix_ppl(const struct lm_imatrix *im, double *ppl, double *error)
     return true;
 }
 
+size_t lm_imatrix_unseen(const struct lm_imatrix *im, size_t *n_mat)
+{
+    size_t unseen = 0;
+    *n_mat = 0;
+    for (size_t i = 0; i < im->n_sums; i++)
+        for (size_t k = 0; k < im->sums[i].n_mat && im->sums[i].n_mat > 1; k++) {
+            unseen += im->sums[i].count[k] == 0;
+            ++*n_mat;
+        }
+    return unseen;
+}
+
 struct lm_importance *lm_imatrix_result(const struct lm_imatrix *im, struct lm_err *err)
 {
     struct lm_importance *m = lm_importance_new();
@@ -245,12 +267,13 @@ struct lm_importance *lm_imatrix_result(const struct lm_imatrix *im, struct lm_e
     m->chunk_size = im->o.chunk;
     for (size_t i = 0; i < im->n_sums; i++) {
         const struct column_sums *s = &im->sums[i];
-        struct lm_importance_entry *e = lm_importance_add(m, s->weight, s->cols, 1);
+        struct lm_importance_entry *e = lm_importance_add(m, s->weight, s->cols, s->n_mat);
         if (!e)
             goto nomem;
-        for (size_t k = 0; k < s->cols; k++)
+        for (size_t k = 0; k < s->n_mat * s->cols; k++)
             e->sum2[k] = (float)s->sum2[k];
-        e->counts[0] = (float)s->count;
+        for (size_t k = 0; k < s->n_mat; k++)
+            e->counts[k] = (float)s->count[k];
     }
     return m;
 nomem:

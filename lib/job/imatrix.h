@@ -5,7 +5,7 @@
 /*
  * Making importance matrices (gguf/importance.h): tokens are run through a model in
  * chunks, and for each weight matrix the squares of what its columns are multiplied
- * with are summed over tokens.
+ * with are summed over tokens; in a stack of experts each matrix has sums and a count of its own.
  *
  *   struct lm_imatrix *im = lm_imatrix_new(model, &o, env, &err);
  *   lm_imatrix_add(im, "a.txt", ids, n, &err);       each input
@@ -63,6 +63,10 @@ uint64_t lm_imatrix_done(const struct lm_imatrix *im);
 /* Perplexity of the second half of the chunks evaluated so far, and its standard error;
  * false when there is none. */
 bool lm_imatrix_ppl(const struct lm_imatrix *im, double *ppl, double *error);
+
+/* Matrices of stacks (experts) that no token reached, of *n_mat there are.  They have count 0,
+ * which quantizers take as all columns being equal. */
+size_t lm_imatrix_unseen(const struct lm_imatrix *im, size_t *n_mat);
 
 /* What has been collected, at any time; the caller's.  NULL when memory is short. */
 struct lm_importance *lm_imatrix_result(const struct lm_imatrix *im, struct lm_err *err);

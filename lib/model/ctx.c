@@ -43,7 +43,7 @@ struct lm_ctx {
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
     struct lm_memory_token *tokens;      /* [n_batch]                             */
     size_t                  n;           /* tokens of the last batch              */
-    void                  (*observe)(void *, const char *, const float *, size_t, size_t);
+    void                  (*observe)(void *, const struct lm_observed *);
     void                   *observe_arg;
 };
 
@@ -331,10 +331,28 @@ const char *lm_ctx_device(const struct lm_ctx *c, size_t i)
 static void seen(void *arg, const struct lm_tensor *node)
 {
     struct lm_ctx *c = arg;
-    const struct lm_tensor *x = node->src[1];
-    if (node->op != LM_OP_MUL_MAT)
+    const bool stack = node->op == LM_OP_MUL_MAT_ID || node->op == LM_OP_MUL_MAT_HEADS;
+    if (!stack && node->op != LM_OP_MUL_MAT)
         return;
-    c->observe(c->observe_arg, node->src[0]->name, x->data, lm_tensor_rows(x), x->ne[0]);
+    const struct lm_observed o = {
+        .weight = node->src[0]->name, .n_mat = stack ? node->src[0]->ne[2] : 1,
+        .n = lm_tensor_rows(node), .cols = node->src[1]->ne[0], .node = node,
+    };
+    if (o.weight)                       /* not a product of two intermediates */
+        c->observe(c->observe_arg, &o);
+}
+
+const float *lm_observed_row(const struct lm_observed *o, size_t i, size_t *mat)
+{
+    const struct lm_tensor *t = o->node, *x = t->src[1];
+    *mat = t->op == LM_OP_MUL_MAT_ID      ? (size_t)((const int32_t *)t->src[2]->data)[i]
+           : t->op == LM_OP_MUL_MAT_HEADS ? i % t->ne[1]
+                                          : 0;
+    /* A row of a token may go to several experts. */
+    const size_t r = x->ne[1] == t->ne[1] ? i : i / t->ne[1];
+    const size_t i1 = r % x->ne[1], i2 = r / x->ne[1] % x->ne[2], i3 = r / x->ne[1] / x->ne[2];
+    return (const float *)(const void *)((const char *)x->data + i1 * x->nb[1] + i2 * x->nb[2] +
+                                         i3 * x->nb[3]);
 }
 
 /* Where the sequence of each of n tokens begins and ends among them. */
@@ -494,9 +512,7 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
     return LM_OK;
 }
 
-void lm_ctx_observe(struct lm_ctx *c,
-                    void (*fn)(void *arg, const char *weight, const float *x, size_t n,
-                               size_t cols),
+void lm_ctx_observe(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_observed *o),
                     void *arg)
 {
     c->observe = fn;

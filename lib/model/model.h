@@ -24,6 +24,7 @@
 #include "gguf/gguf.h"
 #include "quant/quant.h"
 
+struct lm_tensor;
 struct lm_model;
 struct lm_ctx;
 
@@ -132,6 +133,18 @@ int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_er
 int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
                 size_t n, struct lm_err *err);
 
+/* A product of a weight: a matrix with rows x, or a stack of matrices (experts, or one a head)
+ * with rows that each go to one of them. */
+struct lm_observed {
+    const char            *weight;      /* name of the weight tensor                     */
+    size_t                 n_mat;       /* matrices; 1: a single one                     */
+    size_t                 n, cols;     /* rows, and their length                        */
+    const struct lm_tensor *node;       /* for lm_observed_row                           */
+};
+
+/* Row i, cols floats; *mat becomes the matrix that it goes to. */
+const float *lm_observed_row(const struct lm_observed *o, size_t i, size_t *mat);
+
 /*
  * lm_ctx_plan - show the graph of n tokens (at most n_ubatch), n_out of them wanted, planned as
  * it would be evaluated; graph and plan are fn's until it returns.
@@ -150,13 +163,10 @@ uint32_t lm_ctx_n_ubatch(const struct lm_ctx *c);
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).
  *
  * fn is called on the context's thread after each evaluation step that multiplies a
- * weight: name of the weight tensor, activations x [n][cols] f32 row-major, one row
- * a token.  fn NULL stops it.  Of tokens that are not wanted, the last layer computes
+ * weight; fn NULL stops it.  Of tokens that are not wanted, the last layer computes
  * only what it remembers: want all to see all.
  */
-void lm_ctx_observe(struct lm_ctx *c,
-                    void (*fn)(void *arg, const char *weight, const float *x, size_t n,
-                               size_t cols),
+void lm_ctx_observe(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_observed *o),
                     void *arg);
 
 #endif

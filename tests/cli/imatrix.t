@@ -71,6 +71,13 @@ for i in $(seq 20); do printf '<|eot_id|>'; done >special
 imatrix -q -m m.gguf -c 16 --parse-special special >s1; ok "$(tokens s1)" 16 "--parse-special takes names for tokens"
 imatrix -q -m m.gguf -c 16 special >s2;            ok "$(($(tokens s2) > 100))" 1 "without it they are text"
 
+# ---- experts ----
+moe=$data/moe.gguf
+imatrix -m "$moe" -c 8 --tokens -o e.gguf "$data/moe-tokens.txt" 2>err; ok $? 0 "a model with experts"
+ok "$(grep -c '3 of 24 matrices of experts were reached by no token' err)" 1 "says how many no token reached"
+ok "$(imatrix --show e.gguf | grep -c nan)" 0 "no number is lost by it"
+quantize -q --imatrix e.gguf "$moe" eq.gguf Q4_0 2>err; ok $? 0 "quantize takes it"
+
 # ---- adding ----
 imatrix --merge i.gguf | cmp -s - i.gguf;          ok $? 0 "one file is given back"
 imatrix --merge "$data/imatrix.gguf" "$data/imatrix.gguf" >twice

@@ -28,11 +28,11 @@ static struct lm_importance *read_path(const char *path)
 
 /* ---- measuring ------------------------------------------------------------------- */
 
-static size_t read_tokens(int32_t **ids)
+static size_t read_tokens(const char *path, int32_t **ids)
 {
     struct lm_err err;
     size_t n = 0, cap = 0;
-    struct lm_in *in = lm_in_open("tests/data/imatrix/tokens.txt", 0, &err);
+    struct lm_in *in = lm_in_open(path, 0, &err);
     assert_non_null(in);
     struct lm_token_reader *r = lm_token_reader_new(in, &err);
     assert_non_null(r);
@@ -46,23 +46,27 @@ static size_t read_tokens(int32_t **ids)
 struct run {
     struct lm_imatrix_options o;
     int                       n_threads;
+    const char               *model, *tokens;       /* NULL: m.gguf, tokens.txt */
     double                    ppl, error;
     uint64_t                  seen, done;
+    size_t                    unseen, of;           /* matrices of experts */
 };
 
 static struct lm_importance *measure(struct run *r)
 {
     struct lm_err err;
     int32_t *ids;
-    size_t n = read_tokens(&ids);
+    size_t n = read_tokens(r->tokens ? r->tokens : "tests/data/imatrix/tokens.txt", &ids);
     const struct lm_env env = { .n_threads = r->n_threads };
-    struct lm_model *model = lm_model_load("tests/data/m.gguf", NULL, &env, &err);
+    struct lm_model *model = lm_model_load(r->model ? r->model : "tests/data/m.gguf", NULL, &env,
+                                           &err);
     assert_non_null(model);
     struct lm_imatrix *im = lm_imatrix_new(model, &r->o, &env, &err);
     assert_non_null(im);
     assert_int_equal(lm_imatrix_add(im, "tokens.txt", ids, n, &err), LM_OK);
     r->seen = lm_imatrix_seen(im);
     r->done = lm_imatrix_done(im);
+    r->unseen = lm_imatrix_unseen(im, &r->of);
     if (!lm_imatrix_ppl(im, &r->ppl, &r->error))
         r->ppl = 0;
     struct lm_importance *m = lm_imatrix_result(im, &err);
@@ -78,13 +82,15 @@ static void assert_close(const struct lm_importance_entry *got,
 {
     assert_non_null(got);
     assert_int_equal(got->width, want->width);
-    assert_int_equal(got->n_mat, 1);
-    assert_true(got->counts[0] == want->counts[0]);
+    assert_int_equal(got->n_mat, want->n_mat);
+    for (uint64_t k = 0; k < want->n_mat; k++)
+        assert_true(got->counts[k] == want->counts[k]);
+    const uint64_t n = want->width * want->n_mat;
     double mean = 0;
-    for (uint64_t i = 0; i < want->width; i++)
-        mean += want->sum2[i] / (double)want->width;
+    for (uint64_t i = 0; i < n; i++)
+        mean += want->sum2[i] / (double)n;
     /* The cache is f16 and the activation's path is float. */
-    for (uint64_t i = 0; i < want->width; i++)
+    for (uint64_t i = 0; i < n; i++)
         if (fabs((double)got->sum2[i] - want->sum2[i]) > 0.005 * (want->sum2[i] + mean))
             fail_msg("%s: column %d: %g, not %g", want->name, (int)i, (double)got->sum2[i],
                      (double)want->sum2[i]);
@@ -111,6 +117,34 @@ static void test_sums(void **state)
     assert_true(r.error > 0 && r.error < ppl);
     lm_importance_free(got);
     lm_importance_free(want);
+}
+
+/* Every expert has sums and a count of its own; one that no token has gives no NaN. */
+static void test_experts(void **state)
+{
+    (void)state;
+    struct run r = {
+        .o = { .chunk = 8, .bos = -1 }, .n_threads = 2, .model = "tests/data/imatrix/moe.gguf",
+        .tokens = "tests/data/imatrix/moe-tokens.txt",
+    };
+    for (r.n_threads = 1; r.n_threads <= 3; r.n_threads++) {
+        struct lm_importance *got = measure(&r);
+        struct lm_importance *want = read_path("tests/data/imatrix/moe-sums.gguf");
+        assert_int_equal(got->n, want->n);
+        for (size_t i = 0; i < want->n; i++)
+            assert_close(lm_importance_find(got, want->entries[i].name), &want->entries[i]);
+        const struct lm_importance_entry *e =
+            lm_importance_find(got, "blk.0.ffn_up_exps.weight");
+        assert_true(e->counts[5] == 0 && e->sum2[5 * e->width] == 0);
+        float *means = malloc((size_t)(e->width * e->n_mat) * sizeof *means);
+        lm_importance_means(e, means);
+        assert_true(means[5 * e->width + 1] == 1);
+        assert_int_equal(r.unseen, 3);
+        assert_int_equal(r.of, 24);
+        free(means);
+        lm_importance_free(got);
+        lm_importance_free(want);
+    }
 }
 
 static void assert_same(const struct lm_importance *a, const struct lm_importance *b)
@@ -276,7 +310,8 @@ static void test_stats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),  cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_sums),  cmocka_unit_test(test_experts),
+         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_parts), cmocka_unit_test(test_merge),
         cmocka_unit_test(test_merge_refused), cmocka_unit_test(test_stats),
     };

@@ -306,16 +306,21 @@ struct heard {
     bool   finite;
 };
 
-static void hear(void *arg, const char *weight, const float *x, size_t n, size_t cols)
+static void hear(void *arg, const struct lm_observed *o)
 {
     struct heard *h = arg;
     h->n++;
-    h->rows += n;
-    if (strcmp(weight, "output.weight") == 0)
-        h->out_rows += n;
-    for (size_t i = 0; i < n * cols; i++)
-        if (!(x[i] > -1e6f && x[i] < 1e6f))
-            h->finite = false;
+    h->rows += o->n;
+    if (strcmp(o->weight, "output.weight") == 0)
+        h->out_rows += o->n;
+    for (size_t r = 0; r < o->n; r++) {
+        size_t mat;
+        const float *x = lm_observed_row(o, r, &mat);
+        assert_int_equal(mat, 0);
+        for (size_t i = 0; i < o->cols; i++)
+            if (!(x[i] > -1e6f && x[i] < 1e6f))
+                h->finite = false;
+    }
 }
 
 static void test_observe(void **state)

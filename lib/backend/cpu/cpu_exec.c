@@ -259,7 +259,8 @@ void lm_cpu_release(struct lm_backend *b, struct lm_exec *e)
 
 static void show(const struct lm_exec *e, const struct lm_step *s)
 {
-    if (!e->seen || s->run == lm_cpu_activate)
+    if (!e->seen || s->run == lm_cpu_activate || s->run == lm_cpu_sort_rows ||
+        s->run == lm_cpu_activate_sorted)       /* these only prepare a product */
         return;
     for (size_t i = 0; i < s->n_products; i++)
         e->seen(e->seen_arg, s->products[i].t);
