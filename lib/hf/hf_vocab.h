@@ -102,6 +102,7 @@ struct lm_spm_model {
     bool                 extra_spaces;  /* runs of blanks become one         */
     bool                 byte_fallback;
     struct lm_str        charsmap;      /* precompiled_charsmap, in the file */
+    char                 bos[64], eos[64];      /* pieces that begin and end */
 };
 
 /* Parse a SentencePiece model file (protocol buffers, sentencepiece_model.proto). */

@@ -6,6 +6,7 @@
  *   ModelProto      1 pieces (repeated)  2 trainer_spec  3 normalizer_spec
  *   SentencePiece   1 piece  2 score (float)  3 type
  *   TrainerSpec     3 model_type  24 treat_whitespace_as_suffix  35 byte_fallback
+ *                   46 bos_piece  47 eos_piece
  *   NormalizerSpec  2 precompiled_charsmap  3 add_dummy_prefix  4 remove_extra_whitespaces
  */
 
@@ -95,12 +96,27 @@ static bool read_piece(struct cursor c, struct lm_spm_piece *piece)
     return true;
 }
 
+/* A name of a special piece; one that is too long is none. */
+static void read_name(const struct field *f, char name[64])
+{
+    const size_t n = (size_t)(f->bytes.end - f->bytes.p);
+    name[0] = 0;
+    if (n >= 64 || memchr(f->bytes.p, 0, n))
+        return;
+    memcpy(name, f->bytes.p, n);
+    name[n] = 0;
+}
+
 static bool read_trainer(struct cursor c, struct lm_spm_model *m)
 {
     struct field f;
     while (c.p < c.end) {
         if (!next_field(&c, &f))
             return false;
+        if (f.wire == 2 && f.number == 46)
+            read_name(&f, m->bos);
+        else if (f.wire == 2 && f.number == 47)
+            read_name(&f, m->eos);
         if (f.wire != 0)
             continue;
         if (f.number == 3)
@@ -135,7 +151,8 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
     struct cursor c = { (const uint8_t *)data, (const uint8_t *)data + len };
     struct field f;
     /* the defaults of the format */
-    *m = (struct lm_spm_model){ .kind = 1, .add_prefix = true, .extra_spaces = true };
+    *m = (struct lm_spm_model){ .kind = 1, .add_prefix = true, .extra_spaces = true,
+                                .bos = "<s>", .eos = "</s>" };
     while (c.p < c.end) {
         const size_t at = (size_t)(c.p - (const uint8_t *)data);
         bool ok = next_field(&c, &f);

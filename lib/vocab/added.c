@@ -10,9 +10,10 @@
 #include "base/size.h"
 #include "vocab/tokenizer.h"
 
-static bool is_added(unsigned type)
+static bool is_added(const struct lm_vocab *v, unsigned type)
 {
-    return type == LM_TOKEN_CONTROL || type == LM_TOKEN_USER || type == LM_TOKEN_UNKNOWN;
+    return type == LM_TOKEN_CONTROL || (type == LM_TOKEN_USER && !v->user_inside) ||
+           type == LM_TOKEN_UNKNOWN;
 }
 
 struct entry {
@@ -32,7 +33,7 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->n; i++)
-        n += is_added(v->type[i]);
+        n += is_added(v, v->type[i]);
     struct entry *e = lm_malloc_array((size_t)n + 1, sizeof *e);
     v->added = lm_malloc_array((size_t)n + 1, sizeof *v->added);
     if (!e || !v->added) {
@@ -41,7 +42,7 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
     }
     n = 0;
     for (uint32_t i = 0; i < v->n; i++)
-        if (is_added(v->type[i])) {
+        if (is_added(v, v->type[i])) {
             e[n].p = lm_pieces_get(&v->text, i, &e[n].len);
             e[n++].id = i;
         }

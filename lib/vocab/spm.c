@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "vocab/spm_text.h"
 #include "vocab/tokenizer.h"
 
 static const char mark[] = "\xE2\x96\x81";       /* U+2581, in the place of a space */
@@ -75,6 +76,8 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         return lm_fail(err, LM_EDATA, "the scores of the vocabulary are missing");
     v->by_score = v->marks = true;
     v->space_prefix = src->space_prefix != 0;
+    if (src->sentencepiece && !(v->own = lm_spm_text_new(v, src, err)))
+        return err ? (int)err->code : LM_ENOMEM;
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]) || !lm_bonds_init(&v->bonds))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++) {
@@ -108,7 +111,85 @@ int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first
     return LM_OK;
 }
 
+/* Unknown tokens beside each other are one: those in ids[from ..], and *open says whether the
+ * one before was unknown. */
+static void join_unknown(struct lm_encoder *e, size_t from, bool *open)
+{
+    struct lm_ids *ids = e->ids;
+    size_t n = from;
+    for (size_t i = from; i < ids->n; i++) {
+        bool unknown = ids->id[i] == e->v->unk;
+        if (unknown && *open) {
+            if (ids->want_spans && n)
+                ids->span[n - 1].len = ids->span[i].at + ids->span[i].len - ids->span[n - 1].at;
+            continue;
+        }
+        ids->id[n] = ids->id[i];
+        if (ids->want_spans)
+            ids->span[n] = ids->span[i];
+        n++;
+        *open = unknown;
+    }
+    ids->n = n;
+}
+
+/* Text between user-defined pieces, as the SentencePiece library has it. */
+static int encode_part(struct lm_encoder *e, const char *p, const char *end, bool *open,
+                       struct lm_err *err)
+{
+    for (const char *q; p < end; p = q) {
+        size_t from = e->ids->n;
+        q = lm_bonds_end(&e->v->bonds, p, end, false);
+        int s = lm_merge_word(e, p, (size_t)(q - p), end, false, err);
+        if (s != LM_OK)
+            return s;
+        join_unknown(e, from, open);
+        if ((s = lm_encoder_pass(e, err)))
+            return s;
+    }
+    return LM_OK;
+}
+
+static int encode_spm(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
+{
+    const struct lm_spm_text *t = e->v->own;
+    struct lm_remap *map = e->ids->want_spans ? &e->map : NULL;
+    bool open = false;
+    lm_buf_clear(&e->norm);
+    int s = lm_spm_text_apply(t, p, len, false, &e->norm, map, err);
+    const char *end = (p = e->norm.data) + e->norm.len, *q = p;
+    for (int k; s == LM_OK && q < end; q += k) {
+        int32_t id;
+        size_t n = t->has_user ? lm_spm_text_user(t, q, end, &id) : 0;
+        if (!n) {
+            lm_uni_next(q, end, &k);
+            if (!t->has_user)
+                k = (int)(end - q < INT32_MAX ? end - q : INT32_MAX);
+            continue;
+        }
+        s = encode_part(e, p, q, &open, err);
+        if (s == LM_OK && !lm_encoder_put(e, id, n))
+            s = lm_fail_nomem(err);
+        open = false;
+        k = (int)n;
+        p = q + n;
+    }
+    return s == LM_OK && p < end ? encode_part(e, p, end, &open, err) : s;
+}
+
+static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
+                  struct lm_err *err)
+{
+    return e->v->own ? encode_spm(e, p, len, err) : lm_marked_encode(e, p, len, first, err);
+}
+
+static void release(struct lm_vocab *v)
+{
+    lm_spm_text_free(v->own);
+    v->own = NULL;
+}
+
 const struct lm_tok_model lm_tok_llama = {
     .name = "llama", .bos = 1, .eos = 2, .unk = 0, .add_bos = true, .load = load,
-    .encode = lm_marked_encode,
+    .encode = encode, .release = release,
 };

@@ -76,6 +76,7 @@ struct lm_vocab {
 
     /* pieces that are recognised in text before it is cut: ids in the order of their
      * text; those that begin with byte b are added[added_at[b]] .. added[added_at[b+1]] */
+    bool                       user_inside;      /* those of type user are left to the model */
     uint32_t                  *added;
     uint32_t                   added_at[257];
 
@@ -207,6 +208,14 @@ struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_e
  * naming it, for anything in it that this version would not do as the library does. */
 struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct lm_env *env,
                                     struct lm_err *err);
+
+/* The vocabulary in a SentencePiece model file, BPE or Unigram, as that library has it: it adds
+ * no start and end tokens.  LM_ENOSUP for words and characters. */
+struct lm_vocab *lm_vocab_from_spm(const char *data, size_t len, const struct lm_env *env,
+                                   struct lm_err *err);
+
+/* Do the first bytes of a file begin such a model?  With a piece and its text, that is. */
+bool lm_looks_like_spm(const unsigned char *head, size_t len);
 
 /* A kind of tokenizer: tokenizer.ggml.model. */
 struct lm_tok_model {

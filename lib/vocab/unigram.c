@@ -16,6 +16,7 @@
 
 #include "base/size.h"
 #include "vocab/charsmap.h"
+#include "vocab/spm_text.h"
 #include "vocab/tokenizer.h"
 #include "vocab/trie.h"
 
@@ -33,6 +34,7 @@ struct unigram {
     struct lm_charsmap map;
     bool               has_map, extra_spaces;
     int32_t            fffd;                     /* the piece U+FFFD, or -1          */
+    struct lm_spm_text *spm;                     /* by SentencePiece's rules         */
 };
 
 /* The best way to a place: by piece id, which is back bytes long. */
@@ -51,13 +53,14 @@ struct node {
 static bool reachable(const struct lm_vocab *v, const struct lm_vocab_src *src, uint32_t i)
 {
     return v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_UNKNOWN &&
-           v->type[i] != LM_TOKEN_BYTE && src->tokens[i].len && (int32_t)i != v->unk;
+           v->type[i] != LM_TOKEN_BYTE && src->tokens[i].len && (int32_t)i != v->unk &&
+           !(src->sentencepiece && v->type[i] == LM_TOKEN_UNUSED);
 }
 
 static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vocab_src *src,
                        struct lm_err *err)
 {
-    double low = 0;
+    double low = 0, high = 0;
     bool any = false;
     u->score = lm_malloc_array(v->n, sizeof *u->score);
     if (!u->score)
@@ -67,13 +70,16 @@ static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vo
         if (u->score[i] != u->score[i])
             return lm_fail(err, LM_EDATA, "the score of id %u is not a number", i);
         /* a tokenizer.json counts all of its pieces, GGUF files have padding among them */
-        if ((src->words || v->type[i] == LM_TOKEN_NORMAL) && src->tokens[i].len &&
-            (!any || u->score[i] < low)) {
-            low = u->score[i];
-            any = true;
-        }
+        if (!(src->words || v->type[i] == LM_TOKEN_NORMAL) || !src->tokens[i].len)
+            continue;
+        low = !any || u->score[i] < low ? u->score[i] : low;
+        high = !any || u->score[i] > high ? u->score[i] : high;
+        any = true;
     }
     u->unk_score = low - UNK_PENALTY;
+    for (uint32_t i = 0; src->sentencepiece && i < v->n; i++)
+        if (v->type[i] == LM_TOKEN_USER)         /* better than what makes up its bytes */
+            u->score[i] = (double)((float)lm_vocab_text(v, i).len * (float)high) - 0.1;
     return LM_OK;
 }
 
@@ -117,6 +123,8 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
                        : LM_OK;
     if (s || (s = load_scores(v, u, src, err)) || (s = load_trie(v, u, src, err)))
         return s;
+    if (src->sentencepiece && !(u->spm = lm_spm_text_new(v, src, err)))
+        return err ? (int)err->code : LM_ENOMEM;
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++)
@@ -132,6 +140,7 @@ static void release(struct lm_vocab *v)
         return;
     lm_trie_release(&u->trie);
     lm_charsmap_release(&u->map);
+    lm_spm_text_free(u->spm);
     free(u->score);
     free(u);
     v->own = NULL;
@@ -148,8 +157,10 @@ struct way {
     bool               in_unk;                   /* not put out yet                  */
 };
 
-static inline void reach(struct node *to, double score, uint32_t back, int32_t id)
+/* SentencePiece keeps sums as floats, which decides between ways that are equally good. */
+static inline void reach(struct node *to, double score, uint32_t back, int32_t id, bool floats)
 {
+    score = floats ? (double)(float)score : score;
     if (!to->back || score > to->score) {
         to->score = score;
         to->back = back;
@@ -162,7 +173,7 @@ static void extend(const struct unigram *u, const char *p, const char *end, stru
                    int k, uint32_t r)
 {
     double from = node->score;
-    bool single = false;
+    bool single = false, floats = u->spm != NULL;
     uint32_t t = 0;
     for (uint32_t n = 1; p < end; n++) {
         t = lm_trie_step(&u->trie, t, (unsigned char)*p++);
@@ -170,16 +181,16 @@ static void extend(const struct unigram *u, const char *p, const char *end, stru
             break;
         int32_t id = u->trie.unit[t].id;
         if (id >= 0) {
-            reach(&node[n], from + u->score[id], n, id);
+            reach(&node[n], from + u->score[id], n, id, floats);
             single |= n == (uint32_t)k;
         }
     }
     if (single)
         return;
     if (r == 0xFFFD && k == 1 && u->fffd >= 0)   /* a byte that is not UTF-8 */
-        reach(&node[1], from + u->score[u->fffd], 1, u->fffd);
+        reach(&node[1], from + u->score[u->fffd], 1, u->fffd, floats);
     else
-        reach(&node[k], from + u->unk_score, (uint32_t)k, -1);
+        reach(&node[k], from + u->unk_score, (uint32_t)k, -1, floats);
 }
 
 /* The unknown stretch ends at `to`. */
@@ -446,6 +457,18 @@ static int cut_chunk(struct words *w, struct lm_buf *b, bool last)
     return s;
 }
 
+/* All of a fragment is one word to SentencePiece. */
+static int encode_spm(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
+{
+    const struct unigram *u = e->v->own;
+    lm_buf_clear(&e->norm);
+    int s = lm_spm_text_apply(u->spm, p, len, true, &e->norm,
+                              e->ids->want_spans ? &e->map : NULL, err);
+    if (s != LM_OK || !e->norm.len)
+        return s;
+    return best_way(e, e->norm.data, e->norm.len) ? lm_encoder_pass(e, err) : lm_fail_nomem(err);
+}
+
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err)
 {
@@ -455,6 +478,8 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
     struct lm_buf *b = &e->scratch;
     int s = LM_OK;
     (void)first;
+    if (u->spm)
+        return encode_spm(e, p, len, err);
     lm_buf_clear(b);
     lm_buf_clear(&e->norm);
     for (const char *end = p + len, *q; p < end && s == LM_OK; p = q) {

@@ -306,6 +306,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->unk = id_or(v, src->unk, v->model->unk);
     v->add_bos = v->model->add_bos;
     v->add_eos = v->model->add_eos;
+    v->user_inside = src->sentencepiece;
     if ((s = v->model->load(v, src, env, err)))
         return s;
     if (src->add_bos >= 0)

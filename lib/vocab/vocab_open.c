@@ -7,16 +7,36 @@
 
 #include "vocab/tokenizer.h"
 
-#define MAX_JSON ((size_t)1 << 30)
+#define MAX_FILE ((size_t)1 << 30)
 
-static struct lm_vocab *open_json(const char *path, const struct lm_env *env, struct lm_err *err)
+typedef struct lm_vocab *reader(const char *data, size_t len, const struct lm_env *env,
+                                struct lm_err *err);
+
+/* What a file begins with tells what it is, if its name does not. */
+static reader *reader_of(const char *path)
 {
-    char *text;
+    unsigned char head[256];
+    size_t len = strlen(path);
+    FILE *f;
+    if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
+        return lm_vocab_from_json;
+    f = fopen(path, "rb");
+    len = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    return lm_looks_like_spm(head, len)     ? lm_vocab_from_spm
+           : NULL;
+}
+
+static struct lm_vocab *open_with(reader *read, const char *path, const struct lm_env *env,
+                                  struct lm_err *err)
+{
+    char *data;
     size_t len;
-    if (lm_read_file(path, MAX_JSON, &text, &len, err) != LM_OK)
+    if (lm_read_file(path, MAX_FILE, &data, &len, err) != LM_OK)
         return NULL;
-    struct lm_vocab *v = lm_vocab_from_json(text, len, env, err);
-    free(text);
+    struct lm_vocab *v = read(data, len, env, err);
+    free(data);
     return v;
 }
 
@@ -29,7 +49,7 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
     if (name.failed)
         lm_fail_nomem(err);
     else
-        v = open_json(name.data, env, err);
+        v = open_with(lm_vocab_from_json, name.data, env, err);
     if (!v && err)
         lm_err_at(err, (int)err->code, "tokenizer.json");
     lm_buf_release(&name);
@@ -49,10 +69,9 @@ static struct lm_vocab *open_gguf(const char *path, const struct lm_env *env, st
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
 {
     struct stat st;
-    size_t len = strlen(path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
         return open_directory(path, env, err);
-    if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
-        return open_json(path, env, err);
-    return open_gguf(path, env, err);
+    reader *read = there && S_ISREG(st.st_mode) ? reader_of(path) : NULL;
+    return read ? open_with(read, path, env, err) : open_gguf(path, env, err);
 }
