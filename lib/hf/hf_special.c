@@ -183,7 +183,37 @@ static int64_t id_of_text(const struct state *s, const char *text)
         if (same(lm_jval_str(lm_jval_get(t, "content")), text) &&
             lm_jval_i64(lm_jval_get(t, "id"), &id))
             return id;
+    /* without tokenizer.json the pieces have them; a SentencePiece model's ids are config.json's */
+    for (uint32_t i = 0; s->f->no_json && !s->v->scores && text && i < s->v->n; i++)
+        if (s->v->pieces[i].len == strlen(text) &&
+            !memcmp(s->v->pieces[i].p, text, s->v->pieces[i].len))
+            return i;
     return -1;
+}
+
+/* What BERT's special pieces are called when only vocab.txt is there, and GPT-2's one. */
+static void default_texts(struct state *s)
+{
+    static const char *const bert[N_SPECIAL] = {
+        [UNK] = "[UNK]", [SEP] = "[SEP]", [PAD] = "[PAD]", [CLS] = "[CLS]", [MASK] = "[MASK]",
+    };
+    static const char end[] = "<|endoftext|>";
+    const bool is_bert = !strcmp(s->v->model, "bert");
+    if (!s->f->no_json || s->v->scores)
+        return;
+    for (int k = 0; k < N_SPECIAL; k++) {
+        if (!s->text[k] && specials[k].text)
+            s->text[k] = token_text(lm_jval_get(s->f->special_map, specials[k].text));
+        if (!s->text[k] && is_bert)
+            s->text[k] = bert[k];
+        if (!s->text[k] && !is_bert && !s->v->adds_around && (k == BOS || k == EOS))
+            s->text[k] = end;
+    }
+    if (is_bert || s->v->adds_around) {
+        set_add(s->v, BOS, true);
+        set_add(s->v, EOS, true);
+        set_add(s->v, SEP, !is_bert);
+    }
 }
 
 /* The i-th number of a number or a list of them, -1 beyond. */
@@ -256,6 +286,7 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
     for (int k = 0; k < N_SPECIAL; k++)
         if (specials[k].text)
             s.text[k] = token_text(lm_jval_get(f->tokenizer_config, specials[k].text));
+    default_texts(&s);
     if (!s.text[BOS])
         s.text[BOS] = s.text[CLS];
     if (!s.text[EOS])

@@ -303,6 +303,7 @@ void lm_tokenizer_json_close(struct lm_tokenizer_json *t)
 {
     free(t->text);
     free(t->merges_txt);
+    free(t->vocab_json);
     *t = (struct lm_tokenizer_json){0};
 }
 
@@ -338,6 +339,24 @@ int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *sr
                            n < 80 ? (int)n : 80, p);
     }
     return LM_OK;
+}
+
+int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_hf_source *src,
+                            struct lm_err *err)
+{
+    struct lm_json j;
+    size_t len;
+    int r = lm_hf_load(src, "vocab.json", &t->vocab_json, &len, err);
+    if (r)
+        return r;
+    t->vocab = t->vocab_json;
+    t->vocab_len = len;
+    lm_json_init(&j, t->vocab, len, err);
+    r = walk_vocab(&j, t, NULL, err);
+    if (!r && lm_json_next(&j) != LM_JSON_EOF)
+        r = err->code;
+    lm_json_release(&j);
+    return r ? lm_err_at(err, r, "vocab.json") : LM_OK;
 }
 
 /* Read a part of the text again, this time into v. */

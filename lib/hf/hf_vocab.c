@@ -247,13 +247,14 @@ int lm_hf_lay_added_file(struct lm_hf_vocab *v, const struct lm_jval *added, str
         if (!lm_hf_copy(v, t->key, t->key_len, &v->pieces[id]))
             return lm_fail_nomem(err);
         v->types[id] = LM_PIECE_USER;
-        v->scores[id] = ADDED_SCORE;
+        if (v->scores)
+            v->scores[id] = ADDED_SCORE;
     }
     return LM_OK;
 }
 
 /* added_tokens_decoder of tokenizer_config.json: {"ID": {content, special}}. */
-static int lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
+int lm_hf_lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err)
 {
     for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next) {
         const struct lm_jval *content = lm_jval_get(t, "content");
@@ -289,7 +290,7 @@ static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const s
         v->add_space_prefix = 0;
     if (!r)
         r = lm_hf_lay_added_file(v, added, err);
-    return r ? r : lay_decoder(v, decoder, err);
+    return r ? r : lm_hf_lay_decoder(v, decoder, err);
 }
 
 /* --- all of it ---------------------------------------------------------------------- */
@@ -312,7 +313,7 @@ static int load_tree(struct lm_hf_vocab *v, struct lm_hf_source *src, const char
 struct files {
     struct lm_hf_source      *src;
     struct lm_tokenizer_json *t;
-    const struct lm_jval     *tc, *added;
+    const struct lm_jval     *tc, *special_map, *added;
     uint32_t                  n_rows;
     const char               *pre;
     const struct lm_env      *env;
@@ -380,8 +381,13 @@ static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *er
     r = lm_hf_load(f->src, "vocab.txt", &data, &len, err);
     if (r < 0)
         return r;
-    if (r > 0)
-        return lm_hf_missing(f->src, "tokenizer.json, tokenizer.model or vocab.txt", err);
+    if (r > 0) {
+        const struct lm_hf_two_files two = { f->tc, f->special_map, f->added, f->n_rows, f->pre,
+                                             f->env };
+        r = lm_hf_load_vocab_json(v, f->t, f->src, &two, err);
+        return r > 0 ? lm_hf_missing(f->src, "tokenizer.json, tokenizer.model, vocab.txt or "
+                                     "vocab.json", err) : r;
+    }
     r = lm_hf_load_vocab_txt(v, data, len, f->tc, f->n_rows, f->pre, err);
     free(data);
     return r ? lm_err_at(err, r, "vocab.txt") : LM_OK;
@@ -404,13 +410,17 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
         files.n_rows = (uint32_t)size;
     int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
     if (!r)
+        r = load_tree(v, src, "special_tokens_map.json", &f.special_map, err);
+    if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
     if (!r)
         files.tc = f.tokenizer_config;
+    files.special_map = f.special_map;
     if (!r)
         r = load_pieces(v, &files, err);
     if (!r)
         r = fill_holes(v, err);
+    f.no_json = !t.text;
     f.added = t.added;
     f.post_processor = t.post_processor;
     if (!r)

@@ -51,6 +51,7 @@ struct lm_hf_vocab {
     int            add_space_prefix;    /* 0, 1; -1 when nothing tells                     */
     int            extra_spaces;        /* remove_extra_whitespaces; likewise, as the next */
     int            lowercase, strip_accents;    /* "bert"                                  */
+    bool           adds_around;         /* no file says so, but the tokenizer's class does */
     int64_t        token_types;         /* token_type_count of an encoder, -1: no key      */
     struct lm_str  charsmap;            /* precompiled_charsmap, len 0: none               */
     struct lm_hf_template *templates;   /* chat templates, the default one first           */
@@ -76,6 +77,9 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
                      const struct lm_jval *config, const struct lm_jval *generation,
                      uint32_t n_rows, const char *pre, const struct lm_env *env,
                      struct lm_err *err);
+/* The vocabulary in the text of a vocab.txt alone, WordPiece, whose special pieces have BERT's
+ * names; text is lower-cased if no piece has a capital letter. */
+int lm_hf_vocab_txt(struct lm_hf_vocab *v, const char *data, size_t len, struct lm_err *err);
 void lm_hf_vocab_release(struct lm_hf_vocab *v);
 
 /*

@@ -30,6 +30,7 @@ struct lm_tokenizer_json {
     size_t                vocab_len, merges_len;
     uint64_t              n_ids;                /* highest id, added ones included, + 1 */
     uint64_t              n_merges;
+    char                 *vocab_json;           /* vocab.json, when there is nothing else */
     char                 *merges_txt;           /* merges.txt, when the model has none  */
     size_t                merges_txt_len;
 };
@@ -42,6 +43,9 @@ int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, str
 void lm_tokenizer_json_close(struct lm_tokenizer_json *t);
 /* Take the merges from merges.txt; 1 when there is none. */
 int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
+                            struct lm_err *err);
+/* Take the pieces from vocab.json, as if they were a tokenizer.json's; 1 when there is none. */
+int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_hf_source *src,
                             struct lm_err *err);
 /* Pieces (as type NORMAL), scores64 where the file has scores, and, for "gpt2", merges into v,
  * whose arrays are made. */
@@ -71,6 +75,21 @@ int lm_hf_load_wordpiece(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uin
 int lm_hf_load_vocab_txt(struct lm_hf_vocab *v, const char *data, size_t len,
                          const struct lm_jval *tc, uint32_t n_rows, const char *pre,
                          struct lm_err *err);
+int lm_hf_lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err);
+
+/* What beside vocab.json and merges.txt tells of them (hf_vocab_files.c); any may be NULL. */
+struct lm_hf_two_files {
+    const struct lm_jval *tokenizer_config, *special_map, *added;
+    uint32_t              n_rows;
+    const char           *pre;
+    const struct lm_env  *env;
+};
+
+/* 1 when there is no vocab.json. */
+int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+                          struct lm_hf_source *src, const struct lm_hf_two_files *f,
+                          struct lm_err *err);
+
 /* After all: pieces of WordPiece as GGUF spells them. */
 int lm_hf_spell_wordpiece(struct lm_hf_vocab *v, struct lm_err *err);
 
@@ -80,6 +99,8 @@ int lm_hf_check_merges(const struct lm_hf_vocab *v, struct lm_err *err);
 /* Where special ids come from; any may be NULL. */
 struct lm_hf_special_files {
     const struct lm_jval *config, *tokenizer_config, *generation_config;
+    const struct lm_jval *special_map;                  /* special_tokens_map.json   */
+    bool                  no_json;                      /* there is no tokenizer.json */
     const struct lm_jval *added, *post_processor;       /* members of tokenizer.json */
 };
 

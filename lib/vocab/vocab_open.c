@@ -24,8 +24,10 @@ static reader *reader_of(const char *path)
     len = f ? fread(head, 1, sizeof head, f) : 0;
     if (f)
         fclose(f);
-    return lm_looks_like_spm(head, len)     ? lm_vocab_from_spm
-           : NULL;
+    if (lm_looks_like_spm(head, len))
+        return lm_vocab_from_spm;
+    len = strlen(path);
+    return len >= 4 && strcmp(path + len - 4, ".txt") == 0 ? lm_vocab_from_txt : NULL;
 }
 
 static struct lm_vocab *open_with(reader *read, const char *path, const struct lm_env *env,
@@ -45,13 +47,42 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
 {
     struct lm_buf name = { 0 };
     struct lm_vocab *v = NULL;
+    struct stat st;
     lm_buf_printf(&name, "%s/tokenizer.json", path);
+    if (name.failed) {
+        lm_fail_nomem(err);
+    } else if (stat(name.data, &st) == 0) {
+        v = open_with(lm_vocab_from_json, name.data, env, err);
+        if (!v && err)
+            lm_err_at(err, (int)err->code, "tokenizer.json");
+    } else {
+        v = lm_vocab_from_hf(path, env, err);
+    }
+    lm_buf_release(&name);
+    return v;
+}
+
+/* vocab.json and merges.txt stand for the directory that they are in. */
+static bool names_directory(const char *path, const char *base)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, base) == 0;
+}
+
+static struct lm_vocab *open_beside(const char *path, const struct lm_env *env,
+                                    struct lm_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    struct lm_buf name = { 0 };
+    struct lm_vocab *v = NULL;
+    if (slash)
+        lm_buf_add(&name, path, (size_t)(slash - path) + 1);
+    else
+        lm_buf_str(&name, ".");
     if (name.failed)
         lm_fail_nomem(err);
     else
-        v = open_with(lm_vocab_from_json, name.data, env, err);
-    if (!v && err)
-        lm_err_at(err, (int)err->code, "tokenizer.json");
+        v = lm_vocab_from_hf(name.data, env, err);
     lm_buf_release(&name);
     return v;
 }
@@ -72,6 +103,8 @@ struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struc
     bool there = stat(path, &st) == 0;
     if (there && S_ISDIR(st.st_mode))
         return open_directory(path, env, err);
+    if (there && (names_directory(path, "vocab.json") || names_directory(path, "merges.txt")))
+        return open_beside(path, env, err);
     reader *read = there && S_ISREG(st.st_mode) ? reader_of(path) : NULL;
     return read ? open_with(read, path, env, err) : open_gguf(path, env, err);
 }

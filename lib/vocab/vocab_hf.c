@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Vocabularies of checkpoints without a tokenizer.json: as gguf-convert would write them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hf/hf_vocab.h"
+#include "hf/source.h"
+#include "vocab/tokenizer.h"
+
+static struct lm_str str(const char *s)
+{
+    return (struct lm_str){ s, strlen(s) };
+}
+
+static int32_t id_of(const struct lm_hf_vocab *h, const char *key)
+{
+    for (size_t i = 0; i < h->n_ids; i++)
+        if (strcmp(h->ids[i].key, key) == 0)
+            return (int32_t)h->ids[i].id;
+    return LM_UNSAID;
+}
+
+static int adds(const struct lm_hf_vocab *h, const char *key)
+{
+    for (size_t i = 0; i < h->n_adds; i++)
+        if (strcmp(h->adds[i].key, key) == 0)
+            return h->adds[i].add;
+    return LM_UNSAID;
+}
+
+static int said(int flag)
+{
+    return flag < 0 ? LM_UNSAID : flag;
+}
+
+static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *env,
+                             struct lm_err *err)
+{
+    struct lm_vocab_src src = LM_VOCAB_SRC;
+    src.model = str(h->model);
+    src.pre = str(h->pre);
+    src.tokens = h->pieces;
+    src.n = h->n;
+    src.types = h->types;
+    src.scores = h->scores;
+    src.merges = h->merges;
+    src.n_merges = h->n_merges;
+    src.bos = id_of(h, "bos_token_id");
+    src.eos = id_of(h, "eos_token_id");
+    src.unk = id_of(h, "unknown_token_id");
+    src.sep = id_of(h, "seperator_token_id");
+    src.eot = id_of(h, "eot_token_id");
+    src.eom = id_of(h, "eom_token_id");
+    src.add_bos = adds(h, "add_bos_token");
+    src.add_eos = adds(h, "add_eos_token");
+    src.space_prefix = said(h->add_space_prefix);
+    src.extra_spaces = said(h->extra_spaces);
+    src.charsmap = h->charsmap;
+    src.lowercase = said(h->lowercase);
+    src.strip_accents = said(h->strip_accents);
+    return lm_vocab_load(&src, env, err);
+}
+
+struct lm_vocab *lm_vocab_from_txt(const char *data, size_t len, const struct lm_env *env,
+                                   struct lm_err *err)
+{
+    struct lm_hf_vocab h;
+    if (lm_hf_vocab_txt(&h, data, len, err) != LM_OK)
+        return NULL;
+    struct lm_vocab *v = load(&h, env, err);
+    lm_hf_vocab_release(&h);
+    return v;
+}
+
+/* A small file as a tree; *out stays NULL when there is none. */
+static int tree(struct lm_arena *a, struct lm_hf_source *s, const char *name,
+                const struct lm_jval **out, struct lm_err *err)
+{
+    char *text;
+    size_t len;
+    int r = lm_hf_load(s, name, &text, &len, err);
+    if (r)
+        return r > 0 ? LM_OK : r;
+    *out = lm_json_tree(a, text, len, err);
+    free(text);
+    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
+}
+
+struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err)
+{
+    const struct lm_jval *config = NULL, *generation = NULL;
+    struct lm_arena arena = { 0 };
+    struct lm_hf_vocab h;
+    struct lm_vocab *v = NULL;
+    struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
+    if (s && tree(&arena, s, "config.json", &config, err) == LM_OK &&
+        tree(&arena, s, "generation_config.json", &generation, err) == LM_OK &&
+        lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err) == LM_OK) {
+        v = load(&h, env, err);
+        lm_hf_vocab_release(&h);
+    }
+    lm_hf_close(s);
+    lm_arena_release(&arena);
+    return v;
+}
