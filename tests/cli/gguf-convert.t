@@ -323,7 +323,7 @@ mk one 40 40; sed -i 's/"architectures":[^,]*,//' one/config.json
 refused one 1 "config.json: no architectures" "no architectures"
 mk one 40 40; sed -i 's/LlamaFor/NovelFor/' one/config.json
 refused one 2 "architecture NovelForCausalLM cannot be converted; known: LlamaForCausalLM" "an unknown class"
-mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer.model or vocab.txt" "no tokenizer"
+mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer.model, vocab.txt or vocab.json" "no tokenizer"
 mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
 touch one/pytorch_model.bin; refused one 2 "pytorch_model.bin" "weights of another kind"
 mk one 40 40; echo '{"a"' >one/config.json; refused one 1 "config.json: line " "broken JSON"
