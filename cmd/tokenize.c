@@ -97,6 +97,7 @@ static struct lm_encoder *encoder;
 static struct lm_ids ids;
 static struct lm_buf out;            /* what is to be printed       */
 static uint64_t n_sequences;         /* printed so far              */
+static uint64_t n_printed;           /* ids of this sequence        */
 
 static void out_of_memory(void)
 {
@@ -125,35 +126,40 @@ static bool interactive(const struct lm_in *in)
 
 /* ---- text to ids ---------------------------------------------------------- */
 
-static void add_number(uint32_t x)
+/* One id in decimal; returns how many digits, at most 10. */
+static size_t put_number(char *to, uint32_t x)
 {
     char digits[10];
-    int n = 0;
+    size_t n = 0;
     do
         digits[n++] = (char)('0' + x % 10);
     while (x /= 10);
-    char *to = lm_buf_room(&out, 10);
-    if (!to)
-        return;
-    out.len += (size_t)n;
-    while (n)
-        *to++ = digits[--n];
+    for (size_t i = 0; i < n; i++)
+        to[i] = digits[n - 1 - i];
+    return n;
 }
 
+/* Ids, each with a space before it but the first of a sequence. */
 static void add_ids(void)
 {
-    for (size_t i = 0; i < ids.n; i++) {
-        if (i)
-            lm_buf_byte(&out, ' ');
-        add_number((uint32_t)ids.id[i]);
+    enum { AT_ONCE = 4096 };
+    for (size_t i = 0; i < ids.n;) {
+        char *to = lm_buf_room(&out, AT_ONCE * 11), *from = to;
+        if (!to)
+            return;
+        for (size_t end = ids.n - i < AT_ONCE ? ids.n : i + AT_ONCE; i < end; i++) {
+            *to = ' ';
+            to += n_printed++ > 0;
+            to += put_number(to, (uint32_t)ids.id[i]);
+        }
+        out.len += (size_t)(to - from);
         print(false);
     }
-    lm_buf_byte(&out, '\n');
 }
 
 static void add_pieces(void)
 {
-    if (n_sequences)
+    if (n_sequences && !n_printed && ids.n)
         lm_buf_byte(&out, '\n');
     for (size_t i = 0; i < ids.n; i++) {
         struct lm_str s = lm_vocab_piece(vocab, (uint32_t)ids.id[i]);
@@ -162,6 +168,22 @@ static void add_pieces(void)
         lm_buf_byte(&out, '\n');
         print(false);
     }
+    n_printed += ids.n;
+}
+
+/* Print the ids of a sequence that are there, as the encoder hands them over. */
+static int take_ids(void *arg, struct lm_ids *taken, struct lm_err *err)
+{
+    (void)arg, (void)err;
+    if (opt.count)
+        n_printed += taken->n;
+    else if (opt.pieces)
+        add_pieces();
+    else
+        add_ids();
+    taken->n = 0;
+    print(false);
+    return LM_OK;
 }
 
 /* guard: see lm_encoder_guarded; NULL for text that is the user's own. */
@@ -169,15 +191,17 @@ static int encode_guarded(const char *text, const unsigned char *guard, size_t l
                           unsigned flags, struct lm_err *err)
 {
     ids.n = 0;
+    n_printed = 0;
     int s = lm_encoder_guarded(encoder, text, guard, len, flags, &ids, err);
     if (s != LM_OK)
         return s;
+    take_ids(NULL, &ids, err);
     if (opt.count)
-        lm_buf_printf(&out, "%zu\n", ids.n);
-    else if (opt.pieces)
-        add_pieces();
-    else
-        add_ids();
+        lm_buf_printf(&out, "%llu\n", (unsigned long long)n_printed);
+    else if (!opt.pieces)
+        lm_buf_byte(&out, '\n');
+    else if (!n_printed && n_sequences)
+        lm_buf_byte(&out, '\n');                 /* a sequence of nothing */
     n_sequences++;
     print(false);
     return LM_OK;
@@ -322,6 +346,7 @@ static int encode_all(char **text, const struct lm_env *env)
     if (!encoder)
         cli_die_err(opt.model, &err);
     ids.want_spans = opt.pieces;
+    lm_encoder_to(encoder, take_ids, NULL);
     if (*text)
         status = encode_operands(text);
     else if (!opt.n_files)

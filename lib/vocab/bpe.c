@@ -265,22 +265,13 @@ static int32_t whole_word(struct lm_encoder *e, const char *p, size_t len)
     return id >= 0 && reachable(v, (uint32_t)id) ? id : -1;
 }
 
-static int encode_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+static int encode_word(struct lm_encoder *e, const char *p, size_t len, bool lead,
                        struct lm_err *err)
 {
-    bool hit;
-    if (!(e->v->pre.flags & LM_PRE_WHOLE))
-        return lm_merge_word(e, p, len, limit, false, err);
-    struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
-    if (hit)
-        return LM_OK;
-    size_t from = e->ids->n;
-    int32_t id = whole_word(e, p, len);
-    int s = id < 0 ? lm_merge(e, p, len, false, err)
-            : lm_encoder_put(e, id, len) ? LM_OK : lm_fail_nomem(err);
-    if (s == LM_OK && w)
-        lm_encoder_keep(e, w, from);
-    return s;
+    int32_t id = e->v->pre.flags & LM_PRE_WHOLE ? whole_word(e, p, len) : -1;
+    if (id < 0)
+        return lm_merge(e, p, len, lead, err);
+    return lm_encoder_put(e, id, len) ? LM_OK : lm_fail_nomem(err);
 }
 
 /* Words of text whose normalization is done or not needed. */
@@ -290,11 +281,11 @@ static int encode_words(struct lm_encoder *e, const char *p, size_t len, struct 
     const char *limit = p + len;
     lm_cut_init(&words, &e->v->pre, p, len);
     for (const char *end; (end = lm_cut_next(&words)); p = end) {
-        int s = encode_word(e, p, (size_t)(end - p), limit, err);
-        if (s != LM_OK || (s = lm_encoder_pass(e, err)))
+        int s = lm_encoder_word(e, p, (size_t)(end - p), limit, false, err);
+        if (s != LM_OK)
             return s;
     }
-    return LM_OK;
+    return lm_encoder_words(e, err);
 }
 
 static int encode_block(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
@@ -339,4 +330,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_gpt2 = {
     .name = "gpt2", .bos = -1, .eos = -1, .unk = -1, .load = load, .encode = encode,
+    .encode_word = encode_word,
 };

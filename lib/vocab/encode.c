@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/table.h"
 #include "vocab/tokenizer.h"
 
 #define PASS ((size_t)1 << 16)                   /* ids handed over at a time */
@@ -43,29 +44,51 @@ bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes)
 /* The word, padded with zeros: what the cache compares. */
 static void word_key(uint64_t key[3], const char *p, size_t len, const char *limit)
 {
+    static const unsigned char ones[2 * LM_MEMO_BYTES] = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+    };
+    uint64_t mask[3];
     if (limit - p < LM_MEMO_BYTES) {
         memset(key, 0, LM_MEMO_BYTES);
         memcpy(key, p, len);
         return;
     }
     memcpy(key, p, LM_MEMO_BYTES);               /* a fixed size is three loads */
-    for (size_t i = 0; i < 3; i++) {
-        size_t left = len > 8 * i ? len - 8 * i : 0;
-        if (left < 8) {
-            unsigned char mask[8] = { 0 };
-            static const unsigned char ones[16] = { 255, 255, 255, 255, 255, 255, 255, 255 };
-            uint64_t m;
-            memcpy(mask, ones + 8 - left, 8);
-            memcpy(&m, mask, 8);
-            key[i] &= m;
-        }
-    }
+    memcpy(mask, ones + LM_MEMO_BYTES - len, LM_MEMO_BYTES);
+    for (int i = 0; i < 3; i++)
+        key[i] &= mask[i];
 }
 
 static bool room_for_memo(struct lm_ids *ids)
 {
     return ids->cap - ids->n >= LM_MEMO_IDS ||
            lm_grow(&ids->id, &ids->cap, ids->n + LM_MEMO_IDS, sizeof *ids->id);
+}
+
+/* The slot of a word. */
+static uint32_t memo_slot(const uint64_t key[3], size_t len)
+{
+    uint64_t h = (key[0] ^ len) * 0x9E3779B97F4A7C15u;
+    h = (h ^ h >> 29 ^ key[1]) * 0xD6E8FEB86659FD93u;
+    h = (h ^ h >> 32 ^ key[2]) * 0x9E3779B97F4A7C15u;
+    _Static_assert(LM_MEMO_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
+    return (uint32_t)(h >> 49);
+}
+
+/* Append what the word in this slot became, if it is this word; else take the slot for it. */
+static bool memo_hit(struct lm_encoder *e, struct lm_memo *w, const uint64_t key[3], size_t len)
+{
+    if (w->len == len && w->text[0] == key[0] && w->text[1] == key[1] &&
+        w->text[2] == key[2] && room_for_memo(e->ids)) {
+        memcpy(e->ids->id + e->ids->n, w->id, sizeof w->id);
+        e->ids->n += w->n;
+        return true;
+    }
+    memcpy(w->text, key, sizeof w->text);
+    w->len = (uint8_t)len;
+    w->n = 0;
+    return false;
 }
 
 struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
@@ -76,23 +99,67 @@ struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
         return NULL;
     uint64_t key[3];
     word_key(key, p, len, limit);
-    uint64_t h = (key[0] ^ len) * 0x9E3779B97F4A7C15u;
-    h = (h ^ h >> 29 ^ key[1]) * 0xD6E8FEB86659FD93u;
-    h = (h ^ h >> 32 ^ key[2]) * 0x9E3779B97F4A7C15u;
-    struct lm_memo *w = &e->words[h >> 49];
-    _Static_assert(LM_MEMO_SLOTS == 1 << 15, "the upper 15 bits choose the slot");
-
-    if (w->len == len && w->text[0] == key[0] && w->text[1] == key[1] &&
-        w->text[2] == key[2] && room_for_memo(e->ids)) {
-        memcpy(e->ids->id + e->ids->n, w->id, sizeof w->id);
-        e->ids->n += w->n;
-        *hit = true;
-        return w;
-    }
-    memcpy(w->text, key, sizeof key);
-    w->len = (uint8_t)len;
-    w->n = 0;
+    struct lm_memo *w = &e->words[memo_slot(key, len)];
+    *hit = memo_hit(e, w, key, len);
     return w;
+}
+
+static int encode_word(struct lm_encoder *e, const struct lm_word *w, struct lm_err *err)
+{
+    struct lm_memo *m = w->keyed ? &e->words[w->slot] : NULL;
+    if (m && memo_hit(e, m, w->key, w->len + w->lead))
+        return LM_OK;
+    size_t from = e->ids->n;
+    int s = e->v->model->encode_word(e, w->p, w->len, w->lead, err);
+    if (s == LM_OK && m)
+        lm_encoder_keep(e, m, from);
+    return s;
+}
+
+int lm_encoder_words(struct lm_encoder *e, struct lm_err *err)
+{
+    int s = LM_OK;
+    for (size_t i = 0; i < e->n_ahead && s == LM_OK; i++)
+        s = encode_word(e, &e->ahead[i], err);
+    e->n_ahead = 0;
+    return s == LM_OK ? lm_encoder_pass(e, err) : s;
+}
+
+/* Fill in *w; its slot is on its way from memory then. */
+static void ask_word(struct lm_encoder *e, struct lm_word *w, const char *p, size_t len,
+                     const char *limit, bool lead)
+{
+    w->p = p;
+    w->len = len;
+    w->lead = lead;
+    w->keyed = len + lead <= LM_MEMO_BYTES && !e->ids->want_spans;
+    if (w->keyed) {
+        if (lead) {                              /* kept as what it is with its space */
+            char text[LM_MEMO_BYTES];
+            text[0] = ' ';
+            memcpy(text + 1, p, len);
+            word_key(w->key, text, len + 1, text + len + 1);
+        } else {
+            word_key(w->key, p, len, limit);
+        }
+        w->slot = memo_slot(w->key, len + lead);
+        __builtin_prefetch(&e->words[w->slot]);
+    }
+}
+
+int lm_encoder_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
+                    struct lm_err *err)
+{
+    ask_word(e, &e->ahead[e->n_ahead++], p, len, limit, lead);
+    return e->n_ahead < LM_AHEAD ? LM_OK : lm_encoder_words(e, err);
+}
+
+int lm_encoder_one_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                        struct lm_err *err)
+{
+    struct lm_word w;
+    ask_word(e, &w, p, len, limit, false);
+    return encode_word(e, &w, err);
 }
 
 void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from)
@@ -150,8 +217,8 @@ struct lm_encoder *lm_encoder_new(const struct lm_vocab *v, const struct lm_env 
                                   struct lm_err *err)
 {
     struct lm_encoder *e = calloc(1, sizeof *e);
-    if (e)
-        e->words = calloc(LM_MEMO_SLOTS, sizeof *e->words);
+    if (e)                                       /* a slot is a line of the cache */
+        e->words = lm_table_new(LM_MEMO_SLOTS * sizeof *e->words);
     if (e && v->by_score) {
         e->pairs = calloc(LM_PAIR_MEMOS, sizeof *e->pairs);
         e->joined = malloc(2 * ((size_t)v->longest + 4));
@@ -170,7 +237,7 @@ void lm_encoder_free(struct lm_encoder *e)
 {
     if (!e)
         return;
-    free(e->words);
+    lm_table_free(e->words, LM_MEMO_SLOTS * sizeof *e->words);
     free(e->sym);
     free(e->heap);
     free(e->pairs);
@@ -288,6 +355,7 @@ int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned
     int s = encode(e, text, len, flags, err);
     if (s != LM_OK)
         ids->n = e->passed ? 0 : n;
+    e->n_ahead = 0;
     return s;
 }
 

@@ -39,5 +39,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_gemma4 = {
     .name = "gemma4", .bos = -1, .eos = -1, .unk = -1, .add_bos = true, .load = load,
-    .encode = encode,
+    .encode = encode, .encode_word = lm_merge,
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/table.h"
 #include "vocab/tokenizer.h"
 
 #define N_SMALL  64                              /* bytes of a word merged on the stack   */
@@ -36,16 +37,16 @@ int lm_pairs_init(struct lm_pairs *t, uint64_t n, struct lm_err *err)
     uint64_t size = 64;
     while (size < n + n / 2)
         size *= 2;
-    t->slot = calloc(size, sizeof *t->slot);
-    t->seen = calloc(size / 8, sizeof *t->seen);     /* eight bits a slot */
+    t->slot = lm_table_new(size * sizeof *t->slot);
+    t->seen = lm_table_new(size);                    /* eight bits a slot */
     t->mask = (uint32_t)(size - 1);
     return t->slot && t->seen ? LM_OK : lm_fail_nomem(err);
 }
 
 void lm_pairs_release(struct lm_pairs *t)
 {
-    free(t->slot);
-    free(t->seen);
+    lm_table_free(t->slot, ((size_t)t->mask + 1) * sizeof *t->slot);
+    lm_table_free(t->seen, (size_t)t->mask + 1);
     *t = (struct lm_pairs){ 0 };
 }
 
@@ -343,26 +344,4 @@ int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct 
     if (len > N_SMALL)
         return merge_large(e, p, len, lead, err);
     return merge_small(e, p, len, lead) ? LM_OK : lm_fail_nomem(err);
-}
-
-int lm_merge_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
-                  struct lm_err *err)
-{
-    bool hit = false;
-    char text[LM_MEMO_BYTES];
-    struct lm_memo *w = NULL;
-    if (!lead) {
-        w = lm_encoder_memo(e, p, len, limit, &hit);
-    } else if (len < sizeof text) {              /* kept as what it is with its space */
-        text[0] = ' ';
-        memcpy(text + 1, p, len);
-        w = lm_encoder_memo(e, text, len + 1, text + len + 1, &hit);
-    }
-    if (hit)
-        return LM_OK;
-    size_t from = e->ids->n;
-    int s = lm_merge(e, p, len, lead, err);
-    if (s == LM_OK && w)
-        lm_encoder_keep(e, w, from);
-    return s;
 }

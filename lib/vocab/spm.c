@@ -104,11 +104,11 @@ int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first
     bool lead = first && e->v->space_prefix;
     for (const char *q; p < end; p = q, lead = false) {
         q = lm_bonds_end(&e->v->bonds, p, end, lead);
-        int s = lm_merge_word(e, p, (size_t)(q - p), end, lead, err);
-        if (s != LM_OK || (s = lm_encoder_pass(e, err)))
+        int s = lm_encoder_word(e, p, (size_t)(q - p), end, lead, err);
+        if (s != LM_OK)
             return s;
     }
-    return LM_OK;
+    return lm_encoder_words(e, err);
 }
 
 /* Unknown tokens beside each other are one: those in ids[from ..], and *open says whether the
@@ -140,7 +140,7 @@ static int encode_part(struct lm_encoder *e, const char *p, const char *end, boo
     for (const char *q; p < end; p = q) {
         size_t from = e->ids->n;
         q = lm_bonds_end(&e->v->bonds, p, end, false);
-        int s = lm_merge_word(e, p, (size_t)(q - p), end, false, err);
+        int s = lm_encoder_one_word(e, p, (size_t)(q - p), end, err);
         if (s != LM_OK)
             return s;
         join_unknown(e, from, open);
@@ -191,5 +191,5 @@ static void release(struct lm_vocab *v)
 
 const struct lm_tok_model lm_tok_llama = {
     .name = "llama", .bos = 1, .eos = 2, .unk = 0, .add_bos = true, .load = load,
-    .encode = encode, .release = release,
+    .encode = encode, .encode_word = lm_merge, .release = release,
 };

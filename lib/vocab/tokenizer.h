@@ -107,6 +107,17 @@ struct lm_memo {
     int32_t  id[LM_MEMO_IDS];
 };
 
+/* A word whose slot in the cache is being fetched from memory. */
+enum { LM_AHEAD = 32 };
+
+struct lm_word {
+    const char *p;
+    size_t      len;
+    uint64_t    key[3];
+    uint32_t    slot;
+    bool        lead, keyed;                     /* a space before it; may be cached  */
+};
+
 /* A symbol of a word that is being merged: a doubly linked list in text order. */
 struct lm_sym {
     uint32_t id, len, prev, next;
@@ -130,6 +141,8 @@ struct lm_encoder {
     const struct lm_env   *env;
     bool                   warned_bos, warned_eos;
     struct lm_memo        *words;
+    struct lm_word         ahead[LM_AHEAD];
+    size_t                 n_ahead;
     struct lm_sym         *sym;
     size_t                 sym_cap;
     struct lm_heap_item   *heap;
@@ -241,6 +254,10 @@ struct lm_tok_model {
     int (*encode)(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err);
 
+    /* Append the ids of one word, for models that call lm_encoder_word. */
+    int (*encode_word)(struct lm_encoder *e, const char *p, size_t len, bool lead,
+                       struct lm_err *err);
+
     /* Append the ids of one word, len > 0 bytes that are normalized and cut already; bytes
      * up to limit may be read.  NULL: the model has no such thing. */
     int (*word)(struct lm_encoder *e, const char *p, size_t len, const char *limit,
@@ -303,12 +320,9 @@ void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id
  * lm_merge - append the tokens that a word becomes by merging.
  *
  * Its symbols are v's, bytes or characters; lead: the mark of a space before them.  Time in
- * proportion to len, memory bounded.  lm_merge_word does the same through the cache; bytes
- * up to limit may be read.
+ * proportion to len, memory bounded.
  */
 int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err);
-int lm_merge_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
-                  struct lm_err *err);
 
 /* Bonds between characters: those of a piece's text are added; where the word at p ends.
  * lead: a space stands before it. */
@@ -355,6 +369,18 @@ const char *lm_chunk_end(const char *p, const char *end, size_t least);
  * too long to keep.  limit: bytes up to there may be read. */
 struct lm_memo *lm_encoder_memo(struct lm_encoder *e, const char *p, size_t len,
                                 const char *limit, bool *hit);
+/*
+ * The next word for the model's encode_word, through the cache.  Words are collected, so
+ * that their slots arrive together: they stay where they are until lm_encoder_words, which
+ * does what is left.  Bytes up to limit may be read.
+ */
+int lm_encoder_word(struct lm_encoder *e, const char *p, size_t len, const char *limit, bool lead,
+                    struct lm_err *err);
+int lm_encoder_words(struct lm_encoder *e, struct lm_err *err);
+/* The same at once, for who has to see its ids. */
+int lm_encoder_one_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                        struct lm_err *err);
+
 /* Keep ids[from ..] as what the word became, if they are few enough. */
 void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from);
 

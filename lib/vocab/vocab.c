@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/table.h"
 #include "vocab/tokenizer.h"
 
 /* Pieces that end a turn, whatever the file says of them. */
@@ -77,7 +78,7 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
     uint64_t size = 64;
     while (size < 2 * (uint64_t)v->n)
         size *= 2;
-    v->slots = calloc(size, sizeof *v->slots);
+    v->slots = lm_table_new(size * sizeof *v->slots);
     if (!v->slots)
         return lm_fail_nomem(err);
     v->slot_mask = (uint32_t)(size - 1);
@@ -348,7 +349,7 @@ void lm_vocab_free(struct lm_vocab *v)
     free(v->type);
     free(v->attr);
     free(v->score);
-    free(v->slots);
+    lm_table_free(v->slots, ((size_t)v->slot_mask + 1) * sizeof *v->slots);
     free(v->eog);
     free(v->added);
     if (v->model && v->model->release)

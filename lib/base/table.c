@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE         /* MAP_ANONYMOUS, madvise */
+
+#include "base/table.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+#define LARGE ((size_t)2 << 20)
+
+/* Large pages begin at multiples of their size: one more is mapped, and what stands out of
+ * the aligned part is unmapped again. */
+void *lm_table_new(size_t size)
+{
+    size_t more = size >= LARGE ? LARGE : 0;
+    if (size > SIZE_MAX - more)
+        return NULL;
+    char *p = mmap(NULL, size + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    if (!more)
+        return p;
+    size_t before = (size_t)(-(uintptr_t)p & (LARGE - 1)), page = 4096;
+    size_t used = (size + page - 1) & ~(page - 1), all = (size + more + page - 1) & ~(page - 1);
+    if (before)
+        munmap(p, before);
+    if (all > before + used)
+        munmap(p + before + used, all - before - used);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p + before, size, MADV_HUGEPAGE);
+#endif
+    return p + before;
+}
+
+void lm_table_free(void *table, size_t size)
+{
+    if (table)
+        munmap(table, size);
+}

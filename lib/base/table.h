@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_BASE_TABLE_H
+#define LM_BASE_TABLE_H
+
+/* Memory for tables that are read here and there, such as hash tables: zeroed, aligned to a
+ * line of the cache, and in large pages where the system has them, because looking up where
+ * a page is would otherwise take as long as the table does. */
+
+#include <stddef.h>
+
+/* size > 0 bytes of zeros, or NULL; given back with the same size. */
+void *lm_table_new(size_t size);
+void lm_table_free(void *table, size_t size);
+
+#endif
