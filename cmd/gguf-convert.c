@@ -21,11 +21,13 @@ static const char help[] =
     "Convert a Hugging Face checkpoint - a directory, an archive of one, or - for\n"
     "an archive on standard input - to a GGUF file, or to standard output.\n"
     "\n"
+    "      --base=SOURCE         the model of an adapter [where the adapter says]\n"
     "      --chat-template=FILE  write the template in FILE, not the checkpoint's\n"
     "      --dry-run             list the tensors as TSV and convert nothing: name,\n"
     "                            type, shape, bytes, file, name there, type there\n"
     "      --force               write to a terminal\n"
     "      --list                list the model classes that can be converted\n"
+    "      --lora                convert a LoRA adapter (PEFT), not a model\n"
     "      --metadata=FILE       JSON object of general.* keys to set\n"
     "      --model-name=NAME     general.name [from the card or the folder]\n"
     "  -o, --output=FILE         the same as the operand out\n"
@@ -43,16 +45,18 @@ static const char help[] =
     "  -V, --version             show the version\n";
 
 enum {
-    OPT_CHAT_TEMPLATE = 256, OPT_DRY_RUN, OPT_FORCE, OPT_LIST, OPT_METADATA, OPT_MODEL_NAME,
+    OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_FORCE, OPT_LIST, OPT_LORA, OPT_METADATA, OPT_MODEL_NAME,
     OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_SPOOL, OPT_VOCAB_ONLY
 };
 
 static const struct option options[] = {
+    { "base",          required_argument, NULL, OPT_BASE },
     { "chat-template", required_argument, NULL, OPT_CHAT_TEMPLATE },
     { "dry-run",       no_argument,       NULL, OPT_DRY_RUN },
     { "force",         no_argument,       NULL, OPT_FORCE },
     { "help",          no_argument,       NULL, 'h' },
     { "list",          no_argument,       NULL, OPT_LIST },
+    { "lora",          no_argument,       NULL, OPT_LORA },
     { "metadata",      required_argument, NULL, OPT_METADATA },
     { "model-name",    required_argument, NULL, OPT_MODEL_NAME },
     { "output",        required_argument, NULL, 'o' },
@@ -72,7 +76,7 @@ static const struct option options[] = {
 #define MAX_FILE (64u << 20)        /* bytes of a metadata or template file */
 
 static struct {
-    const char                *source, *out, *metadata, *chat_template, *spool;
+    const char                *source, *base, *out, *metadata, *chat_template, *spool;
     bool                       dry_run, force, print_deps;
     struct lm_convert_options  convert;
     struct cli_env_options     env;
@@ -111,10 +115,12 @@ static void read_options(int argc, char *argv[])
         case 't': opt.env.n_threads = cli_threads(optarg); break;
         case 'V': exit(cli_version());
         case 'v': opt.env.verbose = true; break;
+        case OPT_BASE:          opt.base = optarg; break;
         case OPT_CHAT_TEMPLATE: opt.chat_template = optarg; break;
         case OPT_DRY_RUN:       opt.dry_run = true; break;
         case OPT_FORCE:         opt.force = true; break;
         case OPT_LIST:          exit(list_classes());
+        case OPT_LORA:          opt.convert.lora = true; break;
         case OPT_METADATA:      opt.metadata = optarg; break;
         case OPT_MODEL_NAME:    opt.convert.model_name = optarg; break;
         case OPT_PRE:           opt.convert.pre = optarg; break;
@@ -133,6 +139,11 @@ static void read_options(int argc, char *argv[])
         opt.out = argv[optind++];
     if (optind < argc)
         cli_bad_usage("too many operands: %s", argv[optind]);
+    if (opt.base && !opt.convert.lora)
+        cli_bad_usage("--base needs --lora");
+    if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre))
+        cli_bad_usage("an adapter has no vocabulary: --lora excludes --vocab-only, --pre and "
+                      "--chat-template");
     if (opt.print_deps && !opt.out)
         cli_bad_usage("--print-deps needs the name of the output");
 }
@@ -166,21 +177,31 @@ static void print_name(const char *name)
     }
 }
 
-static void print_deps(const struct lm_hf_source *src)
+/* The files that are read: what a source was made of, its model, and those options name; NULL
+ * after the last. */
+static const char *dependency(const struct lm_hf_source *const src[2], size_t i)
+{
+    const char *const named[] = { opt.metadata, opt.chat_template };
+    for (size_t k = 0; k < 2; k++)
+        for (size_t n = 0; src[k] && lm_hf_dep(src[k], n); n++)
+            if (i-- == 0)
+                return lm_hf_dep(src[k], n);
+    for (size_t k = 0; k < sizeof named / sizeof *named; k++)
+        if (named[k] && i-- == 0)
+            return named[k];
+    return NULL;
+}
+
+static void print_deps(const struct lm_hf_source *const src[2])
 {
     const char *dep;
     print_name(opt.out);
     putchar(':');
-    for (size_t i = 0; (dep = lm_hf_dep(src, i)) && strcmp(dep, "<stdin>"); i++) {
+    for (size_t i = 0; (dep = dependency(src, i)); i++) {
+        if (!strcmp(dep, "<stdin>"))
+            continue;
         fputs(" \\\n  ", stdout);
         print_name(dep);
-    }
-    for (int i = 0; i < 2; i++) {
-        const char *file = i ? opt.chat_template : opt.metadata;
-        if (file) {
-            fputs(" \\\n  ", stdout);
-            print_name(file);
-        }
     }
     putchar('\n');
 }
@@ -197,11 +218,11 @@ static void print_plan(const struct lm_convert *c)
     }
 }
 
-static int write_out(struct lm_hf_source *src, struct lm_convert *c)
+static int write_out(const struct lm_hf_source *const src[2], struct lm_convert *c)
 {
     struct lm_err err = {0};
     const char *dep;
-    for (size_t i = 0; (dep = lm_hf_dep(src, i)); i++)
+    for (size_t i = 0; (dep = dependency(src, i)); i++)
         cli_refuse_same(strcmp(dep, "<stdin>") ? dep : "-", opt.out);
     struct lm_out *out = cli_out_open(opt.out, true, opt.force);
     if (lm_convert_write(c, out, &err)) {
@@ -211,26 +232,41 @@ static int write_out(struct lm_hf_source *src, struct lm_convert *c)
     return cli_out_commit(out);
 }
 
-int main(int argc, char *argv[])
+static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const struct lm_env *env)
 {
     struct lm_err err = {0};
     int status = CLI_OK;
+    opt.convert.base = base;
+    struct lm_convert *c = lm_convert_new(src, &opt.convert, env, &err);
+    if (!c)
+        cli_die_err(lm_hf_path(src), &err);
+    const struct lm_hf_source *const read[2] = { src, base ? base : lm_convert_base(c) };
+    if (opt.print_deps)
+        print_deps(read);
+    else if (opt.dry_run)
+        print_plan(c);
+    else
+        status = write_out(read, c);
+    lm_convert_free(c);
+    return status;
+}
+
+int main(int argc, char *argv[])
+{
+    struct lm_err err = {0};
 
     cli_start(argv);
     read_options(argc, argv);
     read_files();
     const struct lm_env env = cli_env(opt.env);
     struct lm_hf_source *src = lm_hf_open(opt.source, opt.spool, &env, &err);
-    struct lm_convert *c = src ? lm_convert_new(src, &opt.convert, &env, &err) : NULL;
-    if (!c)
+    if (!src)
         cli_die_err(strcmp(opt.source, "-") ? opt.source : "<stdin>", &err);
-    if (opt.print_deps)
-        print_deps(src);
-    else if (opt.dry_run)
-        print_plan(c);
-    else
-        status = write_out(src, c);
-    lm_convert_free(c);
+    struct lm_hf_source *base = opt.base ? lm_hf_open(opt.base, opt.spool, &env, &err) : NULL;
+    if (opt.base && !base)
+        cli_die_err(opt.base, &err);
+    const int status = convert(src, base, &env);
+    lm_hf_close(base);
     lm_hf_close(src);
     free((char *)opt.convert.metadata);
     free((char *)opt.convert.chat_template);

@@ -159,6 +159,16 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct lm_hf_file *)a)->name, ((const struct lm_hf_file *)b)->name);
 }
 
+/* From a file's path to its folder's; NULL is fine. */
+static void up(char *path)
+{
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        slash[slash == path] = 0;
+    else if (path)
+        strcpy(path, ".");              /* a name has a byte at least */
+}
+
 struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
                                 const struct lm_env *env, struct lm_err *err)
 {
@@ -172,15 +182,19 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
     s->spool_fd = -1;
     s->current = -1;
     s->path = strdup(strcmp(path, "-") ? path : "<stdin>");
+    if (s->path && strcmp(path, "-"))
+        s->folder = strdup(path);
     int r;
-    if (!s->path)
+    if (!s->path || (strcmp(path, "-") && !s->folder))
         r = lm_fail_nomem(err);
     else if (strcmp(path, "-") && stat(path, &st))
         r = lm_fail_errno(err, "cannot open");
     else if (strcmp(path, "-") && S_ISDIR(st.st_mode))
         r = open_dir(s, path, err);
-    else
+    else {
         r = lm_hf_open_archive(s, path, spool_dir, err);
+        up(s->folder);
+    }
     if (r) {
         lm_hf_close(s);
         return NULL;
@@ -205,6 +219,7 @@ void lm_hf_close(struct lm_hf_source *s)
     free(s->files);
     free(s->path);
     free(s->title);
+    free(s->folder);
     free(s->root);
     lm_in_close(s->in);
     lm_archive_close(s->archive);
@@ -216,6 +231,11 @@ void lm_hf_close(struct lm_hf_source *s)
 const char *lm_hf_path(const struct lm_hf_source *s)
 {
     return s->path;
+}
+
+const char *lm_hf_folder(const struct lm_hf_source *s)
+{
+    return s->folder;
 }
 
 const char *lm_hf_title(const struct lm_hf_source *s)

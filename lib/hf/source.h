@@ -40,6 +40,10 @@ void lm_hf_close(struct lm_hf_source *s);
 /* The path it was opened by, or "<stdin>": what messages call it. */
 const char *lm_hf_path(const struct lm_hf_source *s);
 
+/* The folder that it lies in or is: what paths in its files are relative to.  NULL for standard
+ * input. */
+const char *lm_hf_folder(const struct lm_hf_source *s);
+
 /* What the model is called by where it lies: the name of the directory, of the folder
  * in the archive, or of the archive less its extensions; "" when nothing tells. */
 const char *lm_hf_title(const struct lm_hf_source *s);

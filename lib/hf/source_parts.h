@@ -34,7 +34,7 @@ struct lm_hf_source {
     const struct lm_env *env;
     struct lm_hf_file   *files;
     size_t               n, cap;
-    char                *path, *title;
+    char                *path, *title, *folder;
     bool                 complete;
     struct lm_in        *in;            /* LM_HF_DIR: the file `current`              */
     struct lm_archive   *archive;

@@ -36,6 +36,19 @@ static bool stop(void *user)
     return lm_stopped(((const struct lm_convert *)user)->outer);
 }
 
+static int plan(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
+{
+    int r = lm_convert_read_config(c, c->src, err);
+    if (!r)
+        r = lm_convert_hparams(c, err);
+    if (!r && !o->vocab_only)
+        r = lm_convert_shards(c, err);
+    if (!r)
+        r = o->vocab_only ? lm_convert_no_items(c, o->type, err)
+                          : lm_convert_items(c, o->type, err);
+    return r ? r : lm_convert_keys(c, o, err);
+}
+
 struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_convert_options *o,
                                   const struct lm_env *env, struct lm_err *err)
 {
@@ -51,16 +64,7 @@ struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_conv
     c->named = (struct lm_env){ c, note, progress, stop, lm_env_threads(env) };
     c->env = &c->named;
     c->w = lm_gguf_writer_new();
-    int r = c->w ? lm_convert_read_config(c, err) : lm_fail_nomem(err);
-    if (!r)
-        r = lm_convert_hparams(c, err);
-    if (!r && !o->vocab_only)
-        r = lm_convert_shards(c, err);
-    if (!r)
-        r = o->vocab_only ? lm_convert_no_items(c, o->type, err)
-                          : lm_convert_items(c, o->type, err);
-    if (!r)
-        r = lm_convert_keys(c, o, err);
+    int r = !c->w ? lm_fail_nomem(err) : o->lora ? lm_convert_lora(c, o, err) : plan(c, o, err);
     if (r) {
         lm_convert_free(c);
         return NULL;
@@ -78,8 +82,14 @@ void lm_convert_free(struct lm_convert *c)
     free(c->stacks);
     free(c->held.data);
     lm_packed_reader_release(&c->unpack);
+    lm_hf_close(c->base);
     lm_arena_release(&c->arena);
     free(c);
+}
+
+const struct lm_hf_source *lm_convert_base(const struct lm_convert *c)
+{
+    return c->base;
 }
 
 uint64_t lm_convert_size(const struct lm_convert *c)
@@ -96,8 +106,7 @@ size_t lm_convert_n_tensors(const struct lm_convert *c)
 
 struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i)
 {
-    struct lm_convert_tensor t = c->items[i].t;
-    return t;
+    return c->items[i].t;
 }
 
 /* A block on its way. */
@@ -186,7 +195,7 @@ static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_
     const struct lm_convert_item *it = &c->items[j->block.item];
     const struct lm_convert_source *s = &it->sources[j->block.box.source];
     const struct lm_type *from = lm_convert_value_type(s->st), *to = it->t.type;
-    void (*const values)(float *, size_t) = lm_convert_values(it->row->transform);
+    void (*const values)(float *, size_t) = lm_convert_values(it->transform);
     uint8_t *dst = j->dst + i / to->block * to->bytes;
     int64_t bad = -1;
     from->decode(src + i / from->block * from->bytes, to->id == LM_F32 ? (float *)dst : v, n);
@@ -194,6 +203,8 @@ static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_
         v = (float *)dst;
     if (values)
         apply(values, from, v, n);
+    for (size_t k = 0; it->factor && k < n; k++)
+        v[k] *= it->factor;
     if (to->block > 1)
         bad = first_bad(v, n);
     if (bad < 0 && to->id != LM_F32) {
@@ -235,7 +246,7 @@ static int work(void *arg, size_t slot, int thread)
     if (!src)
         return lm_fail_nomem(&j->err);
     j->out_bytes = (size_t)(n / to->block * to->bytes);
-    if (from == to && !lm_convert_values(it->row->transform)) {
+    if (from == to && !lm_convert_values(it->transform) && !it->factor) {
         j->out = src;
         return check_copy(p->c, j, src);
     }

@@ -32,6 +32,8 @@ struct lm_convert_options {
     const char *chat_template;      /* instead of the checkpoint's, or NULL              */
     size_t      chat_template_len;
     const char *pre;                /* tokenizer.ggml.pre, or NULL: recognise it         */
+    bool        lora;               /* src is an adapter (PEFT)                          */
+    struct lm_hf_source *base;      /* its model, borrowed, or NULL: where it says       */
 };
 
 /*
@@ -56,6 +58,9 @@ struct lm_convert;
 struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_convert_options *o,
                                   const struct lm_env *env, struct lm_err *err);
 void lm_convert_free(struct lm_convert *c);
+
+/* The model of an adapter, if lm_convert_new opened it, or NULL. */
+const struct lm_hf_source *lm_convert_base(const struct lm_convert *c);
 
 /* Bytes of the file that lm_convert_write writes. */
 uint64_t lm_convert_size(const struct lm_convert *c);

@@ -130,16 +130,16 @@ static int read_pooling(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-int lm_convert_read_config(struct lm_convert *c, struct lm_err *err)
+int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
 {
     char *data = NULL;
     size_t len;
-    int r = lm_hf_load(c->src, "config.json", &data, &len, err);
-    if (r > 0 && lm_hf_find(c->src, "adapter_config.json") >= 0)
+    int r = lm_hf_load(src, "config.json", &data, &len, err);
+    if (r > 0 && lm_hf_find(src, "adapter_config.json") >= 0)
         return lm_fail(err, LM_EDATA, "no config.json, but adapter_config.json: this is an "
                        "adapter, not a model");
     if (r)
-        return r > 0 ? lm_hf_missing(c->src, "config.json", err) : r;
+        return r > 0 ? lm_hf_missing(src, "config.json", err) : r;
     c->cfg.json = lm_json_tree(&c->arena, data, len, err);
     free(data);
     if (!c->cfg.json)

@@ -49,6 +49,8 @@ struct lm_convert_view {
 struct lm_convert_item {
     const struct lm_arch_tensor *row;
     uint32_t                     layer;
+    enum lm_transform            transform;     /* the row's; adapters have fewer     */
+    float                        factor;        /* of every value; 0: none            */
     struct lm_convert_tensor     t;
     struct lm_convert_source    *sources;       /* none: it is made                   */
     size_t                       n_sources;     /* LM_STACK: one a part               */
@@ -83,6 +85,7 @@ struct lm_convert_held {
 
 struct lm_convert {
     struct lm_hf_source      *src;
+    struct lm_hf_source      *base;     /* an adapter's model, if it was opened here  */
     const struct lm_env      *outer;    /* the caller's                               */
     struct lm_env             named;    /* the same, but notes name the source        */
     const struct lm_env      *env;      /* &named                                     */
@@ -105,8 +108,9 @@ struct lm_convert {
     struct lm_arena           arena;
 };
 
-/* Read config.json: architecture and rotary scaling. */
-int lm_convert_read_config(struct lm_convert *c, struct lm_err *err);
+/* Read config.json of `src` (not always c->src: an adapter's is its model's): architecture and
+ * rotary scaling. */
+int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err);
 
 /*
  * One key of the architecture as config.json has it.  1 when it has none and the key is not
@@ -148,6 +152,24 @@ int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err);
 int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err);
 /* Settle the file's type when there are no tensors. */
 int lm_convert_no_items(struct lm_convert *c, const char *type, struct lm_err *err);
+/* Plan the conversion of an adapter instead of a model. */
+int lm_convert_lora(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);
+/* Settle types and bytes of an adapter's items. */
+int lm_convert_pair_types(struct lm_convert *c, const char *type, struct lm_err *err);
+/* A new item of a row, its name made; NULL with *err filled. */
+struct lm_convert_item *lm_convert_new_item(struct lm_convert *c,
+                                            const struct lm_arch_tensor *row, uint32_t layer,
+                                            const char *suffix, struct lm_err *err);
+/* Set the item's source i, which its list has room for. */
+void lm_convert_set_source(struct lm_convert *c, struct lm_convert_item *it, size_t i,
+                           const struct lm_convert_source *src);
+/* Is the row made of checkpoint tensors of that name? */
+bool lm_convert_is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
+                          uint32_t *part);
+/* Read the header of a weight file that has one tensor list for itself. */
+int lm_convert_add_file(struct lm_convert *c, const char *name, struct lm_err *err);
+/* Views of every item, and its sources' shapes against them. */
+int lm_convert_check_shapes(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err);
 /* Join the items of a file that has just come with what its header says. */
 int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err);
 

@@ -54,8 +54,8 @@ static const char *without_prefix(const struct lm_convert *c, const char *name)
     return name;
 }
 
-static bool is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
-                      uint32_t *part)
+bool lm_convert_is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
+                          uint32_t *part)
 {
     return (t->source && lm_arch_match(t->source, name, layer, part)) ||
            (t->source_2 && lm_arch_match(t->source_2, name, layer, part));
@@ -76,17 +76,19 @@ static bool tied_copy(const struct lm_convert *c, const struct lm_arch_tensor *r
     return c->cfg.tied && row->instead;
 }
 
-static struct lm_convert_item *new_item(struct lm_convert *c, const struct lm_arch_tensor *row,
-                                        uint32_t layer, struct lm_err *err)
+struct lm_convert_item *lm_convert_new_item(struct lm_convert *c,
+                                            const struct lm_arch_tensor *row, uint32_t layer,
+                                            const char *suffix, struct lm_err *err)
 {
-    char name[LM_ARCH_NAME];
+    char name[LM_ARCH_NAME + 16];
     if (!lm_grow(&c->items, &c->cap, c->n_items + 1, sizeof *c->items)) {
         lm_fail_nomem(err);
         return NULL;
     }
     struct lm_convert_item *it = &c->items[c->n_items];
-    *it = (struct lm_convert_item){ .row = row, .layer = layer };
+    *it = (struct lm_convert_item){ .row = row, .layer = layer, .transform = row->transform };
     lm_arch_expand(row->name, layer, name);
+    strncat(name, suffix, 15);
     it->t.name = lm_arena_copy(&c->arena, name, strlen(name));
     if (!it->t.name) {
         lm_fail_nomem(err);
@@ -96,8 +98,8 @@ static struct lm_convert_item *new_item(struct lm_convert *c, const struct lm_ar
     return it;
 }
 
-static void set_source(struct lm_convert *c, struct lm_convert_item *it, size_t i,
-                       const struct lm_convert_source *src)
+void lm_convert_set_source(struct lm_convert *c, struct lm_convert_item *it, size_t i,
+                           const struct lm_convert_source *src)
 {
     it->sources[i] = *src;
     if (i)
@@ -145,12 +147,12 @@ static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint
     s->sources[part] = *src;
     if (++s->n_sources < ne[n - 1])
         return LM_OK;
-    struct lm_convert_item *it = new_item(c, row, layer, err);
+    struct lm_convert_item *it = lm_convert_new_item(c, row, layer, "", err);
     if (!it)
         return err->code;
     it->sources = s->sources;
     it->n_sources = s->n_sources;
-    set_source(c, it, 0, &s->sources[0]);
+    lm_convert_set_source(c, it, 0, &s->sources[0]);
     return LM_OK;
 }
 
@@ -167,14 +169,14 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
     }
     if (row->transform == LM_STACK)
         return add_part(c, row, layer, part, src, err);
-    struct lm_convert_item *it = new_item(c, row, layer, err);
+    struct lm_convert_item *it = lm_convert_new_item(c, row, layer, "", err);
     if (!it)
         return err->code;
     it->sources = lm_arena_array(&c->arena, 1, sizeof *it->sources);
     if (!it->sources)
         return lm_fail_nomem(err);
     it->n_sources = 1;
-    set_source(c, it, 0, src);
+    lm_convert_set_source(c, it, 0, src);
     return LM_OK;
 }
 
@@ -187,7 +189,7 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     bool found = false;
     int r = LM_OK;
     for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
-        if (is_row_of(t, without_prefix(c, name), &layer, &part)) {
+        if (lm_convert_is_row_of(t, without_prefix(c, name), &layer, &part)) {
             found = true;
             r = add_row(c, t, layer, part, &src, err);
         }
@@ -222,7 +224,7 @@ static bool is_made(const struct lm_convert *c, enum lm_transform t)
 static int add_made(struct lm_convert *c, struct lm_err *err)
 {
     for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++)
-        if (is_made(c, row->transform) && !new_item(c, row, 0, err))
+        if (is_made(c, row->transform) && !lm_convert_new_item(c, row, 0, "", err))
             return LM_ENOMEM;
     return LM_OK;
 }
@@ -363,25 +365,30 @@ static int check_shape(const struct lm_convert *c, const struct lm_convert_item 
     return LM_OK;
 }
 
+int lm_convert_check_shapes(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    uint64_t n = 1;
+    bool ok = it->t.n_dims;
+    for (uint32_t d = 0; ok && d < it->t.n_dims; d++)
+        ok = it->t.ne[d] && lm_mul_u64(n, it->t.ne[d], &n) && n <= INT64_MAX / 64;
+    if (!ok)
+        return lm_fail(err, LM_EDATA, "config.json: sizes that are 0 or beyond 64 bits: %s",
+                       it->t.name);
+    int r = it->n_sources ? lm_convert_views(c, it, err) : LM_OK;
+    for (size_t k = 0; !r && k < it->n_sources; k++)
+        r = it->sources[k].st ? check_shape(c, it, &it->sources[k], err) : LM_OK;
+    return r;
+}
+
 static int set_shapes(struct lm_convert *c, struct lm_err *err)
 {
-    for (size_t i = 0; i < c->n_items; i++) {
+    int r = LM_OK;
+    for (size_t i = 0; !r && i < c->n_items; i++) {
         struct lm_convert_item *it = &c->items[i];
         it->t.n_dims = lm_arch_shape(it->row, &c->cfg.h, it->t.ne);
-        uint64_t n = 1;
-        bool ok = it->t.n_dims;
-        for (uint32_t d = 0; ok && d < it->t.n_dims; d++)
-            ok = it->t.ne[d] && lm_mul_u64(n, it->t.ne[d], &n) && n <= INT64_MAX / 64;
-        if (!ok)
-            return lm_fail(err, LM_EDATA, "config.json: sizes that are 0 or beyond 64 bits: %s",
-                           it->t.name);
-        int r = it->n_sources ? lm_convert_views(c, it, err) : LM_OK;
-        for (size_t k = 0; !r && k < it->n_sources; k++)
-            r = it->sources[k].st ? check_shape(c, it, &it->sources[k], err) : LM_OK;
-        if (r)
-            return r;
+        r = lm_convert_check_shapes(c, it, err);
     }
-    return LM_OK;
+    return r;
 }
 
 /* The first tensor with two axes and 16 bits decides what `auto` means; `none` if there is no
@@ -548,6 +555,21 @@ static int set_types(struct lm_convert *c, const char *type, struct lm_err *err)
     return r ? r : set_sizes(c, err);
 }
 
+int lm_convert_pair_types(struct lm_convert *c, const char *type, struct lm_err *err)
+{
+    const bool automatic = !type || !strcasecmp(type, "auto");
+    c->type = automatic && c->n_items ? lm_convert_value_type(c->items[0].sources[0].st) : NULL;
+    for (size_t i = 0; !automatic && i < sizeof outputs / sizeof *outputs; i++)
+        if (!strcasecmp(outputs[i].name, type))
+            c->type = lm_type_by_id((uint32_t)outputs[i].type_id);
+    if (!c->type || c->type->block > 1 || c->type->bytes > 4)
+        return lm_fail(err, LM_EUSE, "an adapter can be made f32, f16 or bf16, not %.40s",
+                       automatic ? c->type ? c->type->name : "nothing" : type);
+    for (size_t i = 0; i < c->n_items; i++)
+        c->items[i].t.type = c->type;
+    return set_sizes(c, err);
+}
+
 /*
  * Llama 3's factors, one per rotary pair, in float32 as the reference computes them:
  *   freq = theta^(-2i/d), w = 2 pi / freq
@@ -703,7 +725,7 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
             if (!s->st)
                 return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
                                c->shards[shard].name, s->name);
-            set_source(c, &c->items[i], k, s);
+            lm_convert_set_source(c, &c->items[i], k, s);
             r = check_shape(c, &c->items[i], s, err);
         }
     return r ? r : check_order(c, err);

@@ -234,3 +234,11 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
     sort_shards(c);
     return read_headers(c, err);
 }
+
+int lm_convert_add_file(struct lm_convert *c, const char *name, struct lm_err *err)
+{
+    size_t cap = 0;
+    int r = add_shard(c, &cap, name, err);
+    c->shards[0].file = lm_hf_find(c->src, name);
+    return r ? r : lm_convert_read_shard(c, 0, err);
+}

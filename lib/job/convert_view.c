@@ -113,7 +113,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     it->views = lm_arena_array(&c->arena, most, sizeof *it->views);
     if (!it->views)
         return lm_fail_nomem(err);
-    switch (it->row->transform) {
+    switch (it->transform) {
     case LM_PAIR_Q_ROWS:    return pair_rows(it, c->cfg.h.n_head, err);
     case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
@@ -130,10 +130,10 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
                                  uint64_t shape[LM_GGUF_MAX_DIMS])
 {
     const struct lm_convert_tensor *t = &it->t;
-    const uint32_t n = it->row->transform == LM_STACK && t->n_dims ? t->n_dims - 1 : t->n_dims;
+    const uint32_t n = it->transform == LM_STACK && t->n_dims ? t->n_dims - 1 : t->n_dims;
     for (uint32_t d = 0; d < n; d++)
         shape[d] = t->ne[n - 1 - d];
-    switch (it->row->transform) {
+    switch (it->transform) {
     case LM_SKIP_PADDING_ROWS:
         shape[0] += lm_convert_padding_rows(c);
         break;

@@ -15,6 +15,10 @@ ok() { # GOT WANT NAME
 has() { # TEXT PART NAME
     case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
 }
+# shellcheck source=tests/cli/gguf-bytes.sh
+. "$root/tests/cli/gguf-bytes.sh"
+# shellcheck source=tests/cli/safetensors-bytes.sh
+. "$root/tests/cli/safetensors-bytes.sh"
 sum() { sha256sum | cut -c 1-64; }
 wanted() { sed -n 's/.*"file_sha256":"\([0-9a-f]*\)".*/\1/p' "$1"; }
 # refused DIR STATUS PART NAME [OPTION...]: the conversion fails, says PART, writes nothing
@@ -103,24 +107,6 @@ refused links.tar 1 "model.safetensors: is a link in the archive" "a link in an 
 ok "$(gguf-convert --model-name=Llama links | sum)" "$m" "links in a folder are followed"
 
 # ---- a model of one layer, made here ----
-le() { # NUMBER BYTES
-    v=$1 k=$2
-    while [ "$k" -gt 0 ]; do
-        # shellcheck disable=SC2059
-        printf "\\$(printf %03o $((v & 255)))"
-        v=$((v >> 8)) k=$((k - 1))
-    done
-}
-# st FILE: a safetensors file of zeros for the lines NAME DTYPE SIZE... on standard input
-st() {
-    awk '{ b = $2 == "F32" ? 4 : 2; s = ""
-           for (i = 3; i <= NF; i++) { b *= $i; s = s (i > 3 ? "," : "") $i }
-           printf "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%d,%d]}",
-                  (NR > 1 ? "," : "{"), $1, $2, s, at, at + b
-           at += b }
-         END { printf "}"; print at >"size" }' >head
-    { le "$(wc -c <head)" 8; cat head; head -c "$(cat size)" /dev/zero; } >"$1"
-}
 # layer ROWS TYPE: its tensors
 layer() {
     p=model.layers.0

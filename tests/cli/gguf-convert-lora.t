@@ -1,0 +1,116 @@
+#!/bin/sh
+# gguf-convert-lora.t - LoRA adapters, byte for byte as the reference converts them, and those
+# that are refused; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
+# shellcheck source=tests/cli/gguf-bytes.sh
+. "$root/tests/cli/gguf-bytes.sh"
+# shellcheck source=tests/cli/safetensors-bytes.sh
+. "$root/tests/cli/safetensors-bytes.sh"
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+sum() { sha256sum | cut -c 1-64; }
+wanted() { sed -n 's/.*"file_sha256":"\([0-9a-f]*\)".*/\1/p' "$1"; }
+
+# ---- against the reference ----
+cp -R "$root/tests/data/hf" llama && cp -R "$root/tests/data/lora" lora_llama
+for type in f32 f16; do
+    w=$(wanted "$root/tests/data/expected/lora-$type.json")
+    ok "$(gguf-convert --lora -T $type lora_llama | sum)" "$w" "$type"
+    ok "$(gguf-convert --lora -T $type -t 1 lora_llama | sum)" "$w" "$type with one thread"
+done
+f32=$(wanted "$root/tests/data/expected/lora-f32.json")
+ok "$(gguf-convert --lora lora_llama | sum)" "$f32" "auto is the adapter's own type"
+if [ -d "$shared/lora_qwen3" ]; then
+    for e in "$shared/lora_qwen3/expected"/*.json; do
+        type=$(basename "$e" .json)
+        ok "$(gguf-convert --lora -T "$type" "$shared/lora_qwen3" | sum)" "$(wanted "$e")" "bf16 to $type"
+    done
+    gguf-convert --lora "$shared/lora_qwen3" q.gguf
+    ok "$(gguf-inspect --json q.gguf | grep -o '"type":"bf16"' | wc -l)" 18 "auto: bf16"
+fi
+tar -cf lora_llama.tar lora_llama && mkdir elsewhere
+ok "$(gguf-convert --lora --base llama lora_llama.tar | sum)" "$f32" "from an archive"
+mv llama elsewhere
+gguf-convert --lora lora_llama x.gguf 2>err;     ok $? 2 "a model that is not there"
+has "$(cat err)" "its model lora_llama/../llama: give --base" "is named"
+ok "$(gguf-convert --lora --base=elsewhere/llama lora_llama | sum)" "$f32" "--base"
+ok "$(gguf-convert --lora --base elsewhere/llama --print-deps -o x.gguf lora_llama | tr -d ' \\\n')" \
+   "x.gguf:lora_llama/adapter_config.jsonlora_llama/adapter_model.safetensorselsewhere/llama/config.json" \
+   "--print-deps"
+gguf-convert --lora --vocab-only lora_llama 2>err; ok $? 2 "an adapter has no vocabulary"
+gguf-convert --base x lora_llama 2>err;          ok $? 2 "--base without --lora"
+gguf-convert --lora --base elsewhere/llama -T Q4_K lora_llama x.gguf 2>err; ok $? 2 "no quantized adapters"
+gguf-convert lora_llama x.gguf 2>err;            ok $? 1 "an adapter is no model"
+gguf-convert --lora elsewhere/llama x.gguf 2>err; ok $? 1 "a model is no adapter"
+has "$(cat err)" "no adapter_config.json" "which is said"
+
+# ---- what pairs mean ----
+mv elsewhere/llama .
+q=base_model.model.model.layers.0.self_attn.q_proj
+head=base_model.model.lm_head
+# adapter JSON: lora/ with the tensors on standard input
+adapter() {
+    rm -rf lora && mkdir lora && st lora/adapter_model.safetensors
+    printf '{"peft_type":"LORA","base_model_name_or_path":"../llama","r":4,"lora_alpha":8%s}' "$1" \
+        >lora/adapter_config.json
+}
+alpha() { gguf-convert -q --lora lora l.gguf && gguf-inspect --get adapter.lora.alpha l.gguf; }
+pair() { printf '%s\n' "$1.lora_A.weight F32 $2 $3" "$1.lora_B.weight F32 $4 $2"; }
+pair $q 4 128 128 | adapter '';                          ok "$(alpha)" 8 "alpha"
+pair $q 4 128 128 | adapter ',"use_rslora":true';        ok "$(alpha)" 16 "rank-stabilised: times the root of the rank"
+pair $q 9 128 128 | adapter ',"use_rslora":true,"rank_pattern":{"q_proj":9}'
+ok "$(alpha)" 24 "of the rank that there is"
+pair $q 4 128 128 | adapter ',"alpha_pattern":{"layers.0.*q_proj":3}'
+ok "$(alpha)" 3 "a pattern's alpha"
+pair $q 4 128 128 | adapter ',"alpha_pattern":{"proj":3}'
+ok "$(alpha)" 8 "patterns fit whole parts of a name"
+pair $q 4 128 128 | adapter ',"alora_invocation_tokens":[5,6]'
+ok "$(alpha; gguf-inspect --get adapter.alora.invocation_tokens l.gguf | tr '\n' ' ')" "8
+5 6 " "tokens that switch it on"
+{ pair $q 4 128 128; pair $head 4 128 368; } | adapter ''
+gguf-convert --lora lora l.gguf
+has "$(gguf-inspect l.gguf)" "output.weight.lora_b" "the output matrix can have a pair"
+printf '%s\n' "base_model.model.model.embed_tokens.lora_embedding_A F32 4 368" \
+    "base_model.model.model.embed_tokens.lora_embedding_B F32 128 4" | adapter ''
+gguf-convert --lora lora l.gguf
+ok "$(gguf-inspect --json l.gguf | grep -o '"shape":\[[0-9,]*\]' | tr '\n' ' ')" \
+   '"shape":[4,368] "shape":[4,128] ' "the embedding too: a row of A for each token"
+
+# ---- what is refused ----
+# refused STATUS PART NAME: the adapter in lora/ is, with PART in the message
+refused() {
+    gguf-convert --lora lora refused.gguf 2>err; ok $? "$1" "$3: status"
+    has "$(cat err)" "$2" "$3: message"
+    ok "$(ls -A | grep -c refused)" 0 "$3: no output"
+}
+{ pair $q 4 128 128; echo "$head.weight F32 371 128"; } | adapter ''
+refused 2 "371 rows: the vocabulary was extended by 3: merge the adapter" "more tokens"
+{ pair $q 4 128 128; echo "base_model.model.model.norm.weight F32 128"; } | adapter ''
+refused 2 "model.norm.weight: is a whole weight" "a whole weight"
+echo "$q.lora_A.weight F32 4 128" | adapter ''
+refused 1 "$q.lora_A.weight: the other matrix of the pair, lora_B, is missing" "half a pair"
+printf '%s\n' "$q.lora_A.weight F32 4 128" "$q.lora_B.weight F32 128 5" | adapter ''
+refused 1 "are no [rank, in] and [out, rank]" "two ranks"
+pair $q 4 96 128 | adapter '';                      refused 1 "shape [4, 96]" "another length"
+pair base_model.model.model.layers.7.mlp.up_proj 4 128 128 | adapter ''
+refused 1 "config.json says 2 layers" "another layer"
+pair base_model.model.model.layers.0.mlp.no_proj 4 128 128 | adapter ''
+refused 2 "no tensor of a llama model" "another tensor"
+{ pair $q 4 128 128; echo "$q.lora_magnitude_vector F32 128"; } | adapter ',"use_dora":true'
+refused 2 "use_dora" "DoRA"
+{ pair $q 4 128 128; echo "$q.lora_B.bias F32 128"; } | adapter '';  refused 2 "neither matrix" "a bias"
+pair $q 4 128 128 | adapter ''; sed -i 's/LORA/IA3/' lora/adapter_config.json
+refused 2 "type IA3" "another kind of adapter"
+pair $q 4 128 128 | adapter ',"alpha_pattern":{"q_proj":"x"}'; refused 1 "no number" "an alpha that is none"
+rm lora/adapter_model.safetensors;                  refused 1 "no adapter_model.safetensors" "no weights"
+echo "1..$n"
