@@ -107,18 +107,20 @@ static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
     return k == LM_JSON_ERROR ? err->code : LM_OK;
 }
 
-/* Append one part of a merge; a blank inside it is written as the byte alphabet has it. */
-static void add_part(struct lm_buf *b, const char *p, size_t n)
+/* Append one part of a merge; a blank inside it is written as the byte alphabet has it where
+ * blanks stand between parts. */
+static void add_part(struct lm_buf *b, const char *p, size_t n, int sep)
 {
     for (size_t i = 0; i < n; i++)
-        if (p[i] == ' ')
+        if (p[i] == ' ' && !sep)
             lm_buf_str(b, "\u0120");
         else
             lm_buf_byte(b, (unsigned char)p[i]);
 }
 
 /* One merge, "a b" or ["a", "b"], whose first token was k, as "a b" in b. */
-static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, struct lm_err *err)
+static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, int sep,
+                      struct lm_err *err)
 {
     lm_buf_clear(b);
     if (k == LM_JSON_STRING) {
@@ -127,6 +129,8 @@ static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, 
         if (!blank || left + 1 == j->str_len || memchr(blank + 1, ' ', j->str_len - left - 1))
             return lm_fail(err, LM_EDATA, "merges: \"%.80s\" is not two parts", j->str);
         lm_buf_add(b, j->str, j->str_len);
+        if (sep && !b->failed)
+            b->data[left] = (char)sep;
         return LM_OK;
     }
     for (int part = 0; k == LM_JSON_ARRAY && part < 2; part++) {
@@ -134,9 +138,9 @@ static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, 
         if (p != LM_JSON_STRING || j->str_len == 0)
             return p == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "merges: a part that "
                                                             "is no text");
-        add_part(b, j->str, j->str_len);
+        add_part(b, j->str, j->str_len, sep);
         if (part == 0)
-            lm_buf_byte(b, ' ');
+            lm_buf_byte(b, sep ? sep : ' ');
     }
     if (k != LM_JSON_ARRAY || lm_json_next(j) != LM_JSON_ARRAY_END)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "merges: an entry that is not two "
@@ -162,7 +166,7 @@ static int walk_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm
         else if (!v)
             r = lm_json_skip(j, k) ? err->code : LM_OK;
         else
-            r = read_merge(j, k, &b, err);
+            r = read_merge(j, k, &b, t->merge_sep, err);
         if (!r && v && !lm_hf_copy(v, b.data, b.len, &v->merges[n]))
             r = lm_fail_nomem(err);
         n++;
@@ -182,6 +186,7 @@ static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
     const struct { const char *key; char *out; size_t room; } words[] = {
         { "type", t->type, sizeof t->type }, { "unk_token", t->unk, sizeof t->unk },
         { "continuing_subword_prefix", t->go_on, sizeof t->go_on },
+        { "end_of_word_suffix", t->last, sizeof t->last },
     };
     const struct { const char *key; int64_t *out; } numbers[] = {
         { "unk_id", &t->unk_id }, { "max_input_chars_per_word", &t->max_word },
@@ -201,13 +206,20 @@ static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
         }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         number = lm_json_is(j, numbers[i].key) ? numbers[i].out : number;
+    const bool drops = lm_json_is(j, "dropout");
     const enum lm_json_kind k = lm_json_next(j);
     if (flag)
         *flag = k == LM_JSON_TRUE;
     if (k == LM_JSON_STRING && affix)
         t->affixes |= j->str_len > 0;
-    if (k == LM_JSON_STRING && word && j->str_len < room)
+    if (k == LM_JSON_STRING && word && j->str_len >= room)
+        return lm_fail(err, LM_ENOSUP, "model: a text of %zu bytes where at most %zu are "
+                       "supported", j->str_len, room - 1);
+    if (k == LM_JSON_STRING && word)
         memcpy(word, j->str, j->str_len + 1);
+    t->has_unk |= k == LM_JSON_STRING && word == t->unk;
+    if (k == LM_JSON_NUMBER && drops)
+        t->dropout = strtod(j->str, NULL);
     if (k == LM_JSON_NUMBER && number)
         *number = strtoll(j->str, &end, 10);
     return k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;

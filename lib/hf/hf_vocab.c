@@ -181,6 +181,9 @@ static int load_bpe(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
 {
     const char *decoder = lm_jval_str(lm_jval_get(t->decoder, "type"));
     const bool by_bytes = decoder && !strcmp(decoder, "ByteLevel");
+    if (t->type[0] && strcmp(t->type, "BPE"))
+        return lm_fail(err, LM_ENOSUP, "tokenizer model '%s': this version cannot convert it",
+                       t->type);
     if (!by_bytes && !t->byte_fallback)
         return lm_fail(err, LM_ENOSUP, "neither byte-level BPE nor BPE with byte fallback: this "
                        "version cannot convert it");

@@ -20,8 +20,13 @@ struct lm_tokenizer_json {
     char                 *text;         /* NULL: there is no such file                  */
     size_t                len;
     const struct lm_jval *added, *normalizer, *pre_tokenizer, *post_processor, *decoder;
-    char                  type[24], unk[64];    /* model.type, model.unk_token; "" without */
-    char                  go_on[16];    /* model.continuing_subword_prefix              */
+    char                  type[24], unk[256];    /* model.type, model.unk_token; "" without */
+    char                  go_on[64];    /* model.continuing_subword_prefix              */
+    char                  last[64];     /* model.end_of_word_suffix                     */
+    bool                  has_unk;      /* unk_token is there                           */
+    double                dropout;      /* model.dropout                                */
+    int                   merge_sep;    /* what stands between the parts of a merge;
+                                           0: a space, and those inside are U+0120      */
     int64_t               unk_id, max_word;     /* model.unk_id, .max_input_chars_per_word; -1 */
     bool                  byte_fallback, ignore_merges, fuse_unk;
     bool                  affixes;      /* pieces are marked as parts of words          */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Special pieces in text.  They are found as the Hugging Face library finds added tokens:
- * the leftmost, and of those that begin there the longest.  The pieces lie sorted, so that
+ * the leftmost, and of those that begin there the longest; one that has to be a word by
+ * itself and is none is passed over, with all its text.  The pieces lie sorted, so that
  * following a text byte by byte narrows a range of them.
  */
 #include <stdlib.h>
@@ -29,43 +30,70 @@ static int by_text(const void *a, const void *b)
     return c ? c : (x->len > y->len) - (x->len < y->len);
 }
 
-int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
+void lm_added_release(struct lm_added *a)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < v->n; i++)
-        n += is_added(v, v->type[i]);
+    lm_pieces_release(&a->text);
+    free(a->id);
+    *a = (struct lm_added){ 0 };
+}
+
+int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t *id, uint32_t n,
+                  struct lm_err *err)
+{
     struct entry *e = lm_malloc_array((size_t)n + 1, sizeof *e);
-    v->added = lm_malloc_array((size_t)n + 1, sizeof *v->added);
-    if (!e || !v->added) {
+    size_t size = 0;
+    uint32_t k = 0;
+    for (uint32_t i = 0; e && i < n; i++)
+        if (text[i].len) {
+            e[k++] = (struct entry){ text[i].p, text[i].len, id[i] };
+            size += text[i].len;
+        }
+    a->id = lm_malloc_array((size_t)k + 1, sizeof *a->id);
+    if (!e || !a->id || size >= UINT32_MAX || !lm_pieces_init(&a->text, k, size)) {
         free(e);
         return lm_fail_nomem(err);
     }
-    n = 0;
-    for (uint32_t i = 0; i < v->n; i++)
-        if (is_added(v, v->type[i])) {
-            e[n].p = lm_pieces_get(&v->text, i, &e[n].len);
-            e[n++].id = i;
-        }
-    qsort(e, n, sizeof *e, by_text);
-    uint32_t k = 0;
-    for (int b = 0; b < 256; b++) {
-        v->added_at[b] = k;
-        for (; k < n && (unsigned char)e[k].p[0] == b; k++)
-            v->added[k] = e[k].id;
+    qsort(e, k, sizeof *e, by_text);
+    for (uint32_t i = 0; i < k; i++) {
+        a->id[i] = e[i].id;
+        memcpy(a->text.data + a->text.at[i], e[i].p, e[i].len);
+        a->text.at[i + 1] = a->text.at[i] + (uint32_t)e[i].len;
     }
-    v->added_at[256] = k;
+    uint32_t i = 0;
+    for (int b = 0; b < 256; b++) {
+        a->at[b] = i;
+        while (i < k && (unsigned char)e[i].p[0] == b)
+            i++;
+    }
+    a->at[256] = k;
     free(e);
     return LM_OK;
 }
 
-/* The first of added[lo .. hi), whose pieces agree up to byte `depth`, with a byte there
- * that is at least b.  A piece that ends there sorts before all. */
-static uint32_t lower(const struct lm_vocab *v, uint32_t lo, uint32_t hi, size_t depth, int b)
+int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
+{
+    uint32_t n = 0;
+    struct lm_str *text = lm_malloc_array((size_t)v->n + 1, sizeof *text);
+    uint32_t *id = lm_malloc_array((size_t)v->n + 1, sizeof *id);
+    for (uint32_t i = 0; text && id && i < v->n; i++)
+        if (is_added(v, v->type[i]) && !(v->attr[i] & LM_ATTR_NORMALIZED)) {
+            text[n] = lm_vocab_text(v, i);
+            id[n++] = i;
+        }
+    int s = text && id ? lm_added_init(&v->added, text, id, n, err) : lm_fail_nomem(err);
+    free(text);
+    free(id);
+    return s;
+}
+
+/* The first of the pieces [lo .. hi), which agree up to byte `depth`, with a byte there that
+ * is at least b.  A piece that ends there sorts before all. */
+static uint32_t lower(const struct lm_added *a, uint32_t lo, uint32_t hi, size_t depth, int b)
 {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         size_t len;
-        const char *t = lm_pieces_get(&v->text, v->added[mid], &len);
+        const char *t = lm_pieces_get(&a->text, mid, &len);
         if (len <= depth || (unsigned char)t[depth] < b)
             lo = mid + 1;
         else
@@ -75,58 +103,92 @@ static uint32_t lower(const struct lm_vocab *v, uint32_t lo, uint32_t hi, size_t
 }
 
 /* The longest piece that stands at p: its length, or 0. */
-static size_t match_at(const struct lm_vocab *v, const char *p, const unsigned char *guard,
-                       size_t len, bool parse, uint32_t *id)
+static size_t match_at(const struct lm_vocab *v, const struct lm_added *a, const char *p,
+                       const unsigned char *guard, size_t len, bool parse, uint32_t *id)
 {
     unsigned char b = (unsigned char)*p;
-    uint32_t lo = v->added_at[b], hi = v->added_at[b + 1];
+    uint32_t lo = a->at[b], hi = a->at[b + 1];
     size_t best = 0;
     for (size_t depth = 1; lo < hi; depth++) {
         size_t n;
-        lm_pieces_get(&v->text, v->added[lo], &n);
+        lm_pieces_get(&a->text, lo, &n);
         parse = parse && !(guard && guard[depth - 1]);
-        if (n == depth && (parse || v->type[v->added[lo]] == LM_TOKEN_USER)) {
+        if (n == depth && (parse || v->type[a->id[lo]] == LM_TOKEN_USER)) {
             best = n;
-            *id = v->added[lo];
+            *id = a->id[lo];
         }
         if (depth == len)
             break;
         b = (unsigned char)p[depth];
-        lo = lower(v, lo, hi, depth, b);
-        hi = lower(v, lo, hi, depth, b + 1);
+        lo = lower(a, lo, hi, depth, b);
+        hi = lower(a, lo, hi, depth, b + 1);
     }
     return best;
+}
+
+static bool is_word(uint32_t r)
+{
+    return lm_uni_word(r) || r == 0x200C || r == 0x200D;
+}
+
+/* The character that ends at p[at], at > 0: where it begins. */
+static size_t before(const char *p, size_t at, uint32_t *r)
+{
+    size_t k = at - 1;
+    int len;
+    while (k > 0 && at - k < 4 && ((unsigned char)p[k] & 0xC0) == 0x80)
+        k--;
+    *r = lm_uni_next(p + k, p + at, &len);
+    if (k + (size_t)len == at)
+        return k;
+    *r = 0xFFFD;
+    return at - 1;
+}
+
+/* Is p[at .. end) beside no letter or the like? */
+static bool stands_alone(const char *p, size_t len, size_t at, size_t end)
+{
+    int k;
+    uint32_t r;
+    if (at > 0) {
+        before(p, at, &r);
+        if (is_word(r))
+            return false;
+    }
+    return end == len || !is_word(lm_uni_next(p + end, p + len, &k));
 }
 
 /* Where the spaces in front of p end, seen from the right. */
 static size_t strip_left(const char *p, size_t at)
 {
     while (at > 0) {
-        size_t k = at - 1;
-        while (k > 0 && at - k < 4 && ((unsigned char)p[k] & 0xC0) == 0x80)
-            k--;
-        int len;
-        uint32_t r = lm_uni_next(p + k, p + at, &len);
-        if (k + (size_t)len != at || !(lm_uni_class(r) & LM_U_SPACE))
+        uint32_t r;
+        size_t k = before(p, at, &r);
+        if (!(lm_uni_class(r) & LM_U_SPACE))
             break;
         at = k;
     }
     return at;
 }
 
-bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
-                    size_t len, bool parse, uint32_t *id, size_t *at, size_t *end)
+bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
+                    const unsigned char *guard, size_t from, size_t len, bool parse,
+                    uint32_t *id, size_t *at, size_t *end)
 {
-    if (v->added_at[256] == 0)
+    if (!a->at[256])
         return false;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = from; i < len; i++) {
         unsigned char b = (unsigned char)p[i];
-        if (v->added_at[b] == v->added_at[b + 1])
+        if (a->at[b] == a->at[b + 1])
             continue;
-        size_t n = match_at(v, p + i, guard ? guard + i : NULL, len - i, parse, id);
+        size_t n = match_at(v, a, p + i, guard ? guard + i : NULL, len - i, parse, id);
         if (!n)
             continue;
-        *at = v->attr[*id] & LM_ATTR_LSTRIP ? strip_left(p, i) : i;
+        if (v->attr[*id] & LM_ATTR_WORD && !stands_alone(p, len, i, i + n)) {
+            i += n - 1;
+            continue;
+        }
+        *at = v->attr[*id] & LM_ATTR_LSTRIP ? from + strip_left(p + from, i - from) : i;
         *end = i + n;
         while (v->attr[*id] & LM_ATTR_RSTRIP && *end < len) {
             int k;

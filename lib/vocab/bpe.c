@@ -123,10 +123,12 @@ struct asked {
 
 /* Entry i of merges, "left right": the separator is the first space that is not the first
  * byte. */
-static int ask_parts(const struct lm_vocab *v, uint64_t i, struct lm_str s, struct asked *a,
-                     struct lm_err *err)
+static int ask_parts(const struct lm_vocab *v, const struct lm_vocab_src *src, uint64_t i,
+                     struct asked *a, struct lm_err *err)
 {
-    const char *sep = s.len > 1 ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
+    struct lm_str s = src->merges[i];
+    int c = src->merge_sep ? src->merge_sep : ' ';
+    const char *sep = s.len > 1 ? memchr(s.p + 1, c, s.len - 1) : NULL;
     if (!sep)
         return lm_fail(err, LM_EDATA, "merge %llu has no space", (unsigned long long)i);
     a->left = s.p;
@@ -138,9 +140,10 @@ static int ask_parts(const struct lm_vocab *v, uint64_t i, struct lm_str s, stru
     return LM_OK;
 }
 
-/* Its ids; m->id is that of the merge before.  joined has room for the longest piece. */
-static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, char *joined,
-                      struct merge *m, struct lm_err *err)
+/* Its ids; m->id is that of the merge before.  joined has room for two pieces; what marks the
+ * right one as going on, its first `skip` bytes, is not in what they make. */
+static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, size_t skip,
+                      char *joined, struct merge *m, struct lm_err *err)
 {
     int32_t left = lm_vocab_find_hashed(v, a->left, a->l, a->left_hash);
     if (left < 0)
@@ -148,13 +151,14 @@ static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *
     int32_t right = lm_vocab_find_hashed(v, a->right, a->r, a->right_hash);
     if (right < 0)
         return no_piece(i, a->right, a->r, err);
-    if (a->l + a->r > v->longest)
+    if (a->l + a->r > v->longest + skip)
         return no_piece(i, a->left, a->l + 1 + a->r, err);
     memcpy(joined, a->left, a->l);
-    memcpy(joined + a->l, a->right, a->r);
-    int32_t id = find_near(v, m->id, joined, a->l + a->r);
+    skip = skip < a->r ? skip : a->r;
+    memcpy(joined + a->l, a->right + skip, a->r - skip);
+    int32_t id = find_near(v, m->id, joined, a->l + a->r - skip);
     if (id < 0)
-        return no_piece(i, joined, a->l + a->r, err);
+        return no_piece(i, joined, a->l + a->r - skip, err);
     *m = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
     lm_pairs_ask(&v->pairs, m->left, m->right);
     return LM_OK;
@@ -171,17 +175,18 @@ static bool reachable(const struct lm_vocab *v, uint32_t id)
  * The tables are larger than the caches; waiting for each place in turn would be most of
  * the time that loading takes.
  */
-static int load_block(struct lm_vocab *v, const struct lm_str *merges, uint32_t i, uint32_t end,
-                      char *joined, uint32_t *last, struct lm_err *err)
+static int load_block(struct lm_vocab *v, const struct lm_vocab_src *src, uint32_t i,
+                      uint32_t end, char *joined, uint32_t *last, struct lm_err *err)
 {
     struct asked a[N_AHEAD];
     struct merge m[N_AHEAD];
+    size_t skip = v->rules && src->go_on ? strlen(src->go_on) : 0;
     int s = LM_OK;
     for (uint32_t k = i; k < end && s == LM_OK; k++)
-        s = ask_parts(v, k, merges[k], &a[k - i], err);
+        s = ask_parts(v, src, k, &a[k - i], err);
     for (uint32_t k = 0; k < end - i && s == LM_OK; k++) {
         m[k].id = *last;
-        s = find_parts(v, i + k, &a[k], joined, &m[k], err);
+        s = find_parts(v, i + k, &a[k], skip, joined, &m[k], err);
         *last = m[k].id;
     }
     for (uint32_t k = 0; k < end - i && s == LM_OK; k++)
@@ -203,11 +208,11 @@ int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_er
     if (n > INT32_MAX)
         return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
     int s = lm_pairs_init(&v->pairs, n, err);
-    char *joined = malloc((size_t)v->longest + 1);
+    char *joined = malloc(2 * (size_t)v->longest + 1);
     v->n_merges = (uint32_t)n;
     for (uint32_t i = 0, k; joined && i < v->n_merges && s == LM_OK; i = k) {
         k = v->n_merges - i > N_AHEAD ? i + N_AHEAD : v->n_merges;
-        s = load_block(v, src->merges, i, k, joined, &last, err);
+        s = load_block(v, src, i, k, joined, &last, err);
     }
     if (!joined)
         s = lm_fail_nomem(err);
@@ -228,11 +233,11 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     const char *name = v->pre_name;
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "byte-level BPE: built without utf8proc");
-    if (!*name) {
+    if (!*name && !src->pretok) {
         lm_note(env, LM_WARN, "the vocabulary names no pre-tokenizer: taken as 'default'");
         name = "default";
     }
-    row = lm_pretok_find(name, strlen(name));
+    row = src->pretok ? src->pretok : lm_pretok_find(name, strlen(name));
     if (!row)
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
     v->pre = *row;

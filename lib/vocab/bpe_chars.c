@@ -13,6 +13,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->chars = true;
     v->fuse_unk = src->fuse_unk;
     v->space_prefix = src->space_prefix > 0;
+    v->join = v->space_prefix ? LM_JOIN_WORDS : LM_JOIN_PREFIX;  /* the decoder's Strip */
     v->byte_fallback = src->byte_fallback;
     if (!lm_find_bytes(v) && v->byte_fallback)
         return lm_fail(err, LM_ENOSUP, "byte_fallback without pieces for all bytes is not "

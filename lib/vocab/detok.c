@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 struct lm_detok {
     const struct lm_vocab *v;
@@ -12,6 +12,8 @@ struct lm_detok {
     bool                   begun;        /* a piece was there in this sequence       */
     char                   held[4];      /* the begin of a character                 */
     size_t                 n_held;
+    struct lm_rules_detok *rules;        /* NULL: the pieces' bytes follow each other */
+    struct lm_buf          text;         /* what a token became by them              */
 };
 
 struct lm_detok *lm_detok_new(const struct lm_vocab *v, bool special, struct lm_err *err)
@@ -24,11 +26,20 @@ struct lm_detok *lm_detok_new(const struct lm_vocab *v, bool special, struct lm_
     d->v = v;
     d->special = special;
     d->strip = v->space_prefix;
+    if (v->rules && !(d->rules = lm_rules_detok_new(v->rules))) {
+        free(d);
+        lm_fail_nomem(err);
+        return NULL;
+    }
     return d;
 }
 
 void lm_detok_free(struct lm_detok *d)
 {
+    if (!d)
+        return;
+    lm_rules_detok_free(d->rules);
+    lm_buf_release(&d->text);
     free(d);
 }
 
@@ -62,27 +73,26 @@ static struct lm_str without_spaces(struct lm_str s, size_t n)
     return s;
 }
 
-int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_err *err)
+/* What a piece is in the text: its bytes, but for the space that was put in front. */
+static struct lm_str joined(struct lm_detok *d, int32_t id, enum lm_token_type type, bool control)
 {
     const struct lm_vocab *v = d->v;
-    if (id < 0 || (uint32_t)id >= v->n)
-        return lm_fail(err, LM_EDATA, "id %d is not in the vocabulary, which has %u entries",
-                       (int)id, v->n);
-    enum lm_token_type type = (enum lm_token_type)v->type[id];
-    bool control = type == LM_TOKEN_CONTROL || type == LM_TOKEN_UNKNOWN;
     struct lm_str s = lm_vocab_piece(v, (uint32_t)id);
     if (v->join == LM_JOIN_PREFIX) {
         if (type == LM_TOKEN_NORMAL && d->strip)
             s = without_spaces(s, 1);
         d->strip = v->space_prefix && (control || type == LM_TOKEN_USER);
+    } else if (!(control && !d->special)) {
+        if (!d->begun && (v->join == LM_JOIN_WORDS || v->space_prefix))
+            s = without_spaces(s, v->join == LM_JOIN_WORDS ? 1 : SIZE_MAX);
+        d->begun = true;
     }
-    if (control && !d->special)
-        return LM_OK;
-    if (v->join != LM_JOIN_PREFIX && !d->begun &&
-        (v->join == LM_JOIN_WORDS || v->space_prefix))
-        s = without_spaces(s, v->join == LM_JOIN_WORDS ? 1 : SIZE_MAX);
-    d->begun = true;
+    return s;
+}
 
+/* Append text, but hold back the begin of a character. */
+static int put(struct lm_detok *d, struct lm_str s, struct lm_buf *out, struct lm_err *err)
+{
     size_t from = out->len;
     lm_buf_add(out, d->held, d->n_held);
     lm_buf_add(out, s.p, s.len);
@@ -95,8 +105,35 @@ int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_er
     return LM_OK;
 }
 
+int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_err *err)
+{
+    const struct lm_vocab *v = d->v;
+    if (id < 0 || (uint32_t)id >= v->n)
+        return lm_fail(err, LM_EDATA, "id %d is not in the vocabulary, which has %u entries",
+                       (int)id, v->n);
+    enum lm_token_type type = (enum lm_token_type)v->type[id];
+    bool control = type == LM_TOKEN_CONTROL || type == LM_TOKEN_UNKNOWN;
+    if (d->rules) {
+        if (control && !d->special)
+            return LM_OK;
+        lm_buf_clear(&d->text);
+        lm_buf_add(&d->text, "", 0);
+        int r = lm_rules_detok_add(d->rules, lm_vocab_text(v, (uint32_t)id), &d->text, err);
+        return r == LM_OK ? put(d, (struct lm_str){ d->text.data, d->text.len }, out, err) : r;
+    }
+    struct lm_str s = joined(d, id, type, control);
+    return control && !d->special ? LM_OK : put(d, s, out, err);
+}
+
 void lm_detok_end(struct lm_detok *d, struct lm_buf *out)
 {
+    if (d->rules) {
+        lm_buf_clear(&d->text);
+        lm_buf_add(&d->text, "", 0);
+        if (lm_rules_detok_end(d->rules, &d->text, NULL) != LM_OK)
+            out->failed = true;
+        put(d, (struct lm_str){ d->text.data, d->text.len }, out, NULL);
+    }
     lm_buf_add(out, d->held, d->n_held);
     d->n_held = 0;
     d->strip = d->v->space_prefix;

@@ -6,7 +6,7 @@
 
 #include "base/size.h"
 #include "base/table.h"
-#include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 #define PASS ((size_t)1 << 16)                   /* ids handed over at a time */
 
@@ -30,10 +30,34 @@ static bool push(struct lm_ids *ids, int32_t id, size_t at, size_t len)
     return true;
 }
 
+bool lm_encoder_put_at(struct lm_encoder *e, int32_t id, size_t at, size_t len)
+{
+    return push(e->ids, id, e->base + at, len);
+}
+
+struct lm_origin lm_origin_span(const struct lm_origin *o, size_t at, size_t len)
+{
+    struct lm_origin s = { 0, 0 };
+    if (len)
+        s = o[at];
+    else if (at)
+        s.from = s.to = o[at - 1].to;
+    for (size_t i = 1; i < len; i++) {           /* marks may have changed places */
+        s.from = o[at + i].from < s.from ? o[at + i].from : s.from;
+        s.to = o[at + i].to > s.to ? o[at + i].to : s.to;
+    }
+    return s;
+}
+
 bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes)
 {
     size_t at = 0, len = 0;
-    if (e->ids->want_spans) {
+    if (e->ids->want_spans && e->origin) {
+        struct lm_origin o = lm_origin_span(e->origin, e->pos, bytes);
+        e->pos += bytes;
+        at = o.from;
+        len = o.to - o.from;
+    } else if (e->ids->want_spans) {
         at = lm_remap_find(&e->map, e->pos);
         e->pos += bytes;
         len = lm_remap_find(&e->map, e->pos) - at;
@@ -243,6 +267,7 @@ void lm_encoder_free(struct lm_encoder *e)
     free(e->pairs);
     free(e->joined);
     free(e->map.e);
+    lm_rules_work_free(e->rules);
     lm_buf_release(&e->norm);
     lm_buf_release(&e->scratch);
     free(e->work);
@@ -280,33 +305,45 @@ static int add_special(struct lm_encoder *e, int32_t id, const char *what, size_
     return push(e->ids, id, at, 0) ? LM_OK : lm_fail_nomem(err);
 }
 
+/* What else the vocabulary wants in front or behind. */
+static int add_more(struct lm_encoder *e, const int32_t *id, size_t n, size_t at,
+                    struct lm_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!push(e->ids, id[i], at, 0))
+            return lm_fail_nomem(err);
+    return LM_OK;
+}
+
 /* Special pieces, and what stands between them. */
 static int add_text(struct lm_encoder *e, const char *text, size_t len, bool parse,
                     struct lm_err *err)
 {
     bool first = true;
+    e->parse = parse;
     for (size_t done = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_vocab_match(e->v, text + done, e->guard ? e->guard + done : NULL,
-                                    len - done, parse, &id, &at, &end);
-        size_t n = found ? at : len - done;
+        bool found = lm_added_match(e->v, &e->v->added, text, e->guard, done, len, parse, &id,
+                                    &at, &end);
+        size_t n = (found ? at : len) - done;
         if (n) {
             e->base = done;
             e->pos = 0;
             e->map.n = e->map.cursor = 0;
-            int s = e->v->model->encode(e, text + done, n, first, err);
+            int s = e->v->rules ? lm_rules_encode(e, text + done, n, err)
+                                : e->v->model->encode(e, text + done, n, first, err);
             if (s != LM_OK)
                 return s;
         }
         if (!found)
             break;
-        if (!push(e->ids, (int32_t)id, done + at, end - at))
+        if (!push(e->ids, (int32_t)id, at, end - at))
             return lm_fail_nomem(err);
         int s = lm_encoder_pass(e, err);
         if (s != LM_OK)
             return s;
-        done += end;
+        done = end;
         first = true;
     }
     return LM_OK;
@@ -329,7 +366,8 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     bool bos = flags & LM_ENCODE_SPECIAL && v->add_bos;
     bool eos = flags & LM_ENCODE_SPECIAL && v->add_eos;
     int s;
-    if (bos && (s = add_special(e, v->bos, "bos", 0, err)))
+    if ((bos && (s = add_special(e, v->bos, "bos", 0, err))) ||
+        (flags & LM_ENCODE_SPECIAL && (s = add_more(e, v->before, v->n_before, 0, err))))
         return s;
     e->from = ids->n;
     e->passed = false;
@@ -344,6 +382,8 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
         note_doubled(e, &e->warned_bos, "start");
     if (eos && (more || e->passed) && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
+    if (flags & LM_ENCODE_SPECIAL && (s = add_more(e, v->after, v->n_after, len, err)))
+        return s;
     return eos ? add_special(e, v->eos, "eos", len, err) : LM_OK;
 }
 

@@ -207,26 +207,10 @@ static bool queue(struct lm_encoder *e, uint32_t i)
     return lm_heap_push(e, (uint64_t)j.key << 32 | i, s->len + e->sym[s->next].len, j.to);
 }
 
-/*
- * Merge any word into e->sym, a list from 0 on.  A pair in the heap is skipped if it is no
- * longer what stands there: symbols only grow, so the same length is the same pair.
- */
-static bool merge_list(struct lm_encoder *e, const char *p, size_t len, bool lead)
+/* A pair in the heap is skipped if it is no longer what stands there: symbols only grow, so the
+ * same length is the same pair. */
+bool lm_merge_symbols(struct lm_encoder *e, uint32_t n)
 {
-    uint32_t n = 0;
-    const char *end = p + len;
-    if (!lm_grow(&e->sym, &e->sym_cap, 1, sizeof *e->sym))
-        return false;
-    if (lead)
-        e->sym[n++] = (struct lm_sym){ e->v->mark_id, 0, NONE, 1, true };
-    for (; p < end; n++) {
-        if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
-            return false;
-        struct lm_sym *s = &e->sym[n];
-        *s = (struct lm_sym){ .prev = n - 1, .next = n + 1, .there = true };
-        s->len = (uint32_t)lm_next_symbol(e->v, p, end, &s->id);
-        p += s->len;
-    }
     struct lm_sym *sym = e->sym;
     sym[n - 1].next = NONE;
     e->heap_n = 0;
@@ -248,6 +232,26 @@ static bool merge_list(struct lm_encoder *e, const char *p, size_t len, bool lea
             return false;
     }
     return true;
+}
+
+/* Merge any word into e->sym, a list from 0 on. */
+static bool merge_list(struct lm_encoder *e, const char *p, size_t len, bool lead)
+{
+    uint32_t n = 0;
+    const char *end = p + len;
+    if (!lm_grow(&e->sym, &e->sym_cap, 1, sizeof *e->sym))
+        return false;
+    if (lead)
+        e->sym[n++] = (struct lm_sym){ e->v->mark_id, 0, NONE, 1, true };
+    for (; p < end; n++) {
+        if (!lm_grow(&e->sym, &e->sym_cap, (size_t)n + 1, sizeof *e->sym))
+            return false;
+        struct lm_sym *s = &e->sym[n];
+        *s = (struct lm_sym){ .prev = n - 1, .next = n + 1, .there = true };
+        s->len = (uint32_t)lm_next_symbol(e->v, p, end, &s->id);
+        p += s->len;
+    }
+    return lm_merge_symbols(e, n);
 }
 
 /* Append what merge_list left, up to the symbol at `stop`. */

@@ -417,14 +417,22 @@ size_t lm_pre_spaced(const struct lm_prestep *t, struct lm_scan *s, const char *
     return space && t->set ? (size_t)(run_set(p, s->end, t->set) - p) : 0;
 }
 
-/* \s+$ */
+/* \s+$ with $ at the end of each line: all of a run of spaces that reaches the end, else what
+ * stands before its last newline. */
 size_t lm_pre_trailing(const struct lm_prestep *t, struct lm_scan *s, const char *p)
 {
     (void)t;
-    if (p < s->mark)                             /* in a run that does not reach the end */
+    if (p < s->mark)                             /* seen: nothing more in this run */
         return 0;
-    s->mark = run(p, s->end, LM_U_SPACE);
-    return s->mark == s->end ? (size_t)(s->end - p) : 0;
+    const char *q = run(p, s->end, LM_U_SPACE);
+    if (q == s->end)
+        return (size_t)(q - p);
+    s->mark = q;
+    while (q > p && *q != '\n')
+        q--;
+    if (q > p)
+        s->mark = q;
+    return (size_t)(q - p);
 }
 
 /* [0-9][0-9][0-9] */

@@ -143,6 +143,92 @@ const struct lm_pretok lm_pretoks[] = {
     { NULL, 0, { { NULL, 0, NULL } } },
 };
 
+#define SHORT       "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SPACES      "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define TIKTOKEN(d) SHORT "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" d \
+                    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
+#define CASED(less, more, digits, tail) \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" less "]*" \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" less "]+" more "|" \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" less "]+" \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" less "]*" more "|" \
+    digits "| ?[^\\s\\p{L}\\p{N}]+" tail "*" SPACES
+#define ASCII_PUNCT "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]"
+#define DEEPSEEK3   ASCII_PUNCT "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+                    " ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
+
+/* Patterns as the tokenizers' own files have them. */
+static const struct {
+    const char       *text;
+    struct lm_prestep step;
+} patterns[] = {
+    { "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", GPT2 },
+    { TIKTOKEN("{1,3}"), LLAMA3 },
+    { TIKTOKEN(""), QWEN2 },
+    { TIKTOKEN("{1}"), QWEN2 },
+    { TIKTOKEN("+"), { lm_pre_tiktoken, LLAMA3_BUT_DIGITS | LM_TT_DIGITS_ANY, NULL } },
+    { SHORT "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
+      " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES,
+      { lm_pre_tiktoken, LLAMA3_BUT_DIGITS | LM_TT_DIGITS_1 | LM_TT_MARKS, NULL } },
+    { SHORT "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" SPACES,
+      { lm_pre_tiktoken, LM_TT_SHORT | LM_TT_DIGITS_1, NULL } },
+    { "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES,
+      { lm_pre_tiktoken, LM_TT_TAIL | LM_TT_DIGITS_1, NULL } },
+    { CASED("", SHORT "?", "\\p{N}{1,3}", "[\\r\\n/]"), GPT4O },
+    { CASED("", "", "\\p{N}", "[\\r\\n/]"),
+      { lm_pre_cased, LM_TT_TAIL_SLASH | LM_TT_DIGITS_1, NULL } },
+    { "[\\p{Han}]+|" CASED("&&[^\\p{Han}]", SHORT "?", "\\p{N}{1,3}", "[\\r\\n]"),
+      { lm_pre_cased, LM_TT_HAN | LM_TT_SHORT | LM_TT_TAIL | LM_TT_DIGITS_3, NULL } },
+    { DEEPSEEK3, { lm_pre_deepseek3, 0, NULL } },
+    { "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
+      { lm_pre_set, 0, cjk } },
+    { "\\p{N}{1,3}", DIGITS_3 },
+    { "\\p{N}", DIGIT },
+    { "\\p{N}+", DIGITS },
+    { "\\d{1,3}(?=(?:\\d{3})*\\b)", { lm_pre_right3, LM_U_ND | LM_U_WORD, NULL } },
+    { "[\\r\\n]", NEWLINE },
+    { "\\s?\\p{L}+", { lm_pre_spaced, LM_U_L, NULL } },
+    { "\\s?\\p{P}+", { lm_pre_spaced, LM_U_P, NULL } },
+    { "\\s+$", { lm_pre_trailing, 0, NULL } },
+    { "[0-9][0-9][0-9]", { lm_pre_ascii3, 0, NULL } },
+    { "[^\\n]+|[\\n]+", { lm_pre_lines, 0, NULL } },
+};
+
+const struct lm_prestep *lm_pretok_pattern(size_t n, const char **pattern)
+{
+    if (n >= sizeof patterns / sizeof *patterns)
+        return NULL;
+    *pattern = patterns[n].text;
+    return &patterns[n].step;
+}
+
+/* The same text, but for \r and \n, which some files have as themselves? */
+static bool same_pattern(const char *want, const char *p, const char *end)
+{
+    for (; p < end && *want; p++) {
+        char escaped = *p == '\n' ? 'n' : *p == '\r' ? 'r' : 0;
+        if (escaped && want[0] == '\\' && want[1] == escaped)
+            want += 2;
+        else if (*want++ != *p)
+            return false;
+    }
+    return p == end && !*want;
+}
+
+const struct lm_prestep *lm_pretok_by_pattern(const char *pattern, size_t len)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (same_pattern(patterns[i].text, pattern, pattern + len))
+            return &patterns[i].step;
+    return NULL;
+}
+
+bool lm_pretok_covers(const struct lm_prestep *t)
+{
+    return t->match == lm_pre_gpt2 || t->match == lm_pre_tiktoken || t->match == lm_pre_cased ||
+           t->match == lm_pre_lines;
+}
+
 const struct lm_pretok *lm_pretok_find(const char *name, size_t len)
 {
     for (const struct lm_pretok *t = lm_pretoks; t->names; t++)

@@ -60,6 +60,17 @@ extern const struct lm_pretok lm_pretoks[];
 const struct lm_pretok *lm_pretok_find(const char *name, size_t len);
 
 /*
+ * The matcher for a pattern as tokenizer.json files have it, or NULL: its pattern is not
+ * known, which says nothing against it (regex.h).  n-th of the table, and NULL behind it: for
+ * the test that holds each against its pattern.
+ */
+const struct lm_prestep *lm_pretok_by_pattern(const char *pattern, size_t len);
+const struct lm_prestep *lm_pretok_pattern(size_t n, const char **pattern);
+
+/* Is every text nothing but matches of it, none of which has a newline before a letter? */
+bool lm_pretok_covers(const struct lm_prestep *t);
+
+/*
  * struct lm_cut - a walk over the words of a text.
  *
  * lm_cut_next gives the end of the word that begins where the last one ended; the end

@@ -55,10 +55,26 @@ enum {
     LM_ATTR_LSTRIP = 1,      /* spaces before the piece go with it                   */
     LM_ATTR_RSTRIP = 2,      /* spaces behind it                                     */
     LM_ATTR_MERGED = 4,      /* a merge makes it                                     */
+    LM_ATTR_WORD   = 8,      /* only where no letter, digit or mark stands beside it */
+    LM_ATTR_NORMALIZED = 16, /* looked for in normalized text, by the rules          */
+};
+
+/* Pieces that are recognised in text before it is cut, in the order of their text; those that
+ * begin with byte b are at[b] .. at[b + 1] - 1 (added.c). */
+struct lm_added {
+    struct lm_pieces text;
+    uint32_t        *id;
+    uint32_t         at[257];
+};
+
+/* Where a byte of normalized text came from: bytes from .. to of the fragment. */
+struct lm_origin {
+    uint32_t from, to;
 };
 
 struct lm_vocab {
     const struct lm_tok_model *model;
+    struct lm_rules           *rules;            /* of its tokenizer.json; NULL: none needed */
     struct lm_pretok           pre;              /* how words are cut, in byte-level BPE */
     char                       pre_name[64];
     uint32_t                   n;
@@ -74,11 +90,11 @@ struct lm_vocab {
     int32_t                   *eog;
     size_t                     n_eog;
 
-    /* pieces that are recognised in text before it is cut: ids in the order of their
-     * text; those that begin with byte b are added[added_at[b]] .. added[added_at[b+1]] */
     bool                       user_inside;      /* those of type user are left to the model */
-    uint32_t                  *added;
-    uint32_t                   added_at[257];
+    struct lm_added            added;
+    int32_t                   *before, *after;   /* more ids in front and behind, next to the
+                                                    start and end tokens             */
+    size_t                     n_before, n_after;
 
     unsigned                   norm;             /* LM_NORM_: what text goes through */
     int32_t                    byte_id[256];     /* piece of a single byte, or -1    */
@@ -166,6 +182,9 @@ struct lm_encoder {
     size_t                 pos;                  /* bytes of the normalized fragment done */
     const unsigned char   *guard;                /* see lm_encoder_guarded; NULL: none   */
     struct lm_remap        map;
+    const struct lm_origin *origin;              /* of the word; NULL: map has it    */
+    bool                   parse;                /* control tokens are recognised    */
+    struct lm_rules_work  *rules;                /* see vocab_rules.h                */
 };
 
 /* Not said by the source; -1 is "there is none". */
@@ -184,6 +203,12 @@ struct lm_vocab_src {
     const uint8_t       *attr;               /* [n] LM_ATTR_ bits, NULL: not known      */
     const struct lm_str *merges;             /* "left right", NULL: not there           */
     uint64_t             n_merges;
+    int                  merge_sep;          /* between left and right; 0: a space      */
+    const struct lm_pretok *pretok;          /* its steps, instead of those by the name */
+    struct lm_rules     *rules;              /* of a tokenizer.json; lm_vocab_load takes
+                                                them over, whatever comes of it         */
+    const int32_t       *before, *after;     /* see struct lm_vocab                     */
+    size_t               n_before, n_after;
     int32_t              bos, eos, unk, eot, eom;
     int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
@@ -267,8 +292,11 @@ struct lm_tok_model {
     void (*release)(struct lm_vocab *v);
 };
 
+/* What stands between the parts of a merge where they may have spaces: no UTF-8 has it. */
+enum { LM_EXACT_SEP = 0xFF };
+
 extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars, lm_tok_t5, lm_tok_bert,
-    lm_tok_rwkv, lm_tok_plamo2, lm_tok_gemma4;
+    lm_tok_rwkv, lm_tok_plamo2, lm_tok_gemma4, lm_tok_rules;
 
 /* The row of a model by name, or NULL. */
 const struct lm_tok_model *lm_tok_model_find(const char *name, size_t len);
@@ -296,15 +324,21 @@ int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t 
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 
+/* The n texts, each with its id; empty ones are left out. */
+int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t *id, uint32_t n,
+                  struct lm_err *err);
+void lm_added_release(struct lm_added *a);
+
 /*
- * lm_vocab_match - the leftmost, then longest, special piece in p[0..len).
+ * lm_added_match - the leftmost, then longest, added piece that begins in p[from..len).
  *
  * parse: also those of type control and unknown, where no byte has guard[i] set (guard may
- * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it; false
- * if there is none.
+ * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it, but none
+ * before from; false if there is none.
  */
-bool lm_vocab_match(const struct lm_vocab *v, const char *p, const unsigned char *guard,
-                    size_t len, bool parse, uint32_t *id, size_t *at, size_t *end);
+bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
+                    const unsigned char *guard, size_t from, size_t len, bool parse,
+                    uint32_t *id, size_t *at, size_t *end);
 
 /* Merges of v from src (bpe.c). */
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);
@@ -323,6 +357,10 @@ void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id
  * proportion to len, memory bounded.
  */
 int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err);
+
+/* Merge n > 0 symbols that are in e->sym, a list from 0 on; none has length 0.  False: no
+ * memory. */
+bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
 
 /* Bonds between characters: those of a piece's text are added; where the word at p ends.
  * lead: a space stands before it. */
@@ -360,6 +398,11 @@ bool lm_find_bytes(struct lm_vocab *v);
 /* For the models' encode functions: append an id made of the next `bytes` bytes of the
  * normalized fragment; id -1 appends nothing but counts the bytes.  False: no memory. */
 bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes);
+
+/* The same for an id made of len bytes at `at` of the fragment. */
+bool lm_encoder_put_at(struct lm_encoder *e, int32_t id, size_t at, size_t len);
+/* All the bytes that len bytes of text with these origins were made of. */
+struct lm_origin lm_origin_span(const struct lm_origin *o, size_t at, size_t len);
 
 /* The end of a chunk of text that may be normalized by itself, at least 64 KiB and `least`
  * bytes long: before a space between ASCII characters, or `end`. */

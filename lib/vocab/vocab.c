@@ -9,7 +9,7 @@
 
 #include "base/size.h"
 #include "base/table.h"
-#include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 /* Pieces that end a turn, whatever the file says of them. */
 static const char *const turn_ends[] = {
@@ -287,10 +287,27 @@ static void guess_strips(struct lm_vocab *v, struct lm_str name)
         v->attr[mask] |= LM_ATTR_LSTRIP;
 }
 
+/* The ids around a text, besides the start and end tokens. */
+static int copy_ids(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
+{
+    v->before = lm_malloc_array(src->n_before + 1, sizeof *v->before);
+    v->after = lm_malloc_array(src->n_after + 1, sizeof *v->after);
+    if (!v->before || !v->after)
+        return lm_fail_nomem(err);
+    v->n_before = src->n_before;
+    v->n_after = src->n_after;
+    if (src->n_before)
+        memcpy(v->before, src->before, src->n_before * sizeof *v->before);
+    if (src->n_after)
+        memcpy(v->after, src->after, src->n_after * sizeof *v->after);
+    return LM_OK;
+}
+
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
     int s;
+    v->rules = src->rules;
     v->model = lm_tok_model_find(src->model.p, src->model.len);
     if (!v->model)
         return lm_fail(err, LM_ENOSUP, "tokenizer model '%s' is not supported", src->model.p);
@@ -308,7 +325,8 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->add_bos = v->model->add_bos;
     v->add_eos = v->model->add_eos;
     v->user_inside = src->sentencepiece;
-    if ((s = v->model->load(v, src, env, err)))
+    if ((s = v->model->load(v, src, env, err)) || (s = copy_ids(v, src, err)) ||
+        (v->rules && (s = lm_rules_load_bytes(v, err))))
         return s;
     if (src->add_bos >= 0)
         v->add_bos = src->add_bos;
@@ -330,6 +348,7 @@ struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_e
 {
     struct lm_vocab *v = calloc(1, sizeof *v);
     if (!v) {
+        lm_rules_free(src->rules);
         lm_fail_nomem(err);
         return NULL;
     }
@@ -351,7 +370,10 @@ void lm_vocab_free(struct lm_vocab *v)
     free(v->score);
     lm_table_free(v->slots, ((size_t)v->slot_mask + 1) * sizeof *v->slots);
     free(v->eog);
-    free(v->added);
+    lm_added_release(&v->added);
+    lm_rules_free(v->rules);
+    free(v->before);
+    free(v->after);
     if (v->model && v->model->release)
         v->model->release(v);
     free(v->rune_id);
