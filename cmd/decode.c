@@ -43,8 +43,9 @@ static const char help[] =
     "  -c, --context=N      most tokens of a sequence (the model's training length)\n"
     "  -t, --threads=N      threads (the CPUs there are)\n"
     "  -u, --ubatch=N       tokens evaluated at once (512)\n"
-    "      --cache-k=TYPE   type of cached keys, f16 or f32 (f16)\n"
-    "      --cache-v=TYPE   type of cached values, f16 or f32 (f16)\n"
+    "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
+    "                       q5_1, q4_0, q4_1, iq4_nl (f16)\n"
+    "      --cache-v=TYPE   type of cached values (f16)\n"
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
     "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
@@ -122,7 +123,9 @@ static struct {
 
 static const struct lm_type *cache_type(const char *name, const char *value)
 {
-    static const char *const names[] = { "f16", "f32", NULL };
+    static const char *const names[] = {
+        "f32", "f16", "bf16", "q8_0", "q5_0", "q5_1", "q4_0", "q4_1", "iq4_nl", NULL
+    };
     return lm_type_by_name(names[cli_choice(name, value, names)]);
 }
 

@@ -43,7 +43,8 @@ struct lm_memory_shape {
     const struct lm_buft         *buft;
     uint32_t                      n_layer;
     const struct lm_memory_layer *layers;           /* [n_layer], read by _new and _place  */
-    const struct lm_type         *k_type, *v_type;  /* F32 or F16                          */
+    const struct lm_type         *k_type, *v_type;  /* F32 F16 BF16 Q8_0 Q5_0 Q5_1 Q4_0 Q4_1
+                                                       IQ4_NL                              */
     uint32_t                      n_ctx;            /* most tokens of a sequence           */
     uint32_t                      n_batch;          /* most tokens of a batch              */
     uint32_t                      n_snapshots;      /* kept of a recurrent state, at most

@@ -13,6 +13,28 @@ static bool align64(size_t *at, uint64_t add)
     return true;
 }
 
+/* Types with blocks short enough for a head, and that need nothing but the row itself. */
+static int check_type(const struct lm_type *t, const struct lm_memory_shape *s, bool value,
+                      struct lm_err *err)
+{
+    static const uint32_t ids[] = {
+        LM_F32, LM_F16, LM_BF16, LM_Q8_0, LM_Q5_0, LM_Q5_1, LM_Q4_0, LM_Q4_1, LM_IQ4_NL
+    };
+    bool known = false;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        known |= t->id == ids[i];
+    if (!known || !t->encode || !t->decode)
+        return lm_fail(err, LM_ENOSUP, "a cache of type %s is not supported", t->name);
+    for (uint32_t i = 0; i < s->n_layer; i++) {
+        const struct lm_memory_layer *l = &s->layers[i];
+        uint32_t head = value ? l->head_v : l->head_k;
+        if (l->n_head_kv && head % t->block)
+            return lm_fail(err, LM_ENOSUP, "a cache of type %s holds blocks of %u values: heads "
+                           "of %u cannot be cut into them", t->name, t->block, head);
+    }
+    return LM_OK;
+}
+
 /* Bytes of rows of a page. */
 static bool rows(const struct lm_type *t, uint32_t head, uint32_t n_head, size_t *row,
                  uint64_t *bytes)
@@ -51,11 +73,9 @@ static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_lay
 static int place(const struct lm_memory_shape *s, uint32_t n, struct lm_memory_place *out,
                  size_t page[2], size_t *state, struct lm_err *err)
 {
-    const struct lm_type *types[2] = { s->k_type, s->v_type };
-    for (int i = 0; i < 2; i++)
-        if (types[i]->id != LM_F32 && types[i]->id != LM_F16)
-            return lm_fail(err, LM_ENOSUP, "a cache of type %s is not supported",
-                           types[i]->name);
+    int r = check_type(s->k_type, s, false, err);
+    if (r || (r = check_type(s->v_type, s, true, err)))
+        return r;
     page[0] = page[1] = *state = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct lm_memory_layer *l = &s->layers[i];

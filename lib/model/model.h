@@ -78,7 +78,8 @@ struct lm_ctx_options {
     uint32_t              n_ctx;        /* most tokens a sequence may have; 0: training length */
     uint32_t              n_batch;      /* most tokens of one lm_ctx_decode; 0: 2048     */
     uint32_t              n_ubatch;     /* most tokens evaluated at once; 0: 512         */
-    const struct lm_type *cache_k, *cache_v;     /* F32 or F16; NULL: F16                */
+    /* F32 F16 BF16 Q8_0 Q5_0 Q5_1 Q4_0 Q4_1 IQ4_NL; NULL: F16                              */
+    const struct lm_type *cache_k, *cache_v;
     bool                  embed;        /* the last hidden states instead of logits: rows of
                                            lm_ctx_row_len floats                         */
 };

@@ -113,7 +113,7 @@ struct lm_routing {
 /* How a page holds the keys and values of a layer.  Position p of head h:
  * key at k_off + (h * LM_KV_PAGE + p) * k_row bytes, value likewise. */
 struct lm_kv_layout {
-    const struct lm_type *k_type, *v_type;       /* F32 or F16                            */
+    const struct lm_type *k_type, *v_type;       /* see memory.h                          */
     uint32_t n_head_kv, head_k, head_v;
     bool     v_in_k;                             /* a value is the beginning of its key   */
     size_t   k_off, v_off, k_row, v_row;

@@ -89,6 +89,12 @@ done
 decode --nll $exact -m "$m" "$golden.tokens" >got
 within got "$golden-nll.tsv" 4 0 1e-4 "negative log-likelihoods"
 
+for type in bf16 q8_0 q5_0 q5_1 q4_0 q4_1 iq4_nl; do
+    case $type in bf16 | q8_0) near=0.02 ;; *) near=0.3 ;; esac
+    decode --nll --cache-k $type --cache-v $type -m "$m" "$golden.tokens" >got
+    within got "$golden-nll.tsv" 4 0 $near "negative log-likelihoods, $type cache"
+done
+
 # Every logit.
 tail -c +129 "$root/tests/data/logits.npy" | od -v -A n -t f4 -w4 >want
 for u in 1 7 512; do
@@ -424,7 +430,7 @@ fi
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
-    "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q8_0" \
+    "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
     "-m $m --context-shift" "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x" \

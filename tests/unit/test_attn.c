@@ -266,12 +266,55 @@ static void large_scores_are_harmless(void **state)
     }
 }
 
+/* Other types give what their values as floats give, to the bit; the keys' and the values' may
+ * differ. */
+static void other_types_are_decoded(void **state)
+{
+    static const uint32_t types[] = { LM_BF16, LM_Q8_0, LM_Q5_0, LM_Q5_1, LM_Q4_0, LM_Q4_1,
+                                      LM_IQ4_NL, LM_F16 };
+    enum { N = sizeof types / sizeof *types, D = 96, POS = 2 * LM_ATTN_PAGE };
+    static float values[POS][2][D], row[D];
+    static uint8_t packed[POS][2][4 * D];
+    (void)state;
+    for (size_t c = 0; c < N; c++) {
+        const struct lm_type *type[2] = { lm_type_by_id(types[c]), lm_type_by_id(types[(c + 1) % N]) };
+        for (size_t p = 0; p < POS; p++)
+            for (int kv = 0; kv < 2; kv++) {
+                for (size_t i = 0; i < D; i++)
+                    row[i] = random_float();
+                type[kv]->encode(LM_ISA_SCALAR, row, packed[p][kv], D, NULL);
+                type[kv]->decode(packed[p][kv], values[p][kv], D);
+            }
+        float q[3][2][D], out[2][3][2][D];
+        for (size_t i = 0; i < 3 * 2 * D; i++)
+            (&q[0][0][0])[i] = random_float();
+        for (int isa = 0; isa <= (int)lm_isa(); isa++) {
+            for (int k = 0; k < 2; k++) {
+                const uint8_t *base = k ? &packed[0][0][0] : (const uint8_t *)values;
+                const size_t size = k ? sizeof packed[0] : sizeof values[0];
+                const uint8_t *pages[2] = { base, base + LM_ATTN_PAGE * size };
+                struct lm_attn a = {
+                    .q = &q[0][0][0], .q_tok = 2 * D, .q_head = D, .out = &out[k][0][0][0],
+                    .out_tok = 2 * D, .out_head = D, .n_tok = 3, .n_head = 2, .d_k = D, .d_v = D,
+                    .pages = pages, .v_off = size / 2, .k_row = size, .v_row = size,
+                    .k_type = k ? type[0]->id : LM_F32, .v_type = k ? type[1]->id : LM_F32,
+                    .k_decode = type[0]->decode, .v_decode = type[1]->decode,
+                    .n_kv = POS - 3, .scale = 0.3f,
+                };
+                run((enum lm_isa)isa, &a);
+            }
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_the_formula),
         cmocka_unit_test(company_does_not_matter),
         cmocka_unit_test(large_scores_are_harmless),
+        cmocka_unit_test(other_types_are_decoded),
     };
     return cmocka_run_group_tests_name("attn", tests, NULL, NULL);
 }

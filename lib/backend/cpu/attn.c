@@ -10,8 +10,13 @@
 #include "quant/quant.h"
 
 /* A row of K or V as n floats in dst. */
-static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t n)
+static void load_row(float *dst, const uint8_t *src, uint32_t type,
+                     void (*decode)(const void *, float *, size_t), size_t n)
 {
+    if (type != LM_F32 && type != LM_F16) {
+        decode(src, dst, n);
+        return;
+    }
     if (type == LM_F32) {
         memcpy(dst, src, n * sizeof(float));
         return;
@@ -30,7 +35,7 @@ static float scores(const struct lm_attn *a, size_t t, size_t h, size_t p0, size
     const float *q = a->q + t * a->q_tok + h * a->q_head;
     const uint8_t *keys = lm_attn_keys(a, p0);
     for (size_t p = from; p < to; p++) {
-        load_row(row, keys + p * a->k_row, a->k_type, a->d_k);
+        load_row(row, keys + p * a->k_row, a->k_type, a->k_decode, a->d_k);
         float sum = 0;
         for (size_t i = 0; i < a->d_k; i++)
             sum += q[i] * row[i];
@@ -69,7 +74,7 @@ static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
         for (size_t p = from; p < n; p++) {
             float e = expf(s[p] - m);
             l += e;
-            load_row(row, values + p * a->v_row, a->v_type, a->d_v);
+            load_row(row, values + p * a->v_row, a->v_type, a->v_decode, a->d_v);
             for (size_t i = 0; i < a->d_v; i++)
                 out[i] += e * row[i];
         }

@@ -43,7 +43,10 @@ struct lm_attn {
     size_t       k_off, v_off, k_row, v_row;
     /* Without pages (NULL), in one piece each: key of position p at k + p * k_row. */
     const uint8_t *k, *v;
-    uint32_t     k_type, v_type;    /* LM_F32 or LM_F16 (quant.h)                          */
+    uint32_t     k_type, v_type;    /* LM_F32, LM_F16 (quant.h), or another that ...        */
+    /* ... these bring to floats: n items, whole blocks. */
+    void       (*k_decode)(const void *src, float *dst, size_t n);
+    void       (*v_decode)(const void *src, float *dst, size_t n);
     /* Token t stands at position n_kv + t - 1 and sees those up to its own (n_kv at least 1);
      * those of the last token must all be there.  window, if not 0: only the last `window` of
      * them. */

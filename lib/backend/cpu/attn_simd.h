@@ -51,10 +51,16 @@ static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t d, si
 }
 
 /* n rows of d items as floats, d_pad apart; zero rows after them to a multiple of W. */
-static void load_tile(float *dst, const uint8_t *src, size_t row, uint32_t type, size_t n,
-                      size_t d, size_t d_pad)
+static void load_tile(float *dst, const uint8_t *src, size_t row, uint32_t type,
+                      void (*decode)(const void *, float *, size_t), size_t n, size_t d,
+                      size_t d_pad)
 {
-    if (d == d_pad && row == d * (type == LM_F32 ? 4 : 2))
+    if (type != LM_F32 && type != LM_F16)
+        for (size_t p = 0; p < n; p++) {
+            decode(src + p * row, dst + p * d_pad, d);
+            memset(dst + p * d_pad + d, 0, (d_pad - d) * sizeof(float));
+        }
+    else if (d == d_pad && row == d * (type == LM_F32 ? 4 : 2))
         load_row(dst, src, type, n * d, n * d);       /* as one long row */
     else
         for (size_t p = 0; p < n; p++)
@@ -270,8 +276,8 @@ static void attn(const struct lm_attn *a, void *scratch)
     for (size_t p0 = q[0].first / TILE * TILE; p0 < last; p0 += TILE) {
         struct ahead ahead = next_page(a, p0 + TILE, last, nq);
         size_t n = last - p0 < TILE ? last - p0 : TILE, i = 0, end = nq;
-        load_tile(k, lm_attn_keys(a, p0), a->k_row, a->k_type, n, a->d_k, dk_pad);
-        load_tile(v, lm_attn_values(a, p0), a->v_row, a->v_type, n, a->d_v, dv_pad);
+        load_tile(k, lm_attn_keys(a, p0), a->k_row, a->k_type, a->k_decode, n, a->d_k, dk_pad);
+        load_tile(v, lm_attn_values(a, p0), a->v_row, a->v_type, a->v_decode, n, a->d_v, dv_pad);
         while (i < nq && q[i].end <= p0)              /* early tokens end before the page */
             i++;
         while (end > i && q[end - 1].first >= p0 + TILE)  /* late windows begin after it */

@@ -21,13 +21,15 @@ static char *row(const struct lm_tensor *t, size_t i1, size_t i2)
     return (char *)t->data + i1 * t->nb[1] + i2 * t->nb[2];
 }
 
-static void store_row(const struct lm_vec *v, const struct lm_type *type, void *dst,
+static void store_row(const struct lm_cpu *c, const struct lm_type *type, void *dst,
                       const float *src, size_t n)
 {
     if (type->id == LM_F16)
-        v->to_f16(dst, src, n);
-    else
+        c->vec->to_f16(dst, src, n);
+    else if (type->id == LM_F32)
         memcpy(dst, src, n * sizeof *src);
+    else
+        type->encode(c->isa, src, dst, n, NULL);
 }
 
 static uint8_t *const *page_list(const struct lm_tensor *pages, size_t token)
@@ -59,10 +61,10 @@ void lm_cpu_kv_store(const struct lm_exec *e, const struct lm_step *s, size_t jo
         uint8_t *page = page_list(t->src[1], i)[p / LM_KV_PAGE];
         for (size_t h = 0; h < kv->n_head_kv; h++) {
             size_t at = h * LM_KV_PAGE + p % LM_KV_PAGE;
-            store_row(e->cpu->vec, kv->k_type, page + kv->k_off + at * kv->k_row,
+            store_row(e->cpu, kv->k_type, page + kv->k_off + at * kv->k_row,
                       (const float *)row(k, h, i), kv->head_k);
             if (v)
-                store_row(e->cpu->vec, kv->v_type, page + kv->v_off + at * kv->v_row,
+                store_row(e->cpu, kv->v_type, page + kv->v_off + at * kv->v_row,
                           (const float *)row(v, h, i), kv->head_v);
         }
     }
@@ -152,6 +154,8 @@ void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
         a.v_row = kv->v_row;
         a.k_type = kv->k_type->id;
         a.v_type = kv->v_type->id;
+        a.k_decode = kv->k_type->decode;
+        a.v_decode = kv->v_type->decode;
         a.n_kv = (size_t)pos[first] + 1;
         if (n > 1 && pos[first + 1] == pos[first]) {
             a.whole = true;
