@@ -43,6 +43,8 @@ static const char help[] =
     "  -c, --context=N      most tokens of a sequence (the model's training length)\n"
     "  -t, --threads=N      threads (the CPUs there are)\n"
     "  -u, --ubatch=N       tokens evaluated at once (512)\n"
+    "      --context-shift  a sequence that is as long as the context goes on without\n"
+    "                       the older half of it\n"
     "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
     "                       q5_1, q4_0, q4_1, iq4_nl (f16)\n"
     "      --cache-v=TYPE   type of cached values (f16)\n"
@@ -64,7 +66,7 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_NLL, OPT_NO_REPACK,
     OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_TEXT,
     OPT_TOP, OPT_DOT
@@ -77,6 +79,7 @@ static const struct option options[] = {
     { "cache-v",   required_argument, NULL, OPT_CACHE_V },
     { "chunk",     required_argument, NULL, OPT_CHUNK },
     { "context",   required_argument, NULL, 'c' },
+    { "context-shift", no_argument,   NULL, OPT_CONTEXT_SHIFT },
     { "device",    required_argument, NULL, OPT_DEVICE },
     { "embed",     no_argument,       NULL, OPT_EMBED },
     { "force",     no_argument,       NULL, OPT_FORCE },
@@ -167,6 +170,7 @@ static void take_option(int c)
         opt.pooled = true;
         opt.eval.pooling = (enum lm_pooling)cli_choice("pooling", optarg, poolings);
         break;
+    case OPT_CONTEXT_SHIFT: opt.eval.shift = true; break;
     case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
     case OPT_FORCE:     opt.force = true; break;
     case OPT_GPU_LAYERS:
@@ -211,6 +215,8 @@ static void check_options(void)
     if (opt.nll && (opt.eval.all || opt.eval.top))
         cli_bad_usage("--nll is of every token and of one id: no --%s",
                       opt.eval.top ? "top" : "all");
+    if (opt.eval.shift && opt.eval.chunk)
+        cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.eval.chunk && !opt.nll)
         cli_bad_usage("--chunk needs --nll");
     if (opt.eval.heading && !opt.text && !opt.nll)

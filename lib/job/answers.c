@@ -192,6 +192,13 @@ static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
     return LM_OK;
 }
 
+int lm_eval_shift(struct lm_eval *e, uint32_t seq, struct lm_err *err)
+{
+    uint32_t length = lm_ctx_seq_len(e->ctx, seq), keep = e->head.add_bos && length > 1;
+    uint32_t gone = (length - keep + 1) / 2;
+    return lm_ctx_seq_shift(e->ctx, seq, keep, keep + gone, err);
+}
+
 struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *name,
                             const struct lm_eval_options *o, struct lm_out *out,
                             const struct lm_env *env, struct lm_err *err)
@@ -204,7 +211,7 @@ struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *na
     *e = (struct lm_eval){.model = m, .ctx = c, .out = out, .env = env, .options = *o,
                           .n_train = lm_model_n_ctx_train(m), .n_batch = lm_ctx_n_batch(c)};
     e->n_ctx = lm_ctx_n_ctx(c) < e->n_train ? lm_ctx_n_ctx(c) : e->n_train;
-    if (prepare(e, name, err)) {
+    if (prepare(e, name, err) || (o->shift && lm_ctx_can_shift(c, err))) {
         lm_eval_free(e);
         return NULL;
     }

@@ -24,6 +24,9 @@ struct lm_eval {
     struct lm_buf          text;
 };
 
+/* Make room in a sequence that is as long as the context. */
+int lm_eval_shift(struct lm_eval *e, uint32_t seq, struct lm_err *err);
+
 /* Where a row belongs.  next is the token after it in its sequence, -1 if unknown. */
 struct lm_place {
     uint32_t seq, pos;

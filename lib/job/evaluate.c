@@ -26,6 +26,7 @@ struct batch {
     uint64_t                done;       /* tokens evaluated, for the progress */
     uint64_t                line;
     uint32_t                pos;        /* tokens of the line so far, the held one included */
+    uint32_t                at;         /* where the context's sequence goes on            */
     bool                    has_held;
     int32_t                 held;
     int32_t                *chunk;      /* [options.chunk], n_chunk of them there */
@@ -93,11 +94,17 @@ static int push(struct batch *b, uint32_t pos, int32_t id, int32_t next, bool en
                 struct lm_err *err)
 {
     const struct lm_eval_options *o = &b->e->options;
+    if (o->shift && b->at == b->e->n_ctx) {
+        int s = flush(b, err);
+        if (s || (s = lm_eval_shift(b->e, (uint32_t)b->line, err)))
+            return s;
+        b->at = lm_ctx_seq_len(b->e->ctx, (uint32_t)b->line);
+    }
     size_t i = b->n++;
     b->place[i] = (struct lm_place){(uint32_t)b->line, pos, id, next};
     b->ends[i] = ends;
     b->t[i] = (struct lm_batch_token){
-        .id = id, .seq = (uint32_t)b->line, .pos = pos,
+        .id = id, .seq = (uint32_t)b->line, .pos = b->at++,
         .want = o->form == LM_EVAL_NLL ? next >= 0 : o->all || ends,
     };
     return b->n == b->e->n_batch ? flush(b, err) : LM_OK;
@@ -152,7 +159,7 @@ static int take_id(struct batch *b, int32_t id, struct lm_err *err)
         b->pos++;
         return b->n_chunk == b->e->options.chunk ? push_chunk(b, err) : LM_OK;
     }
-    if (b->pos == b->e->n_ctx)
+    if (b->pos == (b->e->options.shift ? UINT32_MAX : b->e->n_ctx))
         return too_long(b, err);
     if (b->has_held)
         s = push(b, b->pos - 1, b->held, id, false, err);
@@ -173,7 +180,7 @@ static int take_line(struct batch *b, struct lm_err *err)
                 b->n_chunk);
     b->has_held = false;
     b->n_chunk = 0;
-    b->pos = 0;
+    b->pos = b->at = 0;
     b->line++;
     return s;
 }

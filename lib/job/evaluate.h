@@ -38,6 +38,8 @@ struct lm_eval_options {
     bool              normalize;    /* EMBED: to length 1                              */
     bool              frames;       /* EMBED: a logits stream of vectors               */
     bool              loop;         /* for the header: requests will be answered       */
+    bool              shift;        /* a sequence longer than the context forgets its oldest
+                                       half, but not a start token that the model adds   */
     const char       *program, *version;    /* for the header                          */
 };
 
@@ -45,7 +47,8 @@ struct lm_eval;
 
 /* m, c, env and out are borrowed; c belongs to the evaluation and is empty.  name is what
  * a model without a name of its own is called.  NULL with *err filled: LM_EDATA, LM_ENOMEM,
- * or LM_EUSE for chunks longer than the context or shorter than 2. */
+ * LM_EUSE for chunks longer than the context or shorter than 2, or LM_ENOSUP when a model
+ * cannot shift. */
 struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *name,
                             const struct lm_eval_options *o, struct lm_out *out,
                             const struct lm_env *env, struct lm_err *err);

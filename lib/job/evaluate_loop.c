@@ -13,6 +13,7 @@
 /* A request of a group, and what becomes of it. */
 struct entry {
     struct lm_request q;
+    bool              shift;        /* it has to forget to go on; alone in its group */
     uint32_t          len;          /* of its sequence, before it (and after @POS)   */
     size_t            first, n;     /* its tokens in the batch                       */
 };
@@ -69,6 +70,8 @@ static void check_append(const struct loop *l, struct lm_request *q, uint32_t le
     if (q->has_pos && q->pos > len)
         refuse(q, LM_LOOP_MALFORMED, "@%" PRIu32 " is beyond the %" PRIu32
                " tokens of the sequence", q->pos, len);
+    else if (l->e->options.shift)
+        return;
     else if (total > l->e->n_train)
         refuse(q, LM_LOOP_TRAINED_LENGTH, "%" PRIu64 " tokens, and the model was trained for %"
                PRIu32, total, l->e->n_train);
@@ -103,6 +106,13 @@ static int cut(struct loop *l, const struct lm_request *q, struct lm_err *why)
     return s ? s : lm_ctx_seq_remove(l->e->ctx, q->seq, q->pos, why);
 }
 
+/* Will the sequence be longer than the context, so that it has to forget? */
+static bool shifts(const struct loop *l, const struct lm_request *q, uint32_t len)
+{
+    return l->e->options.shift && q->kind == LM_REQ_APPEND &&
+           (uint64_t)(q->has_pos && q->pos < len ? q->pos : len) + q->n_ids > l->e->n_ctx;
+}
+
 /* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
 static void begin(struct loop *l, size_t i)
 {
@@ -112,19 +122,19 @@ static void begin(struct loop *l, size_t i)
     x->n = 0;
     x->first = l->n_tokens;
     x->len = length(l, q->seq, i);
-    if (!q->fault && q->kind == LM_REQ_COPY)
-        refuse(q, LM_LOOP_UNSUPPORTED, "copying a sequence is not supported");
     if (!q->fault && q->kind == LM_REQ_ENCODE)
         refuse(q, LM_LOOP_UNSUPPORTED, "the model has no encoder");
     if (q->fault)
         return;
-    if (q->kind == LM_REQ_DROP) {
-        if (lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why))
+    if (q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY) {
+        if (q->kind == LM_REQ_DROP ? lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why)
+                                   : lm_ctx_seq_copy(l->e->ctx, q->seq, q->other, &why))
             refuse_for(q, &why);
         return;
     }
     check_append(l, q, x->len);
-    if (!q->fault && q->has_pos && q->pos < x->len) {
+    x->shift = !q->fault && shifts(l, q, x->len);
+    if (!q->fault && !x->shift && q->has_pos && q->pos < x->len) {
         if (cut(l, q, &why))
             refuse_for(q, &why);
         else
@@ -153,10 +163,69 @@ static int answer_fault(struct loop *l, const struct entry *x, struct lm_err *er
     return lm_answer_error(l->e, q->seq, x->len, q->line, q->fault, q->why, err);
 }
 
+/* A sequence that no request of the group speaks of and that is not there. */
+static uint32_t spare(const struct loop *l)
+{
+    uint32_t seq = UINT32_MAX;
+    while (lm_ctx_seq_len(l->e->ctx, seq) || l->group[0].q.seq == seq)
+        seq--;
+    return seq;
+}
+
+/* Append by pieces, with forgetting in between; a copy brings back what was, if need be. */
+static int append_shifting(struct loop *l, struct entry *x, struct lm_err *why)
+{
+    struct lm_eval *e = l->e;
+    const struct lm_request *q = &x->q;
+    int s = q->has_pos && q->pos < x->len ? lm_ctx_seq_remove(e->ctx, q->seq, q->pos, why) : LM_OK;
+    for (size_t at = 0, n; at < x->n && !s; ) {
+        uint32_t len = lm_ctx_seq_len(e->ctx, q->seq);
+        if (len == e->n_ctx) {
+            s = lm_eval_shift(e, q->seq, why);
+            continue;
+        }
+        n = x->n - at < e->n_batch ? x->n - at : e->n_batch;
+        n = n < e->n_ctx - len ? n : e->n_ctx - len;
+        load(q, len, 0, n, l->t);
+        for (size_t i = 0; i < n; i++) {
+            l->t[i].id = q->ids[at + i];
+            l->t[i].want = at + i + q->want >= q->n_ids;
+        }
+        s = lm_ctx_decode(e->ctx, l->t, n, why);
+        if (!s && (s = answer_tokens(l, 0, n, why)))
+            return s;
+        at += n;
+    }
+    return s;
+}
+
+static int run_shifting(struct loop *l, struct entry *x, struct lm_err *err)
+{
+    struct lm_err why = {0};
+    struct lm_ctx *c = l->e->ctx;
+    uint32_t backup = spare(l);
+    int s = lm_ctx_seq_copy(c, backup, x->q.seq, &why);
+    if (!s)
+        s = append_shifting(l, x, &why);
+    if (s && why.code == LM_EIO) {
+        *err = why;
+        return s;
+    }
+    if (s) {
+        refuse_for(&x->q, &why);
+        if (lm_ctx_seq_copy(c, x->q.seq, backup, &why))
+            refuse_for(&x->q, &why);
+    }
+    (void)lm_ctx_seq_remove(c, backup, 0, NULL);
+    return LM_OK;
+}
+
 /* Evaluate one request by itself, in as many batches as it takes. */
 static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
 {
     struct lm_err why;
+    if (x->shift)
+        return run_shifting(l, x, err);
     for (size_t at = 0, n; at < x->n; at += n) {
         n = x->n - at < l->e->n_batch ? x->n - at : l->e->n_batch;
         load(&x->q, x->len, at, n, l->t);
@@ -218,7 +287,7 @@ static int run_group(struct loop *l, struct lm_err *err)
             l->n_tokens += x->n;
         }
     }
-    bool apart = total > l->e->n_batch;
+    bool apart = total > l->e->n_batch || l->group[0].shift;
     if (total && !apart && lm_ctx_decode(l->e->ctx, l->t, l->n_tokens, &why)) {
         apart = n_active > 1;
         for (size_t i = 0; i < l->n && !apart; i++)
@@ -235,13 +304,19 @@ static bool can_join(const struct loop *l)
 {
     const struct lm_request *q = &l->group[l->n - 1].q;
     size_t total = q->fault ? 0 : q->n_ids;
-    bool breaks = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP);
+    uint32_t len = lm_ctx_seq_len(l->e->ctx, q->seq);
+    bool breaks = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY);
     for (size_t i = 0; i + 1 < l->n; i++) {
         const struct lm_request *o = &l->group[i].q;
         total += o->fault ? 0 : o->n_ids;
-        if (breaks && o->seq == q->seq && o->n_ids)
+        if (breaks && o->n_ids &&
+            (o->seq == q->seq || (q->kind == LM_REQ_COPY && o->seq == q->other)))
             return false;
+        len += o->fault || o->seq != q->seq ? 0 : (uint32_t)o->n_ids;
     }
+    uint32_t first = lm_ctx_seq_len(l->e->ctx, l->group[0].q.seq);
+    if (l->n > 1 && (shifts(l, &l->group[0].q, first) || (!q->fault && shifts(l, q, len))))
+        return false;
     return l->n == 1 || total <= l->e->n_batch;
 }
 

@@ -6,50 +6,14 @@
  * kept, so that generating after a prompt builds nothing.  All graphs share the scheduler's
  * memory, made for the largest.
  */
-#include "model/model_impl.h"
+#include "model/ctx_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sched.h"
 #include "base/size.h"
-#include "memory/memory.h"
 
-#define KEPT 2                  /* graphs */
-
-/* A graph that is ready to run. */
-struct ready {
-    struct lm_graph   graph;
-    struct lm_plan   *plan;
-    size_t            n_tokens, n_out;
-    struct lm_build   b;
-    uint64_t          used;     /* when it ran last                              */
-};
-
-struct lm_ctx {
-    struct lm_model        *m;
-    struct lm_backend      *backend[LM_MAX_PLACES];      /* [m->n_devices] */
-    struct lm_sched        *sched;
-    struct lm_env           env;         /* only asked whether to stop            */
-    struct lm_memory       *memory;
-    struct lm_memory_place *places;      /* [n_layer]                             */
-    uint32_t                n_ctx, n_batch, n_ubatch;
-    struct ready            ready[KEPT];
-    uint64_t                clock;
-    float                  *logits;      /* [cap_rows][row_len]                   */
-    size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
-    bool                    embed;
-    size_t                  cap_rows;
-    size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
-    struct lm_memory_token *tokens;      /* [n_batch]                             */
-    size_t                  n;           /* tokens of the last batch              */
-    void                  (*observe)(void *, const struct lm_observed *);
-    void                   *observe_arg;
-};
-
-#define NO_ROW SIZE_MAX
-
-static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n, size_t rows)
+static struct lm_tensor *input(struct lm_ready *r, uint32_t type, size_t n, size_t rows)
 {
     struct lm_tensor *t = lm_new_tensor(&r->graph, lm_type_by_id(type), 2,
                                         (size_t[]){ n, rows });
@@ -59,7 +23,7 @@ static struct lm_tensor *input(struct ready *r, uint32_t type, size_t n, size_t 
 }
 
 /* Addresses of what sequences remember. */
-static struct lm_tensor *addresses(const struct lm_ctx *c, struct ready *r, size_t n, size_t rows)
+static struct lm_tensor *addresses(const struct lm_ctx *c, struct lm_ready *r, size_t n, size_t rows)
 {
     const struct lm_device *d = lm_model_cpu(c->m);
     struct lm_tensor *t = input(r, LM_I64, n, rows);
@@ -69,7 +33,7 @@ static struct lm_tensor *addresses(const struct lm_ctx *c, struct ready *r, size
 }
 
 /* The graph for n tokens, n_out of them wanted. */
-static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, struct lm_err *err)
+int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, struct lm_err *err)
 {
     memset(r, 0, sizeof *r);
     r->n_tokens = n;
@@ -90,7 +54,7 @@ static int build(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out, stru
     return LM_OK;
 }
 
-static void drop_graph(struct lm_ctx *c, struct ready *r)
+void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r)
 {
     lm_sched_release(c->sched, r->plan);
     lm_graph_release(&r->graph);
@@ -98,18 +62,18 @@ static void drop_graph(struct lm_ctx *c, struct ready *r)
 }
 
 /* Memory that moved takes the addresses from the graphs there are. */
-static void drop_others(struct lm_ctx *c, const struct ready *r)
+static void drop_others(struct lm_ctx *c, const struct lm_ready *r)
 {
-    for (int i = 0; i < KEPT; i++)
+    for (int i = 0; i < LM_CTX_KEPT; i++)
         if (&c->ready[i] != r && c->ready[i].plan)
-            drop_graph(c, &c->ready[i]);
+            lm_ctx_drop_graph(c, &c->ready[i]);
 }
 
-static int prepare(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out,
+static int prepare(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
                    struct lm_err *err)
 {
     bool moved;
-    int code = build(c, r, n, n_out, err);
+    int code = lm_ctx_build(c, r, n, n_out, err);
     if (code)
         return code;
     r->plan = lm_sched_plan(c->sched, &r->graph, false, &moved, err);
@@ -120,11 +84,11 @@ static int prepare(struct lm_ctx *c, struct ready *r, size_t n, size_t n_out,
 
 /* The graph for this shape: kept from before, or built in the place of the one that has
  * not run for longest. */
-static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err)
+static struct lm_ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err)
 {
-    struct ready *r = &c->ready[0];
-    for (int i = 0; i < KEPT; i++) {
-        struct ready *k = &c->ready[i];
+    struct lm_ready *r = &c->ready[0];
+    for (int i = 0; i < LM_CTX_KEPT; i++) {
+        struct lm_ready *k = &c->ready[i];
         if (k->plan && k->n_tokens == n && k->n_out == n_out) {
             k->used = ++c->clock;
             return k;
@@ -132,9 +96,9 @@ static struct ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct 
         if (k->used < r->used)
             r = k;
     }
-    drop_graph(c, r);
+    lm_ctx_drop_graph(c, r);
     if (prepare(c, r, n, n_out, err)) {
-        drop_graph(c, r);
+        lm_ctx_drop_graph(c, r);
         return NULL;
     }
     r->used = ++c->clock;
@@ -145,17 +109,17 @@ int lm_ctx_plan(struct lm_ctx *c, size_t n, size_t n_out,
                 void (*fn)(void *arg, const struct lm_graph *g, const struct lm_plan *p),
                 void *arg, struct lm_err *err)
 {
-    struct ready r;
+    struct lm_ready r;
     bool moved;
     struct lm_err mine = {0};
     if (!err)
         err = &mine;
-    int code = build(c, &r, n, n_out, err);
+    int code = lm_ctx_build(c, &r, n, n_out, err);
     if (!code && !(r.plan = lm_sched_plan(c->sched, &r.graph, true, &moved, err)))
         code = err->code ? (int)err->code : LM_ENOMEM;
     if (!code)
         fn(arg, &r.graph, r.plan);
-    drop_graph(c, &r);
+    lm_ctx_drop_graph(c, &r);
     return code;
 }
 
@@ -183,7 +147,7 @@ static int reserve(struct lm_ctx *c, struct lm_err *err)
     return err && err->code ? (int)err->code : LM_ENOMEM;
 }
 
-static bool rows_for(struct lm_ctx *c, size_t n)
+bool lm_ctx_rows_for(struct lm_ctx *c, size_t n)
 {
     uint64_t bytes;
     if (n <= c->cap_rows)
@@ -260,7 +224,7 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
         return lm_fail(err, LM_EUSE, "context or batch is too large");
     c->row = lm_malloc_array(c->n_batch, sizeof *c->row);
     c->tokens = lm_malloc_array(c->n_batch, sizeof *c->tokens);
-    if (!c->row || !c->tokens || !rows_for(c, 1))
+    if (!c->row || !c->tokens || !lm_ctx_rows_for(c, 1))
         return lm_fail_nomem(err);
     int r = open_backends(c, env, err);
     if (!r)
@@ -289,8 +253,8 @@ void lm_ctx_free(struct lm_ctx *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < KEPT; i++)
-        drop_graph(c, &c->ready[i]);
+    for (int i = 0; i < LM_CTX_KEPT; i++)
+        lm_ctx_drop_graph(c, &c->ready[i]);
     lm_memory_free(c->memory);
     lm_sched_free(c->sched);
     for (size_t i = 0; i < LM_MAX_PLACES; i++)
@@ -369,7 +333,7 @@ static void fill_runs(const struct lm_batch_token *t, size_t n, int32_t *runs)
 }
 
 /* Fill the inputs for tokens first .. first + n - 1 of the batch. */
-static void fill(struct lm_ctx *c, struct ready *r, const struct lm_batch_token *t, size_t first)
+static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t, size_t first)
 {
     int32_t *ids = r->b.ids->data, *pos = r->b.pos->data;
     int32_t *wanted = r->b.wanted ? r->b.wanted->data : NULL;
@@ -396,7 +360,7 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
     size_t n_out = 0;
     for (size_t i = first; i < first + n; i++)
         c->row[i] = t[i].want ? *rows + n_out++ : NO_ROW;
-    struct ready *r = graph_for(c, n, n_out, err);
+    struct lm_ready *r = graph_for(c, n, n_out, err);
     if (!r)
         return err && err->code ? (int)err->code : LM_ENOMEM;
     int code = lm_sched_begin(c->sched, r->plan, err);
@@ -457,7 +421,7 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
     if (r)
         return r;
     c->n = 0;
-    if (!rows_for(c, n_out))
+    if (!lm_ctx_rows_for(c, n_out))
         return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
     for (size_t i = 0; i < n; i++)
         c->tokens[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
@@ -480,36 +444,6 @@ const float *lm_ctx_logits(const struct lm_ctx *c, size_t i)
     if (i >= c->n || c->row[i] == NO_ROW)
         return NULL;
     return c->logits + c->row[i] * c->row_len;
-}
-
-uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
-{
-    return lm_memory_length(c->memory, seq);
-}
-
-int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
-{
-    return lm_memory_remove(c->memory, seq, pos, err);
-}
-
-int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
-                size_t n, struct lm_err *err)
-{
-    size_t n_out = 0;
-    struct lm_memory_token *m = lm_malloc_array(n, sizeof *m);
-    if (!m)
-        return lm_fail_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        m[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
-        n_out += t[i].want;
-    }
-    int r = lm_memory_room(c->memory, seq, pos, m, n, err);
-    free(m);
-    if (r)
-        return r;
-    if (!rows_for(c, n_out < c->n_batch ? n_out : c->n_batch))
-        return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
-    return LM_OK;
 }
 
 void lm_ctx_observe(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_observed *o),

@@ -125,6 +125,26 @@ uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
 /* Forget positions >= pos of a sequence; pos 0 drops it.  LM_ENOSUP where the memory cannot. */
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err);
 
+/* dst becomes a copy of src, whatever it was; they share memory until one of them goes on.
+ * A copy of an unknown sequence is one. */
+int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err);
+/* Drop all sequences but one. */
+void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq);
+/* Up to `most` ids of the sequences there are; returns how many there are. */
+size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most);
+
+/*
+ * lm_ctx_seq_shift - forget positions from .. to - 1 of a sequence; what follows moves down.
+ *
+ * Keys are turned to their new positions and rounded again to their type.  LM_EUSE beyond the
+ * sequence's length; LM_ENOSUP where positions are part of what is remembered (recurrent
+ * states, learned positions) or gone behind a window; then nothing has changed.
+ * lm_ctx_can_shift tells whether the model can at all.
+ */
+int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
+                     struct lm_err *err);
+int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
+
 /*
  * lm_ctx_room - see to it that tokens t [n] will find memory once seq is cut at pos.
  *

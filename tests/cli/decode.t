@@ -273,16 +273,50 @@ error 7:3 code 2 line 5: id 999 is outside the vocabulary of 368
 error 7:3 code 1 line 6: 'abc' is no token id
 error 7:3 code 1 line 7: +5 wants more frames than the line has ids, 1
 error 7:3 code 1 line 8: @9 is beyond the 3 tokens of the sequence
-error 8:0 code 6 line 9: copying a sequence is not supported
-error 8:0 code 6 line 10: the model has no encoder
+error 8:3 code 6 line 10: the model has no encoder
 top 7:2 3 $r3
 top 0:0 1 $r1
 top 0:1 2 $r2
 top 0:2 3 $r3
 error 5:0 code 2 line 17: id -1 is outside the vocabulary of 368
-end 18 16" "every request is answered, in order"
+end 18 15" "every request is answered, in order"
 decode -i -b 2 --top 1 -m "$m" requests | frames >small
 ok "$(cat small)" "$(frames <got)" "and the same with requests longer than a batch"
+
+# ---- copies ----
+{ echo '0: 1 2 3'; echo '5: <0'; echo '5: 4'; echo '0: 4'; echo '9: <5'; echo '9: @3 +1 4 5'
+  echo '5: <77'; echo '5: @0'; echo '5: @1 1'; echo '0: <0'; echo '0: 5'; } >forks
+decode -i -m "$m" forks | frames >got
+printf '1 2 3 4 5\n' | decode --all -m "$m" | frames >whole
+best() { awk -v at="0:$1" '$2 == at { print $5 }' whole; }
+ok "$(cat got)" "dense 0:2 3 best $(best 2)
+dense 5:3 4 best $(best 3)
+dense 0:3 4 best $(best 3)
+dense 9:4 5 best $(best 4)
+error 5:0 code 1 line 8: @1 is beyond the 0 tokens of the sequence
+dense 0:4 5 best $(best 4)
+end 11 6" "copies go on by themselves; one of nothing is nothing"
+
+# ---- context shift ----
+count 40 | decode --all --context-shift -c 16 -m "$m" >got; ok $? 0 "--context-shift, a batch"
+ok "$(frames <got | sed 's/ best.*//' | tail -n 2)" "dense 0:39 39
+end 1 40" "every token has its row"
+{ count 40; echo 7; } | decode -i --context-shift -c 16 -m "$m" | frames >far
+ok "$(sed 's/ best.*//' far)" "dense 0:15 39
+dense 0:8 7
+end 2 2" "and in the loop, where positions are those that are left"
+ok "$(awk 'NR == 1 { print $5 }' far)" "$(frames <got | awk '$2 == "0:39" { print $5 }')" \
+   "both forget the same"
+for b in 1 5; do
+    count 40 | decode --all --context-shift -b $b -c 16 -m "$m" | frames >near
+    ok "$(cat near)" "$(frames <got)" "the same rows with -b $b"
+done
+{ echo '3: 1 2'; count 30; echo '3: @1 9'; } | decode -i --context-shift -c 16 -m "$m" |
+    frames | sed 's/ best.*//' >near
+ok "$(cat near)" "dense 3:1 2
+dense 0:13 29
+dense 3:1 9
+end 3 3" "other sequences stay as they are"
 
 { count 10; count 6; echo 1; echo '1: 2'; echo '@15 3'; count 600; } |
     decode -i -c 16 -m "$m" >got;         ok $? 0 "lengths in the loop"
@@ -432,7 +466,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
-    "-m $m --context-shift" "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
+    "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x" \
     "-m $m --save-state x"; do
     # shellcheck disable=SC2086

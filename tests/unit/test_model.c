@@ -14,7 +14,7 @@
 
 #include "arch/arch.h"
 #include "io/output.h"
-#include "model/model.h"
+#include "model/ctx_impl.h"
 
 #define MODEL  "tests/data/m.gguf"
 #define LOGITS "tests/data/logits.npy"
@@ -166,6 +166,39 @@ static void test_load_options(void **state)
         assert_true(worst(got, reference) <= 1e-4);
         lm_model_free(m);
     }
+}
+
+/* After a shift, the first layer's keys, which see no other token, are those that the same
+ * tokens have at their new positions. */
+static void test_shift(void **state)
+{
+    struct lm_ctx *c = context(model, (struct how){ 64, 128, 1, LM_F32 });
+    struct lm_batch_token t[100];
+    struct lm_err err;
+    const struct lm_kv_layout *kv = &c->places[0].kv;
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        t[i] = (struct lm_batch_token){ (int32_t)(i * 31 % VOCAB), 1, i, false };
+    assert_int_equal(lm_ctx_decode(c, t, 100, &err), LM_OK);
+    assert_int_equal(lm_ctx_can_shift(c, &err), LM_OK);
+    assert_int_equal(lm_ctx_seq_shift(c, 1, 5, 101, &err), LM_EUSE);
+    assert_int_equal(lm_ctx_seq_copy(c, 3, 1, &err), LM_OK);
+    assert_int_equal(lm_ctx_seq_shift(c, 1, 5, 22, &err), LM_OK);
+    assert_int_equal(lm_ctx_seq_len(c, 1), 83);
+    assert_int_equal(lm_ctx_seq_len(c, 3), 100);
+    for (uint32_t i = 0; i < 83; i++)
+        t[i] = (struct lm_batch_token){ (int32_t)((i < 5 ? i : i + 17) * 31 % VOCAB), 2, i, false };
+    assert_int_equal(lm_ctx_decode(c, t, 83, &err), LM_OK);
+    for (uint32_t pos = 0; pos < 83; pos++)
+        for (uint32_t h = 0; h < kv->n_head_kv; h++) {
+            const float *a = lm_memory_row(c->memory, 0, 1, pos, h, false);
+            const float *b = lm_memory_row(c->memory, 0, 2, pos, h, false);
+            for (uint32_t i = 0; i < kv->head_k; i++)
+                if (!(a[i] - b[i] < 1e-4f && b[i] - a[i] < 1e-4f))
+                    fail_msg("position %u, value %u: %g, wanted %g", pos, i, (double)a[i],
+                             (double)b[i]);
+        }
+    lm_ctx_free(c);
 }
 
 static void test_facts(void **state)
@@ -504,6 +537,7 @@ int main(void)
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_cuts_do_not_matter),
         cmocka_unit_test(test_load_options),
+        cmocka_unit_test(test_shift),
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_neighbours_and_wanted),
         cmocka_unit_test(test_remove),

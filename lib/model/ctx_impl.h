@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_CTX_IMPL_H
+#define LM_CTX_IMPL_H
+
+/* A context, for the files that share it: ctx.c evaluates, ctx_seq.c works on sequences. */
+
+#include "backend/sched.h"
+#include "memory/memory.h"
+#include "model/model_impl.h"
+
+#define LM_CTX_KEPT 2                  /* graphs */
+
+/* A graph that is ready to run. */
+struct lm_ready {
+    struct lm_graph   graph;
+    struct lm_plan   *plan;
+    size_t            n_tokens, n_out;
+    struct lm_build   b;
+    uint64_t          used;     /* when it ran last                              */
+};
+
+struct lm_ctx {
+    struct lm_model        *m;
+    struct lm_backend      *backend[LM_MAX_PLACES];      /* [m->n_devices] */
+    struct lm_sched        *sched;
+    struct lm_env           env;         /* only asked whether to stop            */
+    struct lm_memory       *memory;
+    struct lm_memory_place *places;      /* [n_layer]                             */
+    uint32_t                n_ctx, n_batch, n_ubatch;
+    struct lm_ready            ready[LM_CTX_KEPT];
+    uint64_t                clock;
+    float                  *logits;      /* [cap_rows][row_len]                   */
+    size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
+    bool                    embed;
+    size_t                  cap_rows;
+    size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
+    struct lm_memory_token *tokens;      /* [n_batch]                             */
+    size_t                  n;           /* tokens of the last batch              */
+    void                  (*observe)(void *, const struct lm_observed *);
+    void                   *observe_arg;
+};
+
+#define NO_ROW SIZE_MAX
+
+/* The graph for n tokens, n_out of them wanted; not planned. */
+int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
+                 struct lm_err *err);
+void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
+
+/* Memory for n rows of results. */
+bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);
+
+/*
+ * How the keys of a layer follow when their positions change: values `off` .. `off` + n_rot - 1
+ * of each turn by the angles of as many positions.
+ */
+struct lm_turn {
+    bool            rotates;
+    size_t          off;
+    struct lm_rope  rope;
+    const float    *factors;            /* of the frequencies, in host memory, or NULL      */
+};
+
+/*
+ * lm_ctx_turns - of every layer [n_layer], read off its graph.  LM_ENOSUP where positions
+ * come into it otherwise, so that what is cached belongs to its position.
+ */
+int lm_ctx_turns(struct lm_ctx *c, struct lm_turn *turns, struct lm_err *err);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* What can be done with the sequences of a context beside evaluating their tokens. */
+#include "model/ctx_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+
+uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
+{
+    return lm_memory_length(c->memory, seq);
+}
+
+int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
+{
+    return lm_memory_remove(c->memory, seq, pos, err);
+}
+
+int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
+                size_t n, struct lm_err *err)
+{
+    size_t n_out = 0;
+    struct lm_memory_token *m = lm_malloc_array(n, sizeof *m);
+    if (!m)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        m[i] = (struct lm_memory_token){ t[i].seq, t[i].pos };
+        n_out += t[i].want;
+    }
+    int r = lm_memory_room(c->memory, seq, pos, m, n, err);
+    free(m);
+    if (r)
+        return r;
+    if (!lm_ctx_rows_for(c, n_out < c->n_batch ? n_out : c->n_batch))
+        return lm_fail(err, LM_ENOMEM, "out of memory for the logits of %zu tokens", n_out);
+    return LM_OK;
+}
+
+int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
+{
+    return lm_memory_copy(c->memory, dst, src, err);
+}
+
+void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
+{
+    lm_memory_keep(c->memory, seq);
+}
+
+size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)
+{
+    return lm_memory_seqs(c->memory, ids, most);
+}
+
+/* --- shifting ---------------------------------------------------------------------------- */
+
+/* Cosines and sines for a turn by so many positions: [2][n_rot] as lm_rope_table makes them. */
+static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, float *table,
+                      struct lm_err *err)
+{
+    struct lm_graph g = {0};
+    struct lm_backend *b = c->backend[lm_model_cpu_index(c->m)];
+    struct lm_rope rope = t->rope;
+    size_t n = rope.n_rot / 2, one = 1;
+    rope.attn = 0;                      /* the keys have been scaled when they were stored */
+    struct lm_tensor *pos = lm_new_tensor(&g, lm_type_by_id(LM_I32), 1, &one), *factors = NULL;
+    if (t->factors && (factors = lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &n)))
+        factors->data = (void *)(uintptr_t)t->factors;      /* only read */
+    struct lm_tensor *out = lm_rope_table(&g, pos, factors, NULL, NULL, &rope);
+    if (pos && out) {
+        pos->data = &by;
+        out->data = table;
+        lm_graph_expand(&g, out);
+    }
+    struct lm_exec *e = g.err.code ? NULL : b->ops->compile(b, &g, err);
+    int r = g.err.code ? lm_fail(err, g.err.code, "%s", g.err.text)
+            : e        ? b->ops->run(b, e, NULL, NULL, err)
+                       : LM_ENOMEM;
+    if (e)
+        b->ops->release(b, e);
+    lm_graph_release(&g);
+    return r;
+}
+
+/* A shift under way. */
+struct shift {
+    struct lm_ctx  *c;
+    struct lm_turn *turns;          /* [n_layer]                                     */
+    float         **tables;         /* [n_layer] [2][n_rot], or NULL                 */
+    float          *key;            /* [head_k] of the layer with the longest        */
+};
+
+static void turn_key(void *arg, uint32_t layer, void *key, int32_t by)
+{
+    const struct shift *s = arg;
+    const struct lm_turn *t = &s->turns[layer];
+    const struct lm_kv_layout *kv = &s->c->places[layer].kv;
+    const float *cosine = s->tables[layer], *sine = cosine + t->rope.n_rot;
+    float *x = s->key + t->off;
+    const uint32_t n = t->rope.n_rot, half = n / 2;
+    (void)by;
+    if (!t->rotates)
+        return;
+    kv->k_type->decode(key, s->key, kv->head_k);
+    for (uint32_t i = 0; i < half; i++) {
+        uint32_t a = t->rope.halves ? i : 2 * i, b = t->rope.halves ? i + half : 2 * i + 1;
+        float p = x[a], q = x[b];
+        x[a] = p * cosine[a] + q * sine[a];
+        x[b] = q * cosine[b] + p * sine[b];
+    }
+    kv->k_type->encode(lm_isa(), s->key, key, kv->head_k, NULL);
+}
+
+static int prepare(struct shift *s, int32_t by, struct lm_err *err)
+{
+    const uint32_t n_layer = s->c->m->h.n_layer;
+    size_t longest = 0;
+    s->turns = calloc(n_layer, sizeof *s->turns);
+    s->tables = calloc(n_layer, sizeof *s->tables);
+    if (!s->turns || !s->tables)
+        return lm_fail_nomem(err);
+    int r = lm_ctx_turns(s->c, s->turns, err);
+    for (uint32_t i = 0; i < n_layer && !r; i++) {
+        const struct lm_turn *t = &s->turns[i];
+        const size_t head = s->c->places[i].kv.head_k;
+        longest = head > longest ? head : longest;
+        if (!t->rotates)
+            continue;
+        if (!(s->tables[i] = lm_malloc_array(2 * (size_t)t->rope.n_rot, sizeof(float))))
+            return lm_fail_nomem(err);
+        r = make_table(s->c, t, by, s->tables[i], err);
+    }
+    if (!r && !(s->key = lm_malloc_array(longest + 1, sizeof(float))))
+        r = lm_fail_nomem(err);
+    return r;
+}
+
+int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
+                     struct lm_err *err)
+{
+    struct shift s = { .c = c };
+    int r = prepare(&s, (int32_t)from - (int32_t)to, err);
+    if (!r)
+        r = lm_memory_shift(c->memory, seq, from, to, turn_key, &s, err);
+    for (uint32_t i = 0; s.tables && i < c->m->h.n_layer; i++)
+        free(s.tables[i]);
+    free(s.tables);
+    free(s.turns);
+    free(s.key);
+    return r;
+}
+
+int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
+{
+    struct shift s = { .c = c };
+    int r = (s.turns = calloc(c->m->h.n_layer, sizeof *s.turns)) ? lm_ctx_turns(c, s.turns, err)
+                                                                 : lm_fail_nomem(err);
+    free(s.turns);
+    return r;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How cached keys depend on their positions: found in the graph, so that no family has to
+ * say it.  A key that is stored as it comes from ROPE, or with a part that does, turns with
+ * its position; one that does not see the positions stays.
+ */
+#include "model/ctx_impl.h"
+
+static struct lm_tensor *behind_views(struct lm_tensor *t)
+{
+    return t && t->root ? t->root : t;
+}
+
+static int not_supported(struct lm_err *err)
+{
+    return lm_fail(err, LM_ENOSUP, "what this model remembers of tokens belongs to their "
+                   "positions: they cannot be shifted");
+}
+
+/* The layer whose keys a node stores; n_layer if none. */
+static uint32_t layer_of(const struct lm_ctx *c, const struct lm_build *b,
+                         const struct lm_tensor *t)
+{
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    uint32_t i = 0;
+    for (; i < c->m->h.n_layer; i++) {
+        const struct lm_memory_place *p = &c->places[i];
+        if (p->kv.n_head_kv && p->kv.k_off == kv->k_off && b->pages[p->list] == t->src[1])
+            break;
+    }
+    return i;
+}
+
+/* A source of the keys at value `off`. */
+static int take(struct lm_turn *out, struct lm_tensor *t, size_t off, struct lm_err *err)
+{
+    const struct lm_tensor *table;
+    if (!t || t->op != LM_OP_ROPE)
+        return LM_OK;
+    table = t->src[1];
+    if (table->op != LM_OP_ROPE_TABLE || table->src[2] || out->rotates ||
+        (table->src[1] && (table->src[1]->op != LM_OP_NONE || !table->src[1]->data)))
+        return not_supported(err);
+    *out = (struct lm_turn){ .rotates = true, .off = off, .rope = table->arg.rope };
+    if (table->src[1])
+        out->factors = table->src[1]->data;
+    return LM_OK;
+}
+
+static int look_at(struct lm_turn *out, const struct lm_tensor *store, struct lm_err *err)
+{
+    struct lm_tensor *k = behind_views(store->src[0]);
+    if (k->op != LM_OP_CONCAT)
+        return take(out, k, 0, err);
+    int r = take(out, behind_views(k->src[0]), 0, err);
+    return r ? r : take(out, behind_views(k->src[1]), k->src[0]->ne[0], err);
+}
+
+/* Positions may only be rotated by, remembered at, and compared. */
+static bool positions_are_plain(const struct lm_build *b)
+{
+    const struct lm_graph *g = b->graph;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < LM_MAX_SRC; k++) {
+            const struct lm_tensor *t = g->nodes[i];
+            if (behind_views(t->src[k]) == b->pos && t->op != LM_OP_ROPE_TABLE &&
+                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN)
+                return false;
+        }
+    return true;
+}
+
+int lm_ctx_turns(struct lm_ctx *c, struct lm_turn *turns, struct lm_err *err)
+{
+    struct lm_ready r;
+    int code = lm_ctx_build(c, &r, 1, 1, err);
+    if (!code && !positions_are_plain(&r.b))
+        code = not_supported(err);
+    for (size_t i = 0; i < r.graph.n_nodes && !code; i++) {
+        const struct lm_tensor *t = r.graph.nodes[i];
+        uint32_t layer = t->op == LM_OP_KV_STORE ? layer_of(c, &r.b, t) : c->m->h.n_layer;
+        if (layer < c->m->h.n_layer)
+            code = look_at(&turns[layer], t, err);
+    }
+    lm_ctx_drop_graph(c, &r);
+    return code;
+}
