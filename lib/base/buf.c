@@ -124,6 +124,26 @@ void lm_buf_rune(struct lm_buf *b, uint32_t r)
     lm_buf_add(b, s, (size_t)n);
 }
 
+void lm_buf_u64(struct lm_buf *b, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + v % 10);
+    while (v /= 10);
+    lm_buf_add(b, digits + at, sizeof digits - at);
+}
+
+void lm_buf_spaces(struct lm_buf *b, size_t n)
+{
+    char *p = lm_buf_room(b, n);
+    if (!p)
+        return;
+    memset(p, ' ', n);
+    b->len += n;
+    b->data[b->len] = '\0';
+}
+
 void lm_buf_escape(struct lm_buf *b, const void *p, size_t n)
 {
     const unsigned char *s = p;

@@ -36,6 +36,11 @@ void lm_buf_str(struct lm_buf *b, const char *s);
 void lm_buf_printf(struct lm_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Append a number in decimal, n spaces: for tables, of which printf would take most of the
+ * time. */
+void lm_buf_u64(struct lm_buf *b, uint64_t v);
+void lm_buf_spaces(struct lm_buf *b, size_t n);
+
 /*
  * lm_buf_escape - append text from a file so that a terminal is safe and the
  * text can be read back: control characters, DEL, C1, backslash and bytes that

@@ -52,10 +52,10 @@ static void fill_stats(void *arg, uint64_t row, struct lm_buf *cells)
     const double shown[] = { s->min, s->max, s->mean, lm_stats_deviation(s) };
     for (int i = 0; i < 4; i++)
         cli_put_float(&cells[2 + i], s->n ? (float)shown[i] : NAN);
-    lm_buf_printf(&cells[6], "%" PRIu64, s->n_zero);
-    lm_buf_printf(&cells[7], "%" PRIu64, s->n_bad);
+    lm_buf_u64(&cells[6], s->n_zero);
+    lm_buf_u64(&cells[7], s->n_bad);
     if (f->histograms) {
-        lm_buf_printf(&cells[8], "%" PRIu64, f->histograms[row].n_outliers);
+        lm_buf_u64(&cells[8], f->histograms[row].n_outliers);
         put_bins(&cells[9], &f->histograms[row], f->o->n_bins, ' ');
     }
 }

@@ -202,8 +202,10 @@ void cli_put_type(struct lm_buf *out, const struct lm_gguf_tensor *t)
 
 void cli_put_shape(struct lm_buf *out, const struct lm_gguf_tensor *t)
 {
-    for (uint32_t k = 0; k < t->n_dims; k++)
-        lm_buf_printf(out, "%s%" PRIu64, k ? "x" : "", t->ne[k]);
+    for (uint32_t k = 0; k < t->n_dims; k++) {
+        lm_buf_str(out, k ? "x" : "");
+        lm_buf_u64(out, t->ne[k]);
+    }
 }
 
 void cli_put_float(struct lm_buf *out, float f)

@@ -75,10 +75,10 @@ static void fill_tensor(void *arg, uint64_t row, struct lm_buf *cells)
     lm_buf_escape(&cells[0], t->name.p, t->name.len);
     cli_put_type(&cells[1], t);
     cli_put_shape(&cells[2], t);
-    lm_buf_printf(&cells[3], "%" PRIu64, t->offset);
-    lm_buf_printf(&cells[4], "%" PRIu64, t->bytes);
+    lm_buf_u64(&cells[3], t->offset);
+    lm_buf_u64(&cells[4], t->bytes);
     if (lm_totals_weights(t, &n))
-        lm_buf_printf(&cells[5], "%" PRIu64, n);
+        lm_buf_u64(&cells[5], n);
     else
         lm_buf_byte(&cells[5], '-');
     if (t->type)
@@ -93,9 +93,9 @@ static void fill_type(void *arg, uint64_t row, struct lm_buf *cells)
 {
     const struct lm_totals_type *t = &((const struct listed *)arg)->totals.types[row];
     lm_buf_str(&cells[0], t->type->name);
-    lm_buf_printf(&cells[1], "%" PRIu64, t->n_tensors);
-    lm_buf_printf(&cells[2], "%" PRIu64, t->n_weights);
-    lm_buf_printf(&cells[3], "%" PRIu64, t->bytes);
+    lm_buf_u64(&cells[1], t->n_tensors);
+    lm_buf_u64(&cells[2], t->n_weights);
+    lm_buf_u64(&cells[3], t->bytes);
     put_bits(&cells[4], lm_totals_bits(t->n_weights, t->bytes));
 }
 
@@ -413,8 +413,8 @@ static void fill_st(void *arg, uint64_t row, struct lm_buf *cells)
     lm_buf_str(&cells[1], t->dtype->name);
     for (uint32_t k = 0; k < t->n_dims; k++)
         lm_buf_printf(&cells[2], "%s%" PRIu64, k ? "x" : "", t->shape[k]);
-    lm_buf_printf(&cells[3], "%" PRIu64, t->begin);
-    lm_buf_printf(&cells[4], "%" PRIu64, t->bytes);
+    lm_buf_u64(&cells[3], t->begin);
+    lm_buf_u64(&cells[4], t->bytes);
 }
 
 static void json_safetensors(const struct lm_safetensors *st, const char *name,

@@ -43,7 +43,7 @@ static void text_row(struct lm_buf *out, const struct lm_buf *cells, const int *
         int w = columns(&cells[i]);
         lm_buf_add(out, cells[i].data, cells[i].len);
         if (i + 1 < n)
-            lm_buf_printf(out, "%*s", 2 + (w < widths[i] ? widths[i] - w : 0), "");
+            lm_buf_spaces(out, 2 + (size_t)(w < widths[i] ? widths[i] - w : 0));
     }
     lm_buf_byte(out, '\n');
 }

@@ -124,6 +124,22 @@ static void buffers_escape_what_terminals_obey(void **state)
     lm_buf_release(&b);
 }
 
+static void buffers_take_numbers_and_spaces(void **state)
+{
+    struct lm_buf b = { 0 };
+    (void)state;
+    lm_buf_u64(&b, 0);
+    lm_buf_spaces(&b, 3);
+    lm_buf_u64(&b, 1234567890);
+    lm_buf_spaces(&b, 0);
+    lm_buf_byte(&b, '/');
+    lm_buf_u64(&b, UINT64_MAX);
+    assert_string_equal(b.data, "0   1234567890/18446744073709551615");
+    lm_buf_spaces(&b, SIZE_MAX);
+    assert_true(b.failed);
+    lm_buf_release(&b);
+}
+
 static void utf8_is_rfc_3629(void **state)
 {
     (void)state;
@@ -376,6 +392,7 @@ int main(void)
         cmocka_unit_test(base64_is_read),
         cmocka_unit_test(arenas_zero_and_align),
         cmocka_unit_test(buffers_escape_what_terminals_obey),
+        cmocka_unit_test(buffers_take_numbers_and_spaces),
         cmocka_unit_test(utf8_is_rfc_3629),
         cmocka_unit_test(json_is_read_and_refused),
         cmocka_unit_test(json_errors_say_where),
