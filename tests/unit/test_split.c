@@ -261,7 +261,7 @@ static void edits(void **state)
     struct lm_editor *e = lm_editor_open(in, &err);
     assert_non_null(e);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const struct lm_edit edit = { steps[i].what, str(steps[i].key), str(steps[i].text) };
+        const struct lm_edit edit = { steps[i].what, str(steps[i].key), str(steps[i].text), NULL };
         *said = 0;
         assert_int_equal(lm_editor_apply(e, &edit, &env, &err), steps[i].status);
         assert_int_equal(lm_editor_gguf(e)->n_kv, steps[i].n_kv);
@@ -297,9 +297,9 @@ static void elements(void **state)
         snprintf(arg, sizeof arg, "k=json:%s", cases[i].first);
         struct lm_in *in = lm_in_open(whole, 0, &err);
         struct lm_editor *e = lm_editor_open(in, &err);
-        const struct lm_edit set = { LM_EDIT_SET, str(""), str(arg) };
-        const struct lm_edit good = { LM_EDIT_FILE, str("k"), str(cases[i].good) };
-        const struct lm_edit bad = { LM_EDIT_FILE, str("k"), str(cases[i].bad) };
+        const struct lm_edit set = { LM_EDIT_SET, str(""), str(arg), NULL };
+        const struct lm_edit good = { LM_EDIT_FILE, str("k"), str(cases[i].good), NULL };
+        const struct lm_edit bad = { LM_EDIT_FILE, str("k"), str(cases[i].bad), NULL };
         assert_int_equal(lm_editor_apply(e, &set, NULL, &err), LM_OK);
         assert_int_equal(lm_editor_apply(e, &good, NULL, &err), LM_OK);
         assert_int_equal(lm_editor_apply(e, &bad, NULL, &err), LM_EDATA);
