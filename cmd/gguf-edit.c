@@ -270,19 +270,6 @@ static const struct lm_gguf_kv *entry(const struct lm_gguf_kv *kv, uint64_t n,
     return NULL;
 }
 
-static void put_entry(struct lm_buf *out, char side, const struct lm_gguf_kv *kv)
-{
-    if (!kv)
-        return;
-    lm_buf_printf(out, "%c key ", side);
-    lm_buf_escape(out, kv->key.p, kv->key.len);
-    lm_buf_byte(out, ' ');
-    lm_gguf_kind_text(out, kv);
-    lm_buf_byte(out, ' ');
-    lm_gguf_value_text(out, kv, SHORT_VALUE);
-    lm_buf_byte(out, '\n');
-}
-
 /* Apply the edits and print how the metadata differ, as gguf-inspect --diff does. */
 static int show_changes(struct lm_editor *e, const struct lm_in *in, const struct lm_env *env)
 {
@@ -298,12 +285,13 @@ static int show_changes(struct lm_editor *e, const struct lm_in *in, const struc
         const struct lm_gguf_kv *now = entry(g->kv, g->n_kv, &before[i].key);
         if (now && lm_gguf_same_value(&before[i], now))
             continue;
-        put_entry(&out, '<', &before[i]);
-        put_entry(&out, '>', now);
+        lm_gguf_entry_line(&out, '<', &before[i], SHORT_VALUE);
+        if (now)
+            lm_gguf_entry_line(&out, '>', now, SHORT_VALUE);
     }
     for (uint64_t i = 0; i < g->n_kv; i++)
         if (!entry(before, n, &g->kv[i].key))
-            put_entry(&out, '>', &g->kv[i]);
+            lm_gguf_entry_line(&out, '>', &g->kv[i], SHORT_VALUE);
     if (out.failed)
         cli_die(CLI_TROUBLE, "out of memory");
     if (out.len)

@@ -25,9 +25,9 @@ static bool is_split_key(const struct lm_str *key)
     return key->len > 6 && !memcmp(key->p, "split.", 6);
 }
 
-static void put_side(struct lm_buf *out, char side, const char *what, const struct lm_str *name)
+static void put_side(struct lm_buf *out, char side, const struct lm_str *name)
 {
-    lm_buf_printf(out, "%c %s ", side, what);
+    lm_buf_printf(out, "%c tensor ", side);
     lm_buf_escape(out, name->p, name->len);
     lm_buf_byte(out, ' ');
 }
@@ -42,13 +42,8 @@ static void begin_json(struct lm_buf *out, const char *what, const struct lm_str
 
 static void text_entry(struct diff *d, char side, const struct lm_gguf_kv *kv)
 {
-    if (!kv)
-        return;
-    put_side(&d->out, side, "key", &kv->key);
-    lm_gguf_kind_text(&d->out, kv);
-    lm_buf_byte(&d->out, ' ');
-    lm_gguf_value_text(&d->out, kv, d->o->full ? 0 : SHORT_VALUE);
-    lm_buf_byte(&d->out, '\n');
+    if (kv)
+        lm_gguf_entry_line(&d->out, side, kv, d->o->full ? 0 : SHORT_VALUE);
 }
 
 static void json_entry(struct lm_buf *out, const char *side, const struct lm_gguf_kv *kv)
@@ -95,7 +90,7 @@ static void text_tensor(struct diff *d, char side, const struct lm_gguf_tensor *
 {
     if (!t)
         return;
-    put_side(&d->out, side, "tensor", &t->name);
+    put_side(&d->out, side, &t->name);
     cli_put_type(&d->out, t);
     lm_buf_byte(&d->out, ' ');
     cli_put_shape(&d->out, t);
@@ -142,7 +137,7 @@ static void put_numbers(struct diff *d, const struct lm_str *name, const struct 
         lm_json_f32(out, rms);
         lm_buf_str(out, "}\n");
     } else {
-        put_side(out, '!', "tensor", name);
+        put_side(out, '!', name);
         lm_buf_printf(out, "%" PRIu64 " of %" PRIu64 " numbers differ, by at most ", x->n_differ,
                       x->n);
         cli_put_float(out, max);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/size.h"
 
 #define SPEC_NAME_MAX 64      /* bytes of a tensor's name, by the specification */
@@ -50,17 +49,6 @@ static void found(struct walk *w, enum weight weight, uint64_t offset, const cha
         w->fault(w->arg, offset, what);
 }
 
-static bool is_utf8(const struct lm_str *s)
-{
-    for (size_t i = 0; i < s->len;) {
-        int n = lm_utf8_len(s->p + i, s->len - i, NULL);
-        if (n == 0)
-            return false;
-        i += (size_t)n;
-    }
-    return true;
-}
-
 /* The first element of an array that breaks a rule of its type, or n. */
 static uint64_t bad_element(const struct lm_gguf_arr *a)
 {
@@ -68,7 +56,7 @@ static uint64_t bad_element(const struct lm_gguf_arr *a)
     const uint8_t *b = a->data;
     uint64_t i = 0;
     if (a->kind == LM_GGUF_STR)
-        while (i < a->n && is_utf8(&s[i]))
+        while (i < a->n && lm_gguf_is_utf8(&s[i]))
             i++;
     else if (a->kind == LM_GGUF_BOOL)
         while (i < a->n && b[i] <= 1)
@@ -96,12 +84,12 @@ static void check_entries(struct walk *w)
 {
     for (uint64_t i = 0; i < w->g->n_kv; i++) {
         const struct lm_gguf_kv *kv = &w->g->kv[i];
-        if (!is_utf8(&kv->key))
+        if (!lm_gguf_is_utf8(&kv->key))
             found(w, FORM, kv->offset, "key %.*s: the key is not UTF-8", LM_NAME_ARG(kv->key));
         if (kv->kind == LM_GGUF_BOOL && kv->u > 1)
             found(w, FORM, kv->offset, "key %.*s: a bool is 0 or 1, this is %llu",
                   LM_NAME_ARG(kv->key), (unsigned long long)kv->u);
-        if (kv->kind == LM_GGUF_STR && !is_utf8(&kv->str))
+        if (kv->kind == LM_GGUF_STR && !lm_gguf_is_utf8(&kv->str))
             found(w, FORM, kv->offset, "key %.*s: the text is not UTF-8", LM_NAME_ARG(kv->key));
         if (kv->kind == LM_GGUF_ARR)
             check_arr(w, kv, &kv->arr);
@@ -182,7 +170,7 @@ static void check_tensors(struct walk *w)
 {
     for (uint64_t i = 0; i < w->g->n_tensors; i++) {
         const struct lm_gguf_tensor *t = &w->g->tensors[i];
-        if (!is_utf8(&t->name))
+        if (!lm_gguf_is_utf8(&t->name))
             found(w, FORM, t->info_offset, "tensor %.*s: the name is not UTF-8",
                   LM_NAME_ARG(t->name));
         if (t->name.len > SPEC_NAME_MAX)

@@ -11,6 +11,9 @@
 #define LM_FOREIGN_SIZE 264
 const char *lm_gguf_foreign(const uint8_t *p, size_t n);
 
+/* Is it UTF-8, all of it? */
+bool lm_gguf_is_utf8(const struct lm_str *s);
+
 /* Fill the by_name lists; false when memory is short. */
 bool lm_gguf_index(struct lm_gguf *g);
 

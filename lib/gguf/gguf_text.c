@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "gguf/gguf_internal.h"
 
-static bool is_utf8(const struct lm_str *s)
+bool lm_gguf_is_utf8(const struct lm_str *s)
 {
     size_t i = 0;
     for (int n; i < s->len; i += (size_t)n)
@@ -18,7 +19,7 @@ static bool is_utf8(const struct lm_str *s)
 
 void lm_gguf_str_json(struct lm_buf *b, const struct lm_str *s)
 {
-    if (is_utf8(s)) {
+    if (lm_gguf_is_utf8(s)) {
         lm_json_quote(b, s->p, s->len);
         return;
     }
@@ -164,6 +165,17 @@ void lm_gguf_kind_text(struct lm_buf *b, const struct lm_gguf_kv *kv)
         lm_buf_printf(b, "%s[%" PRIu64 "]", lm_gguf_kind_name(kv->arr.kind), kv->arr.n);
     else
         lm_buf_str(b, lm_gguf_kind_name(kv->kind));
+}
+
+void lm_gguf_entry_line(struct lm_buf *b, char side, const struct lm_gguf_kv *kv, size_t limit)
+{
+    lm_buf_printf(b, "%c key ", side);
+    lm_buf_escape(b, kv->key.p, kv->key.len);
+    lm_buf_byte(b, ' ');
+    lm_gguf_kind_text(b, kv);
+    lm_buf_byte(b, ' ');
+    lm_gguf_value_text(b, kv, limit);
+    lm_buf_byte(b, '\n');
 }
 
 void lm_gguf_entry_json(struct lm_buf *b, const struct lm_gguf_kv *kv)

@@ -20,6 +20,9 @@ void lm_gguf_value_json(struct lm_buf *b, const struct lm_gguf_kv *kv);
 /* Element i of an array, the same way. */
 void lm_gguf_element_json(struct lm_buf *b, const struct lm_gguf_arr *a, uint64_t i);
 
+/* An entry as a line of a list of differences: a side, < or >, "key", key, kind, value. */
+void lm_gguf_entry_line(struct lm_buf *b, char side, const struct lm_gguf_kv *kv, size_t limit);
+
 /* An entry, and a tensor's info, as JSON objects; a tensor type without a name is its
  * number. */
 void lm_gguf_entry_json(struct lm_buf *b, const struct lm_gguf_kv *kv);

@@ -32,15 +32,6 @@ static void compare_numbers(struct lm_difference *d, double x, double y)
     d->sum2 += apart * apart;
 }
 
-static double integer(const uint8_t *p, uint32_t size)
-{
-    uint64_t u = 0;
-    for (uint32_t k = 0; k < size; k++)
-        u |= (uint64_t)p[k] << 8 * k;
-    uint64_t sign = UINT64_C(1) << (8 * size - 1);
-    return (double)(int64_t)((u ^ sign) - sign);
-}
-
 static void compare_part(struct lm_difference *d, const struct lm_type *ta, const uint8_t *a,
                          const struct lm_type *tb, const uint8_t *b, size_t n)
 {
@@ -49,8 +40,8 @@ static void compare_part(struct lm_difference *d, const struct lm_type *ta, cons
         return;
     if (!ta->decode) {
         for (size_t i = 0; i < n; i++)
-            compare_numbers(d, integer(a + i * ta->bytes, ta->bytes),
-                            integer(b + i * tb->bytes, tb->bytes));
+            compare_numbers(d, (double)lm_sweep_integer(a + i * ta->bytes, ta->bytes),
+                            (double)lm_sweep_integer(b + i * tb->bytes, tb->bytes));
         return;
     }
     ta->decode(a, x, n);

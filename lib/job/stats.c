@@ -177,16 +177,6 @@ static bool is_it(void *arg, const struct lm_gguf_tensor *t)
     return t == v->t;
 }
 
-/* Little-endian two's complement of size bytes. */
-static int64_t integer(const uint8_t *p, uint32_t size)
-{
-    uint64_t u = 0;
-    for (uint32_t k = 0; k < size; k++)
-        u |= (uint64_t)p[k] << 8 * k;
-    uint64_t sign = UINT64_C(1) << (8 * size - 1);
-    return (int64_t)((u ^ sign) - sign);
-}
-
 static int take_values(void *arg, const struct lm_piece *p, const void *result,
                        struct lm_err *err)
 {
@@ -202,7 +192,7 @@ static int take_values(void *arg, const struct lm_piece *p, const void *result,
             type->decode(at, f, n);
         else
             for (size_t k = 0; k < n; k++)
-                whole[k] = integer(at + k * type->bytes, type->bytes);
+                whole[k] = lm_sweep_integer(at + k * type->bytes, type->bytes);
         int r = v->take(v->arg, type->decode ? f : NULL, type->decode ? NULL : whole, n);
         if (r != LM_OK)
             return r;

@@ -44,6 +44,16 @@ struct lm_sweep {
     int   (*take)(void *arg, const struct lm_piece *p, const void *result, struct lm_err *err);
 };
 
+/* An element of a tensor of integers: little-endian two's complement of 1 to 8 bytes. */
+static inline int64_t lm_sweep_integer(const uint8_t *p, uint32_t size)
+{
+    uint64_t u = 0;
+    for (uint32_t k = 0; k < size; k++)
+        u |= (uint64_t)p[k] << 8 * k;
+    const uint64_t sign = UINT64_C(1) << (8 * size - 1);
+    return (int64_t)((u ^ sign) - sign);
+}
+
 /* Can a tensor's data be read: has its type a row, does its shape suit it, and does it lie
  * in the file, as far as its size is known? */
 bool lm_sweep_readable(const struct lm_gguf *g, const struct lm_gguf_tensor *t);
