@@ -13,7 +13,7 @@
 
 #include "base/env.h"
 #include "base/err.h"
-#include "cli/table.h"
+#include "cli/report_table.h"
 #include "gguf/gguf.h"
 #include "io/input.h"
 #include "job/digest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/table.h"
+#include "cli/report_table.h"
 
 #include <string.h>
 

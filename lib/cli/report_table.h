@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LM_CLI_TABLE_H
-#define LM_CLI_TABLE_H
+#ifndef LM_CLI_REPORT_TABLE_H
+#define LM_CLI_REPORT_TABLE_H
 
 /* Tables on standard output, for people and for programs. */
 
