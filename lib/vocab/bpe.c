@@ -68,6 +68,11 @@ static size_t decode_piece(const char *p, size_t len, char *to)
     return n;
 }
 
+size_t lm_byte_rune(unsigned char byte, char to[2])
+{
+    return put_rune(to, rune_of(byte));
+}
+
 static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
 {
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
@@ -203,6 +208,8 @@ int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_er
 {
     uint64_t n = src->n_merges;
     uint32_t last = 0;
+    if (src->by_ranks)
+        return lm_ranks_load(v, err);
     if (!src->merges)
         return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
     if (n > INT32_MAX)

@@ -214,6 +214,7 @@ struct lm_vocab_src {
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
     bool                 byte_fallback;      /* BPE of characters: unknown ones are bytes */
     bool                 fuse_unk;           /* else, beside each other they are one    */
+    bool                 by_ranks;           /* no merges: ids are ranks (ranks.c)      */
     bool                 words;              /* who asks normalizes and cuts text himself,
                                                 only the model's word function is used  */
 
@@ -257,6 +258,16 @@ struct lm_vocab *lm_vocab_from_spm(const char *data, size_t len, const struct lm
 struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err);
 struct lm_vocab *lm_vocab_from_txt(const char *data, size_t len, const struct lm_env *env,
                                    struct lm_err *err);
+
+/* tiktoken's ranks, Mistral's tekken.json, RWKV's list of pieces (vocab_ranks.c). */
+struct lm_vocab *lm_vocab_from_ranks(const char *data, size_t len, const struct lm_env *env,
+                                     struct lm_err *err);
+struct lm_vocab *lm_vocab_from_tekken(const char *data, size_t len, const struct lm_env *env,
+                                      struct lm_err *err);
+struct lm_vocab *lm_vocab_from_rwkv(const char *data, size_t len, const struct lm_env *env,
+                                    struct lm_err *err);
+bool lm_looks_like_ranks(const unsigned char *head, size_t len);
+bool lm_looks_like_rwkv(const unsigned char *head, size_t len);
 
 /* Do the first bytes of a file begin such a model?  With a piece and its text, that is. */
 bool lm_looks_like_spm(const unsigned char *head, size_t len);
@@ -342,6 +353,11 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
 
 /* Merges of v from src (bpe.c). */
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);
+
+/* The same without a list: whatever two pieces make a piece, by ids (ranks.c). */
+int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);
+/* A byte in the alphabet of byte-level BPE, 1 or 2 bytes; how many. */
+size_t lm_byte_rune(unsigned char byte, char to[2]);
 
 /* A table with room for n pairs; ask fetches the place of one that is added soon.  Of a pair
  * that is added twice the later rank counts, as in the reference (merge.c). */

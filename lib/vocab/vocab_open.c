@@ -12,12 +12,20 @@
 typedef struct lm_vocab *reader(const char *data, size_t len, const struct lm_env *env,
                                 struct lm_err *err);
 
+static bool is_named(const char *path, const char *base)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, base) == 0;
+}
+
 /* What a file begins with tells what it is, if its name does not. */
 static reader *reader_of(const char *path)
 {
     unsigned char head[256];
     size_t len = strlen(path);
     FILE *f;
+    if (is_named(path, "tekken.json"))
+        return lm_vocab_from_tekken;
     if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
         return lm_vocab_from_json;
     f = fopen(path, "rb");
@@ -26,6 +34,10 @@ static reader *reader_of(const char *path)
         fclose(f);
     if (lm_looks_like_spm(head, len))
         return lm_vocab_from_spm;
+    if (lm_looks_like_ranks(head, len))
+        return lm_vocab_from_ranks;
+    if (lm_looks_like_rwkv(head, len))
+        return lm_vocab_from_rwkv;
     len = strlen(path);
     return len >= 4 && strcmp(path + len - 4, ".txt") == 0 ? lm_vocab_from_txt : NULL;
 }
@@ -42,6 +54,25 @@ static struct lm_vocab *open_with(reader *read, const char *path, const struct l
     return v;
 }
 
+/* Files that are a vocabulary by themselves, where a directory has no tokenizer.json; one that
+ * is not named so here, or is another kind, is lm_vocab_from_hf's. */
+static reader *in_directory(const char *path, struct lm_buf *name)
+{
+    static const char *const names[] = {
+        "tekken.json", "tokenizer.model", "tiktoken.model", "qwen.tiktoken",
+        "rwkv_vocab_v20230424.txt",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lm_buf_clear(name);
+        lm_buf_printf(name, "%s/%s", path, names[i]);
+        struct stat st;
+        reader *read = name->failed || stat(name->data, &st) != 0 ? NULL : reader_of(name->data);
+        if (read && read != lm_vocab_from_spm && read != lm_vocab_from_txt)
+            return read;
+    }
+    return NULL;
+}
+
 static struct lm_vocab *open_directory(const char *path, const struct lm_env *env,
                                        struct lm_err *err)
 {
@@ -49,26 +80,20 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
     struct lm_vocab *v = NULL;
     struct stat st;
     lm_buf_printf(&name, "%s/tokenizer.json", path);
-    if (name.failed) {
+    reader *read = lm_vocab_from_json;
+    if (!name.failed && stat(name.data, &st) != 0)
+        read = in_directory(path, &name);
+    if (name.failed)
         lm_fail_nomem(err);
-    } else if (stat(name.data, &st) == 0) {
-        v = open_with(lm_vocab_from_json, name.data, env, err);
-        if (!v && err)
-            lm_err_at(err, (int)err->code, "tokenizer.json");
-    } else {
-        v = lm_vocab_from_hf(path, env, err);
-    }
+    else
+        v = read ? open_with(read, name.data, env, err) : lm_vocab_from_hf(path, env, err);
+    if (!v && read && err)
+        lm_err_at(err, (int)err->code, "%s", strrchr(name.data, '/') + 1);
     lm_buf_release(&name);
     return v;
 }
 
 /* vocab.json and merges.txt stand for the directory that they are in. */
-static bool names_directory(const char *path, const char *base)
-{
-    const char *slash = strrchr(path, '/');
-    return strcmp(slash ? slash + 1 : path, base) == 0;
-}
-
 static struct lm_vocab *open_beside(const char *path, const struct lm_env *env,
                                     struct lm_err *err)
 {
@@ -103,7 +128,7 @@ struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struc
     bool there = stat(path, &st) == 0;
     if (there && S_ISDIR(st.st_mode))
         return open_directory(path, env, err);
-    if (there && (names_directory(path, "vocab.json") || names_directory(path, "merges.txt")))
+    if (there && (is_named(path, "vocab.json") || is_named(path, "merges.txt")))
         return open_beside(path, env, err);
     reader *read = there && S_ISREG(st.st_mode) ? reader_of(path) : NULL;
     return read ? open_with(read, path, env, err) : open_gguf(path, env, err);

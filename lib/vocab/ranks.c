@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Byte-level BPE without a list of merges, as tiktoken has it: two symbols join if the bytes
+ * of both are a piece, and the piece of lowest rank, its id, comes first.  Every way to part a
+ * piece into two pieces is a merge here, and all of a piece's have its rank.
+ */
+#include <string.h>
+
+#include "vocab/tokenizer.h"
+
+/* Part piece i in all ways, each character of its text being a byte; *n counts those whose
+ * parts are pieces, which are added if `add`. */
+static void part(struct lm_vocab *v, uint32_t i, bool add, uint64_t *n)
+{
+    size_t len;
+    const char *p = lm_pieces_get(&v->text, i, &len);
+    if (v->type[i] != LM_TOKEN_NORMAL)
+        return;
+    for (size_t k = 1; k < len; k++) {
+        if (((unsigned char)p[k] & 0xC0) == 0x80)
+            continue;
+        int32_t left = lm_vocab_find(v, p, k), right;
+        if (left < 0 || (right = lm_vocab_find(v, p + k, len - k)) < 0 ||
+            v->type[left] != LM_TOKEN_NORMAL || v->type[right] != LM_TOKEN_NORMAL)
+            continue;
+        if (add) {
+            lm_pairs_add(&v->pairs, (uint32_t)left, (uint32_t)right, i, i);
+            v->attr[i] |= LM_ATTR_MERGED;
+        }
+        ++*n;
+    }
+}
+
+int lm_ranks_load(struct lm_vocab *v, struct lm_err *err)
+{
+    uint64_t n = 0, again = 0;
+    for (uint32_t i = 0; i < v->n; i++)
+        part(v, i, false, &n);
+    if (n > INT32_MAX)
+        return lm_fail(err, LM_ENOSUP, "the pieces have %llu parts", (unsigned long long)n);
+    int s = lm_pairs_init(&v->pairs, n, err);
+    for (uint32_t i = 0; s == LM_OK && i < v->n; i++)
+        part(v, i, true, &again);
+    v->n_merges = (uint32_t)n;
+    return s;
+}
