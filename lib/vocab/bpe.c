@@ -68,11 +68,6 @@ static size_t decode_piece(const char *p, size_t len, char *to)
     return n;
 }
 
-size_t lm_byte_rune(unsigned char byte, char to[2])
-{
-    return put_rune(to, rune_of(byte));
-}
-
 static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
 {
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))

@@ -356,8 +356,6 @@ int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_er
 
 /* The same without a list: whatever two pieces make a piece, by ids (ranks.c). */
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);
-/* A byte in the alphabet of byte-level BPE, 1 or 2 bytes; how many. */
-size_t lm_byte_rune(unsigned char byte, char to[2]);
 
 /* A table with room for n pairs; ask fetches the place of one that is added soon.  Of a pair
  * that is added twice the later rank counts, as in the reference (merge.c). */

@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/size.h"
-#include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 enum { MAX_IDS = 1 << 22 };
 
@@ -55,13 +55,14 @@ struct list {
     int32_t        *type;
     size_t          n, text_cap, type_cap;
     uint64_t        n_ranks;
-    struct lm_buf   bytes;               /* of one piece */
+    struct lm_buf   bytes, runes;        /* of one piece */
 };
 
 static void release(struct list *l)
 {
     lm_arena_release(&l->arena);
     lm_buf_release(&l->bytes);
+    lm_buf_release(&l->runes);
     free(l->text);
     free(l->type);
 }
@@ -93,14 +94,14 @@ static int put(struct list *l, uint64_t id, struct lm_str text, int type, struct
 /* Bytes in the alphabet of byte-level BPE. */
 static int put_bytes(struct list *l, uint64_t id, const char *p, size_t len, struct lm_err *err)
 {
-    char *to = lm_arena_alloc(&l->arena, 2 * len + 1);
-    if (!to)
-        return lm_fail_nomem(err);
-    size_t n = 0;
+    lm_buf_clear(&l->runes);
+    lm_buf_add(&l->runes, "", 0);
     for (size_t i = 0; i < len; i++)
-        n += lm_byte_rune((unsigned char)p[i], to + n);
+        lm_buf_rune(&l->runes, lm_byte_rune((unsigned char)p[i]));
+    if (l->runes.failed)
+        return lm_fail_nomem(err);
     l->n_ranks++;
-    return put(l, id, (struct lm_str){ to, n }, LM_TOKEN_NORMAL, err);
+    return put(l, id, (struct lm_str){ l->runes.data, l->runes.len }, LM_TOKEN_NORMAL, err);
 }
 
 static struct lm_vocab *load(struct list *l, struct lm_vocab_src *src, const struct lm_env *env,
