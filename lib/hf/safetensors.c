@@ -18,6 +18,14 @@ static const struct lm_st_dtype dtypes[] = {
     { "F8_E4M3", 1, -1 }, { "F8_E5M2", 1, -1 }, { "F8_E8M0", 1, -1 },
 };
 
+const struct lm_st_dtype *lm_safetensors_dtype(const char *name)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (!strcmp(dtypes[i].name, name))
+            return &dtypes[i];
+    return NULL;
+}
+
 int lm_safetensors_length(const uint8_t first[8], uint64_t file_size, uint64_t *len,
                           struct lm_err *err)
 {

@@ -49,6 +49,9 @@ struct lm_safetensors {
     uint64_t             data_offset;       /* of the data in the file          */
 };
 
+/* The element type of that name, or NULL. */
+const struct lm_st_dtype *lm_safetensors_dtype(const char *name);
+
 /*
  * lm_safetensors_length - the header's length from a file's first 8 bytes.
  * file_size may be LM_SIZE_UNKNOWN.  LM_EDATA when the file cannot hold it.

@@ -17,8 +17,8 @@
 static const char *const small_files[] = {
     "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
     "chat_template.json", "config.json", "generation_config.json", "merges.txt",
-    "modules.json",
-    "model.safetensors.index.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+    "model.safetensors.index.json", "modules.json", "pytorch_model.bin.index.json",
+    "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 };
 
 static bool ends_with(const char *s, const char *end)
@@ -29,7 +29,9 @@ static bool ends_with(const char *s, const char *end)
 
 bool lm_hf_is_weights(const char *name)
 {
-    return ends_with(name, ".safetensors") && !strchr(name, '/');
+    const bool torch = !strncmp(name, "pytorch_model", 13) || !strncmp(name, "adapter_model", 13);
+    return (ends_with(name, ".safetensors") || (torch && ends_with(name, ".bin"))) &&
+           !strchr(name, '/');
 }
 
 bool lm_hf_is_small(const char *name)

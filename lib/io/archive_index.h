@@ -15,6 +15,17 @@ struct lm_archive_index {
     struct lm_arena   names;
 };
 
+/* Bytes that a zip file is read from, wherever they are. */
+struct lm_zip_bytes {
+    uint64_t size;
+    /* Exactly n bytes from off. */
+    int    (*pread)(void *user, uint64_t off, void *dst, size_t n, struct lm_err *err);
+    void    *user;
+};
+
+/* As lm_zip_index. */
+int lm_zip_members(const struct lm_zip_bytes *in, struct lm_archive_index *x, struct lm_err *err);
+
 /* Each returns 1 with every member listed, 0 when `in` is another format or has
  * members that cannot be read by ranges (compressed, encrypted, sparse), or a
  * code when it is damaged. */

@@ -32,17 +32,17 @@ struct directory {
 };
 
 /* The zip64 end record replaces the end record's numbers. */
-static int read_zip64(struct lm_in *in, uint64_t end, struct directory *d, struct lm_err *err)
+static int read_zip64(const struct lm_zip_bytes *in, uint64_t end, struct directory *d, struct lm_err *err)
 {
     uint8_t loc[20], rec[56];
-    if (end < sizeof loc || lm_in_pread(in, end - sizeof loc, loc, sizeof loc, err))
+    if (end < sizeof loc || in->pread(in->user, end - sizeof loc, loc, sizeof loc, err))
         return LM_OK;
     if (le(loc, 4) != 0x07064b50)
         return LM_OK;
     const uint64_t at = le(loc + 8, 8);
-    if (lm_in_size(in) < sizeof rec || at > lm_in_size(in) - sizeof rec)
+    if (in->size < sizeof rec || at > in->size - sizeof rec)
         return lm_fail(err, LM_EDATA, "zip: 64-bit end record beyond the end of the file");
-    int s = lm_in_pread(in, at, rec, sizeof rec, err);
+    int s = in->pread(in->user, at, rec, sizeof rec, err);
     if (s)
         return s;
     if (le(rec, 4) != 0x06064b50)
@@ -53,16 +53,16 @@ static int read_zip64(struct lm_in *in, uint64_t end, struct directory *d, struc
 }
 
 /* 1 found, 0 no zip, or a code. */
-static int find_directory(struct lm_in *in, struct directory *d, struct lm_err *err)
+static int find_directory(const struct lm_zip_bytes *in, struct directory *d, struct lm_err *err)
 {
-    const uint64_t size = lm_in_size(in);
+    const uint64_t size = in->size;
     if (size < END_SIZE)
         return 0;
     const size_t n = size < END_SIZE + MAX_COMMENT ? (size_t)size : END_SIZE + MAX_COMMENT;
     uint8_t *tail = malloc(n);
     if (!tail)
         return lm_fail_nomem(err);
-    int s = lm_in_pread(in, size - n, tail, n, err);
+    int s = in->pread(in->user, size - n, tail, n, err);
     size_t i = n - END_SIZE;
     while (!s && (le(tail + i, 4) != 0x06054b50 || i + END_SIZE + le(tail + i + 20, 2) != n))
         if (i-- == 0)
@@ -109,14 +109,14 @@ static bool wide_fields(const uint8_t *extra, size_t n, uint64_t *size, uint64_t
 }
 
 /* Where the bytes of the member begin whose local header is at `local`. */
-static int data_offset(struct lm_in *in, uint64_t local, uint64_t size, uint64_t *off,
+static int data_offset(const struct lm_zip_bytes *in, uint64_t local, uint64_t size, uint64_t *off,
                        struct lm_err *err)
 {
     uint8_t h[30];
-    const uint64_t end = lm_in_size(in);
+    const uint64_t end = in->size;
     if (end < sizeof h || local > end - sizeof h)
         return lm_fail(err, LM_EDATA, "zip: a member lies beyond the end of the file");
-    int s = lm_in_pread(in, local, h, sizeof h, err);
+    int s = in->pread(in->user, local, h, sizeof h, err);
     if (s)
         return s;
     if (le(h, 4) != 0x04034b50)
@@ -129,7 +129,7 @@ static int data_offset(struct lm_in *in, uint64_t local, uint64_t size, uint64_t
 }
 
 /* One entry of e bytes at most; *used is its length.  1, 0 (not by ranges), code. */
-static int one_entry(struct lm_in *in, const uint8_t *e, size_t left, struct lm_archive_index *x,
+static int one_entry(const struct lm_zip_bytes *in, const uint8_t *e, size_t left, struct lm_archive_index *x,
                      size_t *used, struct lm_err *err)
 {
     if (left < 46 || le(e, 4) != 0x02014b50)
@@ -154,11 +154,11 @@ static int one_entry(struct lm_in *in, const uint8_t *e, size_t left, struct lm_
     return s ? s : 1;
 }
 
-int lm_zip_index(struct lm_in *in, struct lm_archive_index *x, struct lm_err *err)
+int lm_zip_members(const struct lm_zip_bytes *in, struct lm_archive_index *x, struct lm_err *err)
 {
     uint8_t magic[4];
     struct directory d = {0};
-    if (lm_in_size(in) < END_SIZE || lm_in_pread(in, 0, magic, 4, err) ||
+    if (in->size < END_SIZE || in->pread(in->user, 0, magic, 4, err) ||
         memcmp(magic, "PK", 2))
         return 0;
     int s = find_directory(in, &d, err);
@@ -167,11 +167,22 @@ int lm_zip_index(struct lm_in *in, struct lm_archive_index *x, struct lm_err *er
     uint8_t *dir = malloc((size_t)d.size + 1);
     if (!dir)
         return lm_fail_nomem(err);
-    s = lm_in_pread(in, d.offset, dir, (size_t)d.size, err);
+    s = in->pread(in->user, d.offset, dir, (size_t)d.size, err);
     size_t at = 0, used = 0;
     s = s ? s : 1;
     for (uint64_t i = 0; s == 1 && i < d.entries; i++, at += used)
         s = one_entry(in, dir + at, (size_t)d.size - at, x, &used, err);
     free(dir);
     return s;
+}
+
+static int pread_in(void *user, uint64_t off, void *dst, size_t n, struct lm_err *err)
+{
+    return lm_in_pread(user, off, dst, n, err);
+}
+
+int lm_zip_index(struct lm_in *in, struct lm_archive_index *x, struct lm_err *err)
+{
+    const struct lm_zip_bytes bytes = { lm_in_size(in), pread_in, in };
+    return lm_zip_members(&bytes, x, err);
 }

@@ -118,7 +118,7 @@ static const struct family *family_of(const struct lm_st_tensor *st)
 {
     const bool bytes = !strncmp(st->dtype->name, "F8_E4", 5) || !strcmp(st->dtype->name, "F8_E5M2") ||
                        !strcmp(st->dtype->name, "I8");
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; !st->packed && i < sizeof families / sizeof *families; i++)
         if (ends_with(st->name, families[i].data) &&
             (families[i].kind != LM_PACKED_SCALED || bytes))
             return &families[i];

@@ -105,6 +105,7 @@ struct lm_convert {
     struct lm_gguf_writer    *w;
     struct lm_convert_held    held;     /* of a stream: a source that is read whole   */
     struct lm_packed_reader   unpack;
+    size_t                    reading;  /* the file whose directory is read           */
     struct lm_arena           arena;
 };
 

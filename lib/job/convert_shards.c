@@ -6,15 +6,29 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "hf/torch_file.h"
 #include "io/input.h"
 #include "job/convert_parts.h"
 
-static const char index_name[] = "model.safetensors.index.json";
+/* What weight files and the index of them are called, the form that is preferred first. */
+static const struct form {
+    const char *index, *prefix, *end;
+} forms[] = {
+    { "model.safetensors.index.json", "model", ".safetensors" },
+    { "pytorch_model.bin.index.json", "pytorch_model", ".bin" },
+};
 
-static bool is_model_file(const char *name)
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+static bool ends_with(const char *s, const char *end)
 {
-    const size_t n = strlen(name);
-    return !strncmp(name, "model", 5) && n > 12 && !strcmp(name + n - 12, ".safetensors");
+    const size_t n = strlen(s), m = strlen(end);
+    return n > m && !strcmp(s + n - m, end);
+}
+
+static bool is_model_file(const struct form *f, const char *name)
+{
+    return !strncmp(name, f->prefix, strlen(f->prefix)) && ends_with(name, f->end);
 }
 
 static int add_shard(struct lm_convert *c, size_t *cap, const char *name, struct lm_err *err)
@@ -35,8 +49,8 @@ static int tensor_order(const void *a, const void *b)
 }
 
 /* The weight_map of the index: which tensor is in which file. */
-static int from_index(struct lm_convert *c, const struct lm_jval *map, size_t *cap,
-                      struct lm_err *err)
+static int from_index(struct lm_convert *c, const struct form *f, const struct lm_jval *map,
+                      size_t *cap, struct lm_err *err)
 {
     const char *last = "";
     c->index = lm_arena_array(&c->arena, map->len + 1, sizeof *c->index);
@@ -45,7 +59,7 @@ static int from_index(struct lm_convert *c, const struct lm_jval *map, size_t *c
     for (const struct lm_jval *t = map->first; t; t = t->next) {
         const char *file = lm_jval_str(t);
         if (!file || strchr(file, '/') || !*file)
-            return lm_fail(err, LM_EDATA, "%s: %s: no file name", index_name, t->key);
+            return lm_fail(err, LM_EDATA, "%s: %s: no file name", f->index, t->key);
         c->index[c->n_index++] = (struct lm_convert_where){ t->key, file };
         const int r = strcmp(file, last) ? add_shard(c, cap, file, err) : LM_OK;
         if (r)
@@ -53,7 +67,7 @@ static int from_index(struct lm_convert *c, const struct lm_jval *map, size_t *c
         last = file;
     }
     qsort(c->index, c->n_index, sizeof *c->index, tensor_order);
-    return c->n_index ? LM_OK : lm_fail(err, LM_EDATA, "%s: names no file", index_name);
+    return c->n_index ? LM_OK : lm_fail(err, LM_EDATA, "%s: names no file", f->index);
 }
 
 const char *lm_convert_index(const struct lm_convert *c, const char *tensor)
@@ -75,17 +89,18 @@ int lm_convert_check_index(const struct lm_convert *c, const char *tensor, size_
 }
 
 /* The files that the name of one of them, model-00001-of-00004, promises. */
-static int from_count(struct lm_convert *c, const char *name, size_t *cap, struct lm_err *err)
+static int from_count(struct lm_convert *c, const struct form *f, const char *name, size_t *cap,
+                      struct lm_err *err)
 {
     enum { MOST = 10000 };
     unsigned first, count;
     int end = 0;
     char expect[64];
-    if (sscanf(name, "model-%5u-of-%5u.safetensors%n", &first, &count, &end) != 2 ||
-        !end || name[end] || count > MOST)
+    if (sscanf(name + strlen(f->prefix), "-%5u-of-%5u%n", &first, &count, &end) != 2 || !end ||
+        strcmp(name + strlen(f->prefix) + end, f->end) || count > MOST)
         return LM_OK;
     for (unsigned k = 1; k <= count; k++) {
-        snprintf(expect, sizeof expect, "model-%05u-of-%05u.safetensors", k, count);
+        snprintf(expect, sizeof expect, "%s-%05u-of-%05u%s", f->prefix, k, count, f->end);
         const int r = add_shard(c, cap, expect, err);
         if (r)
             return r;
@@ -93,26 +108,21 @@ static int from_count(struct lm_convert *c, const char *name, size_t *cap, struc
     return LM_OK;
 }
 
-/* Without an index: every file called model*.safetensors. */
+/* Without an index: every file that is called so. */
 static int from_files(struct lm_convert *c, size_t *cap, struct lm_err *err)
 {
-    for (size_t i = 0; i < lm_hf_n_files(c->src); i++) {
-        const char *name = lm_hf_name(c->src, i);
-        if (!is_model_file(name))
-            continue;
-        int r = add_shard(c, cap, name, err);
-        if (!r && c->n_shards == 1)
-            r = from_count(c, name, cap, err);
-        if (r)
-            return r;
-    }
-    if (c->n_shards)
-        return LM_OK;
-    if (lm_hf_find(c->src, "pytorch_model.bin") >= 0 ||
-        lm_hf_find(c->src, "pytorch_model.bin.index.json") >= 0)
-        return lm_fail(err, LM_ENOSUP, "the weights are in pytorch_model.bin: only safetensors "
-                       "can be converted");
-    return lm_hf_missing(c->src, "model*.safetensors", err);
+    for (int k = 0; k < N_FORMS && !c->n_shards; k++)
+        for (size_t i = 0; i < lm_hf_n_files(c->src); i++) {
+            const char *name = lm_hf_name(c->src, i);
+            if (!is_model_file(&forms[k], name))
+                continue;
+            int r = add_shard(c, cap, name, err);
+            if (!r && c->n_shards == 1)
+                r = from_count(c, &forms[k], name, cap, err);
+            if (r)
+                return r;
+        }
+    return c->n_shards ? LM_OK : lm_hf_missing(c->src, "model*.safetensors", err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -145,8 +155,29 @@ static int not_weights(const uint8_t *head, size_t n, uint64_t size, struct lm_e
                    (unsigned long long)size);
 }
 
+static int read_bytes(void *user, uint64_t off, void *dst, size_t n, struct lm_err *err)
+{
+    struct lm_convert *c = user;
+    return lm_hf_read(c->src, c->reading, off, dst, n, err);
+}
+
+/* What PyTorch saved. */
+static int read_torch(struct lm_convert *c, struct lm_convert_shard *s, struct lm_err *err)
+{
+    const size_t file = (size_t)s->file;
+    const struct lm_zip_bytes bytes = { lm_hf_size(c->src, file), read_bytes, c };
+    if (!lm_hf_random(c->src))
+        return lm_hf_need_spool(c->src, "its tensors do not come in the order needed:", err);
+    c->reading = file;
+    const int r = lm_torch_read(&s->st, &c->arena, &bytes, (size_t)(s - c->shards), err);
+    s->read = r == LM_OK;
+    return r;
+}
+
 static int read_header(struct lm_convert *c, struct lm_convert_shard *s, struct lm_err *err)
 {
+    if (ends_with(s->name, ".bin"))
+        return read_torch(c, s, err);
     uint8_t first[8] = {0};
     uint64_t len = 0;
     const uint64_t size = lm_hf_size(c->src, (size_t)s->file);
@@ -210,25 +241,43 @@ static int read_headers(struct lm_convert *c, struct lm_err *err)
     return r;
 }
 
-int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
+/* The index of one form: 1 when there is none. */
+static int try_index(struct lm_convert *c, const struct form *f, size_t *cap, struct lm_err *err)
 {
     char *data = NULL;
-    size_t len, cap = 0;
-    int r = lm_hf_load(c->src, index_name, &data, &len, err);
-    if (r < 0)
+    size_t len;
+    const int r = lm_hf_load(c->src, f->index, &data, &len, err);
+    if (r)
         return r;
-    if (r == 0) {
-        const struct lm_jval *index = lm_json_tree(&c->arena, data, len, err);
-        free(data);
-        const struct lm_jval *map = lm_jval_get(index, "weight_map");
-        if (!index)
-            return lm_err_at(err, LM_EDATA, "%s", index_name);
-        if (!map || map->kind != LM_JSON_OBJECT)
-            return lm_fail(err, LM_EDATA, "%s: no weight_map", index_name);
-        r = from_index(c, map, &cap, err);
-    } else {
-        r = from_files(c, &cap, err);
+    const struct lm_jval *index = lm_json_tree(&c->arena, data, len, err);
+    free(data);
+    const struct lm_jval *map = lm_jval_get(index, "weight_map");
+    if (!index)
+        return lm_err_at(err, LM_EDATA, "%s", f->index);
+    if (!map || map->kind != LM_JSON_OBJECT)
+        return lm_fail(err, LM_EDATA, "%s: no weight_map", f->index);
+    return from_index(c, f, map, cap, err);
+}
+
+static bool has_form(const struct lm_convert *c, const struct form *f)
+{
+    for (size_t i = 0; i < lm_hf_n_files(c->src); i++)
+        if (is_model_file(f, lm_hf_name(c->src, i)))
+            return true;
+    return false;
+}
+
+int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
+{
+    size_t cap = 0;
+    int r = 1;
+    for (int k = 0; k < N_FORMS && r == 1; k++) {
+        r = try_index(c, &forms[k], &cap, err);
+        if (r == 1 && has_form(c, &forms[k]))
+            break;                      /* one file of the better form needs no index */
     }
+    if (r == 1)
+        r = from_files(c, &cap, err);
     if (r)
         return r;
     sort_shards(c);

@@ -311,7 +311,53 @@ mk one 40 40; sed -i 's/LlamaFor/NovelFor/' one/config.json
 refused one 2 "architecture NovelForCausalLM cannot be converted; known: LlamaForCausalLM" "an unknown class"
 mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer.model, vocab.txt or vocab.json" "no tokenizer"
 mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
-touch one/pytorch_model.bin; refused one 2 "pytorch_model.bin" "weights of another kind"
+touch one/pytorch_model.bin; refused one 1 "pytorch_model.bin: is empty" "an empty file of another kind"
+
+# ---- what PyTorch saves ----
+torch=$root/tests/data/torch
+mk one 40 40; cp "$torch/model.safetensors" one
+w=$(gguf-convert -q one | sum); rm one/model.safetensors
+for f in plain views big; do
+    cp "$torch/$f.bin" one/pytorch_model.bin
+    ok "$(gguf-convert -q one | sum)" "$w" "PyTorch's file, $f"
+    ok "$(gguf-convert -q -t 1 one | sum)" "$w" "with one thread"
+done
+tar -cf one.tar one && tar -czf one.tgz one
+ok "$(gguf-convert -q one.tar | sum)" "$w" "in an archive"
+ok "$(gguf-convert -q --spool=spool one.tgz | sum)" "$w" "in a compressed one, by a spool"
+refused one.tgz 2 "give --spool DIR with room for" "not without"
+cp "$torch/old.bin" one/pytorch_model.bin;  refused one 2 "PyTorch's form before version 1.6" "the old form"
+cp "$torch/call.bin" one/pytorch_model.bin; refused one 1 "names posix.system" "a pickle that calls something"
+ok "$(ls called 2>&1 | grep -c cannot)" 1 "which is not called"
+cp "$torch/extra.bin" one/pytorch_model.bin; refused one 2 "epoch: is no tensor" "more than tensors"
+head -c 3000 "$torch/plain.bin" >one/pytorch_model.bin; refused one 1 "cut short" "half a file"
+rm one/pytorch_model.bin
+printf '{"weight_map":{' >one/pytorch_model.bin.index.json
+layer 40 F32 | awk '{ printf "%s\"%s\":\"part.bin\"", (NR > 1 ? "," : ""), $1 }' >>one/pytorch_model.bin.index.json
+echo '}}' >>one/pytorch_model.bin.index.json
+cp "$torch/plain.bin" one/part.bin
+ok "$(gguf-convert -q one | sum)" "$w" "files that an index names"
+
+# ---- quantized weights ----
+packed=$root/tests/data/packed
+# dims: the configuration for them
+dims() {
+    sed -i 's/"hidden_size":8/"hidden_size":16/; s/"num_key_value_heads":1/"num_key_value_heads":2/' one/config.json
+}
+for kind in fp8 gptq awq packed; do
+    for type in f32 bf16 Q8_0; do
+        mk one 40 40; dims; cp "$packed/$kind-plain.safetensors" one/model.safetensors
+        # the order of tensors may be another
+        gguf-convert -q -T $type one plain.gguf
+        mk one 40 40; dims; cp "$packed/$kind.safetensors" one/model.safetensors
+        sed -i "s/{\"arch/{\"quantization_config\":$(cat "$packed/$kind.json"),\"arch/" one/config.json
+        gguf-convert -q -T $type one packed.gguf
+        ok "$? $(gguf-inspect --diff plain.gguf packed.gguf)" "0 " "$kind weights to $type"
+    done
+done
+tar -czf one.tgz one; refused one.tgz 2 "give --spool DIR" "quantized weights that stream"
+ok "$(gguf-convert -q -T Q8_0 --spool=spool one.tgz | sum)" "$(sum <packed.gguf)" "with a spool"
+sed -i 's/"num_bits": 4/"num_bits": 3/' one/config.json; refused one 2 "weights of 3 bits" "3 bits"
 mk one 40 40; echo '{"a"' >one/config.json; refused one 1 "config.json: line " "broken JSON"
 mk one 40 40; sed -i 's/"hidden_size":8,//' one/config.json; refused one 1 "config.json: no hidden_size" "a number missing"
 mk one 40 40; sed -i 's/{"arch/{"quantization_config":{"quant_method":"bitsandbytes"},"arch/' one/config.json
