@@ -20,14 +20,15 @@ static bool is_added(const struct lm_vocab *v, unsigned type)
 struct entry {
     const char *p;
     size_t      len;
-    uint32_t    id;
+    uint32_t    id, order;
 };
 
 static int by_text(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     int c = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
-    return c ? c : (x->len > y->len) - (x->len < y->len);
+    c = c ? c : (x->len > y->len) - (x->len < y->len);
+    return c ? c : (x->order > y->order) - (x->order < y->order);
 }
 
 void lm_added_release(struct lm_added *a)
@@ -45,7 +46,7 @@ int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t 
     uint32_t k = 0;
     for (uint32_t i = 0; e && i < n; i++)
         if (text[i].len) {
-            e[k++] = (struct entry){ text[i].p, text[i].len, id[i] };
+            e[k++] = (struct entry){ text[i].p, text[i].len, id[i], i };
             size += text[i].len;
         }
     a->id = lm_malloc_array((size_t)k + 1, sizeof *a->id);
@@ -172,12 +173,12 @@ static size_t strip_left(const char *p, size_t at)
 }
 
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
-                    const unsigned char *guard, size_t from, size_t len, bool parse,
-                    uint32_t *id, size_t *at, size_t *end)
+                    const unsigned char *guard, size_t *seek, size_t done, size_t len,
+                    bool parse, uint32_t *id, size_t *at, size_t *end)
 {
     if (!a->at[256])
         return false;
-    for (size_t i = from; i < len; i++) {
+    for (size_t i = *seek; i < len; i++) {
         unsigned char b = (unsigned char)p[i];
         if (a->at[b] == a->at[b + 1])
             continue;
@@ -188,14 +189,17 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
             i += n - 1;
             continue;
         }
-        *at = v->attr[*id] & LM_ATTR_LSTRIP ? from + strip_left(p + from, i - from) : i;
-        *end = i + n;
+        *at = i < done ? done : i;
+        if (v->attr[*id] & LM_ATTR_LSTRIP)
+            *at = done + strip_left(p + done, *at - done);
+        *end = *seek = i + n;
         while (v->attr[*id] & LM_ATTR_RSTRIP && *end < len) {
             int k;
             if (!(lm_uni_class(lm_uni_next(p + *end, p + len, &k)) & LM_U_SPACE))
                 break;
             *end += (size_t)k;
         }
+        *end = *end < *at ? *at : *end;
         return true;
     }
     return false;

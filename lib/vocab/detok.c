@@ -118,7 +118,7 @@ int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_er
             return LM_OK;
         lm_buf_clear(&d->text);
         lm_buf_add(&d->text, "", 0);
-        int r = lm_rules_detok_add(d->rules, lm_vocab_text(v, (uint32_t)id), &d->text, err);
+        int r = lm_rules_detok_add(d->rules, lm_rules_shown(v, (uint32_t)id), &d->text, err);
         return r == LM_OK ? put(d, (struct lm_str){ d->text.data, d->text.len }, out, err) : r;
     }
     struct lm_str s = joined(d, id, type, control);

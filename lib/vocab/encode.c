@@ -321,11 +321,11 @@ static int add_text(struct lm_encoder *e, const char *text, size_t len, bool par
 {
     bool first = true;
     e->parse = parse;
-    for (size_t done = 0; done < len;) {
+    for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_added_match(e->v, &e->v->added, text, e->guard, done, len, parse, &id,
-                                    &at, &end);
+        bool found = lm_added_match(e->v, &e->v->added, text, e->guard, &seek, done, len, parse,
+                                    &id, &at, &end);
         size_t n = (found ? at : len) - done;
         if (n) {
             e->base = done;

@@ -16,6 +16,7 @@
 
 #define REGEX_STEPS 64u                  /* ways tried for each character, see regex.h     */
 #define REGEX_AHEAD 64u                  /* characters looked at for each of the text      */
+#define REGEX_LEAST ((uint64_t)1 << 28)  /* but so many in any case                        */
 #define WINDOW      1024u                /* seen at once; more only where a match needs it */
 
 enum { N_PAGES = 0x110000 >> 8, MAX_SORTS = 255 };
@@ -317,7 +318,7 @@ static int call(struct lm_regex_scan *s, size_t from, size_t end, bool first)
 {
     bool part = end < s->sorts.len;
     uint32_t options = part ? PCRE2_PARTIAL_HARD : 0;
-    size_t steps = REGEX_STEPS * (end - from + WINDOW);
+    size_t steps = REGEX_STEPS * (end - from) + (1 << 20);
     pcre2_set_match_limit(s->context, steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps);
     pcre2_set_offset_limit(s->context, first ? from : PCRE2_UNSET);
     PCRE2_SPTR text = (PCRE2_SPTR)(s->sorts.data ? s->sorts.data : "");
@@ -335,7 +336,7 @@ static int search(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_er
     for (;;) {
         size_t to = n - from > window ? from + window : n;
         bool wide = to - from > WINDOW;
-        if (wide && (s->ahead += to - from) > REGEX_AHEAD * (uint64_t)(n + WINDOW))
+        if (wide && (s->ahead += to - from) > REGEX_LEAST + REGEX_AHEAD * (uint64_t)n)
             return too_much(s, err);
         int rc = call(s, from, to, wide);
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(s->match);

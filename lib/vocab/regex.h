@@ -12,9 +12,10 @@
  * classes of bytes.  So one version of Unicode rules, a byte that is not UTF-8 is U+FFFD, and
  * matching is as fast as with bytes.
  *
- * Time is in proportion to the text: a match that tries more than REGEX_STEPS (regex.c) ways
- * for each character ahead of it, or a search that looks ahead more than REGEX_AHEAD times the
- * text in all, is an error, LM_ENOSUP; the text cannot be cut then, it is not cut elsewhere.
+ * Time is in proportion to the text, but for short ones: a match that tries more than
+ * REGEX_STEPS (regex.c) ways for each character ahead of it, or a search that looks ahead more
+ * than REGEX_AHEAD times the text in all and more than REGEX_LEAST characters, is an error,
+ * LM_ENOSUP; the text cannot be cut then, it is not cut elsewhere.
  *
  * Refused by name: what needs the characters themselves (back references, \X), calls,
  * conditions, absent groups, properties that runeset.h does not have, look-behind of no fixed

@@ -335,21 +335,22 @@ int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t 
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 
-/* The n texts, each with its id; empty ones are left out. */
+/* The n texts, each with its id; empty ones are left out, of equal ones the first counts. */
 int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t *id, uint32_t n,
                   struct lm_err *err);
 void lm_added_release(struct lm_added *a);
 
 /*
- * lm_added_match - the leftmost, then longest, added piece that begins in p[from..len).
+ * lm_added_match - the leftmost, then longest, added piece that begins in p[*seek..len).
  *
  * parse: also those of type control and unknown, where no byte has guard[i] set (guard may
  * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it, but none
- * before from; false if there is none.
+ * before done, where the last one ended; false if there is none.  *seek is then where to look
+ * for the next: its spaces may be part of that.
  */
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
-                    const unsigned char *guard, size_t from, size_t len, bool parse,
-                    uint32_t *id, size_t *at, size_t *end);
+                    const unsigned char *guard, size_t *seek, size_t done, size_t len,
+                    bool parse, uint32_t *id, size_t *at, size_t *end);
 
 /* Merges of v from src (bpe.c). */
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);

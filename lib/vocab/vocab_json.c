@@ -94,7 +94,7 @@ static int pieces(struct reading *r, struct lm_err *err)
         if (!h->pieces[i].p || (!h->pieces[i].len && h->types[i] != LM_TOKEN_NORMAL)) {
             h->pieces[i] = (struct lm_str){ "", 0 };
             h->types[i] = LM_TOKEN_UNUSED;
-        } else if (r->t.byte_fallback && h->types[i] == LM_TOKEN_NORMAL &&
+        } else if (bpe && r->t.byte_fallback && h->types[i] == LM_TOKEN_NORMAL &&
                    h->pieces[i].len == 6 && memcmp(h->pieces[i].p, "<0x", 3) == 0) {
             h->types[i] = LM_TOKEN_BYTE;
         }
@@ -211,6 +211,9 @@ static int post_processor(struct reading *r, const struct lm_jval *v, int depth,
     const char *type = type_of(v);
     if (!v || v->kind == LM_JSON_NULL || strcmp(type, "ByteLevel") == 0)
         return LM_OK;                            /* ByteLevel only moves offsets */
+    if (strcmp(type, "Sequence") != 0 && (r->n_before || r->n_after))
+        return lm_fail(err, LM_ENOSUP, "post_processor '%.60s' behind another one is not "
+                       "supported", type);       /* it would have several texts to put together */
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
         return cls_sep(r, v, err);
     if (strcmp(type, "TemplateProcessing") == 0)
@@ -259,12 +262,17 @@ static bool may_overlap(struct lm_str a, struct lm_str b)
 }
 
 /* Where nothing is normalized, looking for the added tokens that say so in a second pass is
- * the same as looking for all in one, unless two of different passes can overlap. */
+ * the same as looking for all in one, unless what stands beside one counts or two of different
+ * passes can overlap. */
 static bool one_pass(const struct reading *r)
 {
+    uint8_t attr = 0;
     if (!r->n_normalized || !r->n_raw)
         return true;
-    if ((uint64_t)r->n_normalized * r->n_raw > 1 << 16)
+    for (uint32_t i = 0; i < r->h.n; i++)
+        attr |= r->attr[i];
+    if (attr & (LM_ATTR_WORD | LM_ATTR_LSTRIP | LM_ATTR_RSTRIP) ||
+        (uint64_t)r->n_normalized * r->n_raw > 1 << 16)
         return false;
     for (uint32_t i = 0; i < r->h.n; i++)
         for (uint32_t k = 0; r->attr[i] & LM_ATTR_NORMALIZED && k < r->h.n; k++) {
@@ -293,8 +301,8 @@ static bool take_step(struct lm_prestep *to, const struct lm_pre_part *t)
     return t->how == LM_CUT_REMOVED && t->invert && lm_pretok_covers(&t->hand);
 }
 
-/* All bytes are pieces. */
-static bool has_bytes(const struct reading *r)
+/* All bytes are pieces, or all that UTF-8 has. */
+static bool has_bytes(const struct reading *r, bool all)
 {
     bool seen[256] = { false };
     unsigned n = 0;
@@ -310,6 +318,8 @@ static bool has_bytes(const struct reading *r)
             n++;
         }
     }
+    for (int b = 0xC0; b < 256; b++)
+        n += !all && !seen[b] && (b < 0xC2 || b > 0xF4);
     return n == 256;
 }
 
@@ -322,7 +332,7 @@ static bool is_bytes(struct reading *r)
         x->n_norm > 1 || (x->n_norm && (x->norm[0].kind != LM_NK_NFC || r->n_normalized)) ||
         x->n_dec != 1 || x->dec[0].kind != LM_DK_BYTES || !one_pass(r))
         return false;
-    if ((r->t.has_unk || r->t.byte_fallback) && !has_bytes(r))
+    if (!has_bytes(r, r->t.has_unk || r->t.byte_fallback))
         return false;
     r->pretok.flags = LM_PRE_SPANS;
     for (size_t i = 0; i + 1 < n; i++) {
@@ -437,9 +447,11 @@ static int normalized_tokens(struct reading *r, struct lm_err *err)
     struct lm_str *text = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *text);
     uint32_t *id = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *id);
     int s = text && id ? LM_OK : lm_fail_nomem(err);
-    for (uint32_t i = 0; s == LM_OK && i < r->h.n && n < r->n_normalized; i++) {
+    for (uint64_t k = 0; s == LM_OK && k < 2 * (uint64_t)r->h.n && n < r->n_normalized; k++) {
+        uint32_t i = (uint32_t)(k % r->h.n);     /* control tokens come first */
         struct lm_str t = r->h.pieces[i];
-        if (!(r->attr[i] & LM_ATTR_NORMALIZED) || !t.len)
+        if (!(r->attr[i] & LM_ATTR_NORMALIZED) || !t.len ||
+            (r->h.types[i] == LM_TOKEN_CONTROL) != (k < r->h.n))
             continue;
         s = lm_rules_normalize(x, t.p, t.len, false, &a, &b, err);
         if (s != LM_OK)

@@ -71,6 +71,7 @@ struct word {
     uint32_t               n;            /* symbols                          */
     bool                   has_unk;      /* an unknown one is not put yet    */
     uint32_t               unk_len;
+    uint32_t               left_out;     /* bytes that are in no symbol yet  */
 };
 
 static bool add(struct word *w, int32_t id, uint32_t len)
@@ -78,6 +79,8 @@ static bool add(struct word *w, int32_t id, uint32_t len)
     struct lm_encoder *e = w->e;
     if (!lm_grow(&e->sym, &e->sym_cap, (size_t)w->n + 1, sizeof *e->sym))
         return false;
+    len += w->left_out;
+    w->left_out = 0;
     e->sym[w->n] = (struct lm_sym){ .id = (uint32_t)id, .len = len, .prev = w->n - 1,
                                     .next = w->n + 1, .there = true };
     w->n++;
@@ -116,8 +119,13 @@ static bool add_char(struct word *w, const char *p, size_t len, uint32_t n)
     int r = w->r->byte_fallback ? add_bytes(w, p, len) : 0;
     if (r)
         return r > 0;
-    if (v->unk < 0)                              /* nothing stands for it */
-        return add(w, -1, n);
+    if (v->unk < 0) {                            /* left out: its neighbours may join */
+        if (w->n)
+            w->e->sym[w->n - 1].len += n;
+        else
+            w->left_out += n;
+        return true;
+    }
     if (w->has_unk && w->r->fuse_unk) {
         w->unk_len += n;
         return true;
@@ -235,11 +243,11 @@ static int put_fragment(struct lm_encoder *e, const struct lm_traced *t, bool tr
     const unsigned char *guard = NULL;
     if (e->guard && r->added.at[256] && !(guard = guard_of(e, t)))
         return lm_fail_nomem(err);
-    for (size_t done = 0; done < len;) {
+    for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_added_match(e->v, &r->added, p, guard, done, len, e->parse, &id, &at,
-                                    &end);
+        bool found = lm_added_match(e->v, &r->added, p, guard, &seek, done, len, e->parse, &id,
+                                    &at, &end);
         size_t stop = found ? at : len;
         const struct lm_origin *o = traced ? t->origin + done : NULL;
         bool first = e->base == 0 && (o ? o->from == 0 : done == 0);

@@ -162,7 +162,10 @@ int lm_rules_detok_end(struct lm_rules_detok *d, struct lm_buf *out, struct lm_e
 /* What one token in the middle of a text becomes; d is used for nothing else. */
 int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm_buf *out,
                         struct lm_err *err);
-/* Fill v->bytes with that. */
+/* The text of a piece that decoders get: of an added token that is looked for in normalized
+ * text, what it is there. */
+struct lm_str lm_rules_shown(const struct lm_vocab *v, uint32_t id);
+/* Fill v->bytes with what each becomes. */
 int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err);
 
 /* The character of a byte in byte-level BPE's alphabet, and back, -1: none (bpe.c has the same

@@ -360,6 +360,18 @@ int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm
     return s == LM_OK && out->failed ? lm_fail_nomem(err) : s;
 }
 
+struct lm_str lm_rules_shown(const struct lm_vocab *v, uint32_t id)
+{
+    const struct lm_added *a = &v->rules->added;
+    for (uint32_t i = 0; v->attr[id] & LM_ATTR_NORMALIZED && i < a->at[256]; i++)
+        if (a->id[i] == id) {
+            struct lm_str s;
+            s.p = lm_pieces_get(&a->text, i, &s.len);
+            return s;
+        }
+    return lm_vocab_text(v, id);
+}
+
 int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
 {
     struct lm_rules_detok *d = lm_rules_detok_new(v->rules);
@@ -371,7 +383,7 @@ int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
         s = lm_fail_nomem(err);
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++) {
         at[i] = (uint32_t)text.len;
-        s = lm_rules_token_text(d, lm_vocab_text(v, i), &text, err);
+        s = lm_rules_token_text(d, lm_rules_shown(v, i), &text, err);
         if (s == LM_OK && text.len >= UINT32_MAX)
             s = lm_fail(err, LM_ENOSUP, "the vocabulary has more than 4 GiB of text");
     }
