@@ -86,6 +86,17 @@ static int tree(struct lm_arena *a, struct lm_hf_source *s, const char *name,
     return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
 }
 
+/* Files of which one must be there.  None is as if the vocabulary could not be opened. */
+static int find_any(const struct lm_hf_source *s, struct lm_err *err)
+{
+    static const char *const names[] = { "tokenizer.model", "spiece.model",
+                                         "sentencepiece.bpe.model", "vocab.txt", "vocab.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lm_hf_find(s, names[i]) >= 0)
+            return LM_OK;
+    return lm_fail(err, LM_EIO, "no tokenizer.json, tokenizer.model, vocab.txt or vocab.json");
+}
+
 struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err)
 {
     const struct lm_jval *config = NULL, *generation = NULL;
@@ -93,7 +104,8 @@ struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, st
     struct lm_hf_vocab h;
     struct lm_vocab *v = NULL;
     struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
-    if (s && tree(&arena, s, "config.json", &config, err) == LM_OK &&
+    if (s && find_any(s, err) == LM_OK &&
+        tree(&arena, s, "config.json", &config, err) == LM_OK &&
         tree(&arena, s, "generation_config.json", &generation, err) == LM_OK &&
         lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err) == LM_OK) {
         v = load(&h, env, err);

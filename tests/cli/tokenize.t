@@ -67,7 +67,7 @@ chars=$root/tests/data/vocab/chars.json
 printf 'a  b\n\343\201\202\377 ' >t8; tokenize -m "$chars" -f t8 | tokenize -m "$chars" -d | cmp -s - t8
 ok $? 0 "BPE of characters, there and back"
 mkdir none && tokenize -m none x >out 2>err;               ok $? 2 "a directory without a vocabulary"
-has "$(cat err)" "none: tokenizer.json: " "is named, and what it lacks"
+has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt or vocab.json" "is named, and what it lacks"
 sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "another kind of model"
 has "$(cat err)" "'Unigram'" "is named"
 sed 's/"Prepend"/"Reverse"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "an unknown normalizer"
