@@ -55,6 +55,8 @@ static const char help[] =
     "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
     "      --dot            the same graph, to be drawn by dot\n"
     "      --load=HOW       mmap, mlock (and keep it in memory), or read (mmap)\n"
+    "      --load-state=FILE  begin with the sequences saved there\n"
+    "      --save-state=FILE  save all sequences when everything is done\n"
     "      --no-repack      use weights as they lie in the file\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
     "                       read this instead of the model's metadata\n"
@@ -67,8 +69,9 @@ static const char help[] =
 
 enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_NLL, OPT_NO_REPACK,
-    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_TEXT,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_NLL, OPT_NO_REPACK,
+    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
+    OPT_TEXT,
     OPT_TOP, OPT_DOT
 };
 
@@ -89,6 +92,7 @@ static const struct option options[] = {
     { "help",      no_argument,       NULL, 'h' },
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
+    { "load-state", required_argument, NULL, OPT_LOAD_STATE },
     { "loop",      no_argument,       NULL, 'i' },
     { "model",     required_argument, NULL, 'm' },
     { "nll",       no_argument,       NULL, OPT_NLL },
@@ -100,6 +104,7 @@ static const struct option options[] = {
     { "override-kv", required_argument, NULL, OPT_OVERRIDE },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
     { "quiet",     no_argument,       NULL, 'q' },
+    { "save-state", required_argument, NULL, OPT_SAVE_STATE },
     { "text",      no_argument,       NULL, OPT_TEXT },
     { "threads",   required_argument, NULL, 't' },
     { "top",       required_argument, NULL, OPT_TOP },
@@ -113,7 +118,7 @@ static const struct option options[] = {
 #define PIPE_ROOM  (1u << 20)     /* what a pipe is asked to hold, bytes      */
 
 static struct {
-    const char              *model, *file;
+    const char              *model, *file, *load_state, *save_state;
     bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
@@ -183,6 +188,8 @@ static void take_option(int c)
     case OPT_DOT:       opt.dot = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
+    case OPT_LOAD_STATE: opt.load_state = optarg; break;
+    case OPT_SAVE_STATE: opt.save_state = optarg; break;
     case OPT_NLL:       opt.nll = true; break;
     case OPT_NO_REPACK: opt.load.no_repack = true; break;
     case OPT_PROGRESS:  opt.env.progress = true; break;
@@ -215,6 +222,13 @@ static void check_options(void)
     if (opt.nll && (opt.eval.all || opt.eval.top))
         cli_bad_usage("--nll is of every token and of one id: no --%s",
                       opt.eval.top ? "top" : "all");
+    if (opt.eval.chunk && (opt.load_state || opt.save_state))
+        cli_bad_usage("--chunk forgets: no --%s-state", opt.save_state ? "save" : "load");
+    if (opt.save_state && strcmp(opt.save_state, "-") == 0)
+        cli_bad_usage("--save-state: standard output is for the answers");
+    if (opt.load_state && strcmp(opt.load_state, "-") == 0 && strcmp(opt.file, "-") == 0)
+        cli_bad_usage("--load-state: standard input is for the tokens");
+    opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.eval.chunk && !opt.nll)
@@ -286,6 +300,26 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static void load_state(struct lm_ctx *c)
+{
+    struct lm_err err;
+    struct lm_in *in = lm_in_open(opt.load_state, 0, &err);
+    if (!in || lm_ctx_load(c, in, &err))
+        cli_die_err(opt.load_state, &err);
+    lm_in_close(in);
+}
+
+/* Everything, into a file that appears when it is complete. */
+static int save_state(const struct lm_ctx *c)
+{
+    struct lm_err err;
+    struct lm_out *out = cli_out_open(opt.save_state, true, opt.force);
+    if (lm_ctx_save(c, NULL, out, &err) == LM_OK)
+        return cli_out_commit(out);
+    cli_out_abort(out);
+    return cli_report(opt.save_state, &err);
+}
+
 /* --plan, --dot: of as many tokens as are evaluated at once. */
 static int show_plan(struct lm_out *out, const struct lm_env *env)
 {
@@ -315,6 +349,8 @@ static int run(struct lm_out *out, const struct lm_env *env)
     if (!opt.pooled)
         opt.eval.pooling = default_pooling(m);
     struct lm_ctx *c = open_context(m, env);
+    if (opt.load_state)
+        load_state(c);
     struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
     if (!e)
         cli_die_err(opt.model, &err);
@@ -326,13 +362,14 @@ static int run(struct lm_out *out, const struct lm_env *env)
         s = opt.loop        ? lm_eval_loop(e, in, &err)
             : opt.ctx.embed ? lm_eval_embed(e, in, &err)
                             : lm_eval_batch(e, in, &err);
-    if (s)
-        cli_report(NULL, &err);
+    int status = s ? cli_report(NULL, &err) : CLI_OK;
+    if (!s && opt.save_state)
+        status = save_state(c);
     lm_in_close(in);
     lm_eval_free(e);
     lm_ctx_free(c);
     lm_model_free(m);
-    return cli_status(s);
+    return status;
 }
 
 int main(int argc, char *argv[])
@@ -353,6 +390,12 @@ int main(int argc, char *argv[])
     if (opt.list_devices)
         return list_devices(&env);
     check_options();
+    if (opt.save_state) {
+        cli_refuse_same(opt.file, opt.save_state);
+        cli_refuse_same(opt.model, opt.save_state);
+        if (opt.load_state)
+            cli_refuse_same(opt.load_state, opt.save_state);
+    }
     opt.eval.program = "decode";
     opt.eval.version = LM_VERSION;
 

@@ -45,6 +45,12 @@ static void release(struct batch *b)
     free(b->chunk);
 }
 
+/* A line's sequence may be there already. */
+static void begin_line(struct batch *b)
+{
+    b->pos = b->at = b->e->options.keep ? lm_ctx_seq_len(b->e->ctx, (uint32_t)b->line) : 0;
+}
+
 static int init(struct batch *b, struct lm_eval *e, struct lm_in *in, struct lm_err *err)
 {
     *b = (struct batch){.e = e, .in = in, .reader = lm_token_reader_new(in, err)};
@@ -55,6 +61,7 @@ static int init(struct batch *b, struct lm_eval *e, struct lm_in *in, struct lm_
     if (!b->reader || !b->t || !b->place || !b->ends || !b->chunk)
         return lm_fail_nomem(err);
     lm_token_set_vocab(b->reader, e->head.n_vocab);
+    begin_line(b);
     return LM_OK;
 }
 
@@ -66,7 +73,7 @@ static int answer(struct batch *b, struct lm_err *err)
     for (size_t i = 0; i < b->n && !s; i++)
         if (b->t[i].want)
             s = lm_answer_row(e, &b->place[i], lm_ctx_logits(e->ctx, i), err);
-    for (size_t i = 0; i < b->n && !s; i++)
+    for (size_t i = 0; i < b->n && !s && !e->options.keep; i++)
         if (b->ends[i])
             s = lm_ctx_seq_remove(e->ctx, b->t[i].seq, 0, err);
     return s ? s : lm_answer_flush(e, err);
@@ -180,8 +187,8 @@ static int take_line(struct batch *b, struct lm_err *err)
                 b->n_chunk);
     b->has_held = false;
     b->n_chunk = 0;
-    b->pos = b->at = 0;
     b->line++;
+    begin_line(b);
     return s;
 }
 

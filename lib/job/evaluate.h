@@ -38,6 +38,8 @@ struct lm_eval_options {
     bool              normalize;    /* EMBED: to length 1                              */
     bool              frames;       /* EMBED: a logits stream of vectors               */
     bool              loop;         /* for the header: requests will be answered       */
+    bool              keep;         /* batch: sequences stay, and lines go on with those that
+                                       are there                                         */
     bool              shift;        /* a sequence longer than the context forgets its oldest
                                        half, but not a start token that the model adds   */
     const char       *program, *version;    /* for the header                          */

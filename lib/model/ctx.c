@@ -176,6 +176,8 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
         .n_ctx = c->n_ctx, .n_batch = c->n_batch, .n_snapshots = 2,
     };
     int r = LM_OK;
+    c->k_type = s.k_type;
+    c->v_type = s.v_type;
     c->places = lm_malloc_array(h->n_layer, sizeof *c->places);
     if (!c->places || !layers)
         r = lm_fail_nomem(err);

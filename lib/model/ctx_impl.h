@@ -26,6 +26,7 @@ struct lm_ctx {
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
     struct lm_memory_place *places;      /* [n_layer]                             */
+    const struct lm_type   *k_type, *v_type;
     uint32_t                n_ctx, n_batch, n_ubatch;
     struct lm_ready            ready[LM_CTX_KEPT];
     uint64_t                clock;

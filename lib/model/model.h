@@ -22,6 +22,8 @@
 #include "base/env.h"
 #include "base/err.h"
 #include "gguf/gguf.h"
+#include "io/input.h"
+#include "io/output.h"
 #include "quant/quant.h"
 
 struct lm_tensor;
@@ -144,6 +146,17 @@ size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most);
 int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
                      struct lm_err *err);
 int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
+
+/*
+ * lm_ctx_save - write what sequences remember, as lmpipe-state(5) says: all of them, or `only`
+ * one (of none if it does not exist).
+ * lm_ctx_load - make the sequences of such a file, in the place of those of the same number;
+ * a cache of another type gets its values rounded again.  LM_EDATA for a file that is damaged or
+ * another model's, LM_EUSE for a sequence longer than the context; then nothing has changed.
+ */
+int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out,
+                struct lm_err *err);
+int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err);
 
 /*
  * lm_ctx_room - see to it that tokens t [n] will find memory once seq is cut at pos.

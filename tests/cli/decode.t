@@ -297,6 +297,38 @@ error 5:0 code 1 line 8: @1 is beyond the 0 tokens of the sequence
 dense 0:4 5 best $(best 4)
 end 11 6" "copies go on by themselves; one of nothing is nothing"
 
+# ---- saved state ----
+printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
+printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got
+printf '0: 1 2 3 4 5\n7: 9 8 7\n' | decode -i -m "$m" | frames >want
+ok "$(cat got)" "$(cat want)" "--load-state goes on where it was"
+printf '1 2 3\n\n9 8\n' | decode --save-state st2 -m "$m" >/dev/null
+printf '4 5\n1\n7\n' | decode --all --load-state st2 -m "$m" | frames >got
+printf '1 2 3 4 5\n1\n9 8 7\n' | decode --all -m "$m" | frames | grep -v '0:[012] \|2:[01] ' >want
+ok "$(sed '$d' got)" "$(sed '$d' want)" "lines of a batch go on"
+printf '4 5\n' | decode -i --cache-k f32 --cache-v q8_0 --load-state st -m "$m" >got; ok $? 0 \
+    "a cache of other types"
+zstd -q -c st >st.zst 2>/dev/null && {
+    printf '4 5\n' | decode -i --load-state st.zst -m "$m" >got; ok $? 0 "a compressed one"; }
+i=0 size=$(bytes st)
+while [ $i -lt "$size" ]; do
+    head -c $i st >cut
+    decode -i --load-state cut -m "$m" </dev/null >got 2>err
+    [ "$? $(lines err)" = "1 1" ] || break
+    i=$((i + 997))
+done
+ok $((i >= size)) 1 "cut short anywhere, it is refused"
+{ head -c 2000 st; printf x; tail -c +2002 st; } >bad
+decode -i --load-state bad -m "$m" </dev/null >got 2>err; ok $? 1 "a changed byte"
+has "$(cat err)" "bad: the saved state is damaged" "is noticed"
+quantize -q "$m" other.gguf q8_0 >/dev/null 2>&1
+decode -i --load-state st -m other.gguf </dev/null >got 2>err; ok $? 1 "another model's"
+has "$(cat err)" "another model's" "is refused"
+decode -i --load-state st --save-state st -m "$m" </dev/null 2>err; ok $? 2 "the same file twice"
+decode -i -c 2 --load-state st -m "$m" </dev/null >got 2>err; ok $? 2 "longer than the context"
+echo old >st3; printf 'x\n' | decode --save-state st3 -m "$m" >/dev/null 2>&1
+ok "$(cat st3)" old "nothing is saved of what failed"
+
 # ---- context shift ----
 count 40 | decode --all --context-shift -c 16 -m "$m" >got; ok $? 0 "--context-shift, a batch"
 ok "$(frames <got | sed 's/ best.*//' | tail -n 2)" "dense 0:39 39
@@ -468,7 +500,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
     "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
     "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x" \
-    "-m $m --save-state x"; do
+    "-m $m --save-state -" "-m $m --load-state -" "-m $m --save-state x --nll --chunk 4"; do
     # shellcheck disable=SC2086
     decode $use </dev/null >got 2>err
     ok "$? $(bytes got) $(lines err)" "2 0 2" "refused: decode ${use#-m "$m" }"

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing what sequences remember, and reading it again: lmpipe-state(5). */
+#include "model/ctx_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/size.h"
+#include "gguf/split.h"
+
+#define VERSION 1
+#define MAGIC "LMST"
+
+enum { HAS_STATE = 1 };                 /* flags of a sequence */
+
+static void put32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> 8 * i);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    put32(p, (uint32_t)v);
+    put32(p + 4, (uint32_t)(v >> 32));
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return get32(p) | (uint64_t)get32(p + 4) << 32;
+}
+
+/* --- which model ------------------------------------------------------------------------- */
+
+/* Some bytes from the start, the middle and the end of a tensor's data. */
+static int add_samples(struct lm_xxh64 *x, struct lm_in *in, uint64_t at, uint64_t bytes,
+                       struct lm_err *err)
+{
+    uint8_t part[256];
+    for (uint64_t i = 0; i < 3; i++) {
+        size_t n = bytes < sizeof part ? (size_t)bytes : sizeof part;
+        int r = lm_in_pread(in, at + (bytes - n) / 2 * i, part, n, err);
+        if (r)
+            return r;
+        lm_xxh64_add(x, part, n);
+    }
+    return LM_OK;
+}
+
+/* A number for the model: of its tensors' names, shapes, types and samples of their data, and
+ * of what was added to it.  What has the same number remembers the same. */
+static int fingerprint(const struct lm_ctx *c, uint64_t *out, struct lm_err *err)
+{
+    const struct lm_split *f = c->m->files;
+    struct lm_xxh64 x;
+    lm_xxh64_init(&x);
+    lm_xxh64_add(&x, c->m->arch->name, strlen(c->m->arch->name));
+    for (uint64_t i = 0; i < f->n_tensors; i++) {
+        const struct lm_gguf_tensor *t = f->tensors[i].t;
+        const struct lm_split_input *file = &f->inputs[f->tensors[i].input];
+        uint8_t shape[8 * LM_GGUF_MAX_DIMS + 4];
+        for (int k = 0; k < LM_GGUF_MAX_DIMS; k++)
+            put64(shape + 8 * k, t->ne[k]);
+        put32(shape + 8 * LM_GGUF_MAX_DIMS, t->type_id);
+        lm_xxh64_add(&x, t->name.p, t->name.len);
+        lm_xxh64_add(&x, shape, sizeof shape);
+        int r = add_samples(&x, file->in, file->g->data_offset + t->offset, t->bytes, err);
+        if (r)
+            return r;
+    }
+    *out = lm_xxh64_digest(&x);
+    return LM_OK;
+}
+
+/* --- writing ----------------------------------------------------------------------------- */
+
+struct writer {
+    const struct lm_ctx *c;
+    struct lm_out       *out;
+    struct lm_xxh64      sum;
+};
+
+static int put(struct writer *w, const void *p, size_t n, struct lm_err *err)
+{
+    lm_xxh64_add(&w->sum, p, n);
+    return lm_out_write(w->out, p, n, err);
+}
+
+/* The rows of one layer; those that a window has given back are left out. */
+static int put_layer(struct writer *w, uint32_t seq, uint32_t layer, uint32_t length,
+                     struct lm_err *err)
+{
+    const struct lm_kv_layout *kv = &w->c->places[layer].kv;
+    struct lm_memory *m = w->c->memory;
+    uint32_t first = 0;
+    uint8_t number[4];
+    while (first < length && !lm_memory_row(m, layer, seq, first, 0, false))
+        first++;
+    put32(number, first);
+    int r = put(w, number, sizeof number, err);
+    for (int value = 0; value < (kv->v_in_k ? 1 : 2) && !r; value++)
+        for (uint32_t h = 0; h < kv->n_head_kv && !r; h++)
+            for (uint32_t pos = first; pos < length && !r; pos++)
+                r = put(w, lm_memory_row(m, layer, seq, pos, h, value),
+                        value ? kv->v_row : kv->k_row, err);
+    return r;
+}
+
+static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
+{
+    struct lm_memory *m = w->c->memory;
+    const uint32_t length = lm_memory_length(m, seq);
+    const void *state = lm_memory_state(m, seq);
+    uint8_t head[12];
+    put32(head, seq);
+    put32(head + 4, length);
+    put32(head + 8, state ? HAS_STATE : 0);
+    int r = put(w, head, sizeof head, err);
+    for (uint32_t i = 0; i < w->c->m->h.n_layer && !r; i++)
+        if (w->c->places[i].kv.n_head_kv)
+            r = put_layer(w, seq, i, length, err);
+    return r || !state ? r : put(w, state, lm_memory_state_bytes(m), err);
+}
+
+static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
+{
+    const struct lm_ctx *c = w->c;
+    uint8_t head[40], row[16];
+    uint64_t model;
+    int r = fingerprint(c, &model, err);
+    if (r)
+        return r;
+    memcpy(head, MAGIC, 4);
+    put32(head + 4, VERSION);
+    put64(head + 8, model);
+    put32(head + 16, c->m->h.n_layer);
+    put32(head + 20, n_seqs);
+    put32(head + 24, c->k_type->id);
+    put32(head + 28, c->v_type->id);
+    put64(head + 32, lm_memory_state_bytes(c->memory));
+    r = put(w, head, sizeof head, err);
+    for (uint32_t i = 0; i < c->m->h.n_layer && !r; i++) {
+        const struct lm_kv_layout *kv = &c->places[i].kv;
+        put32(row, kv->n_head_kv);
+        put32(row + 4, kv->n_head_kv ? kv->head_k : 0);
+        put32(row + 8, kv->n_head_kv && !kv->v_in_k ? kv->head_v : 0);
+        put32(row + 12, 0);
+        r = put(w, row, sizeof row, err);
+    }
+    return r;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out,
+                struct lm_err *err)
+{
+    struct writer w = { .c = c, .out = out };
+    size_t n = only ? 1 : lm_memory_seqs(c->memory, NULL, 0);
+    uint32_t *ids = lm_malloc_array(n, sizeof *ids);
+    uint8_t sum[8];
+    if (!ids)
+        return lm_fail_nomem(err);
+    if (only)
+        n = lm_memory_length(c->memory, ids[0] = *only) ? 1 : 0;
+    else
+        lm_memory_seqs(c->memory, ids, n);
+    qsort(ids, n, sizeof *ids, by_value);
+    lm_xxh64_init(&w.sum);
+    int r = put_head(&w, (uint32_t)n, err);
+    for (size_t i = 0; i < n && !r; i++)
+        r = put_seq(&w, ids[i], err);
+    put64(sum, lm_xxh64_digest(&w.sum));
+    free(ids);
+    return r ? r : lm_out_write(out, sum, sizeof sum, err);
+}
+
+/* --- reading ----------------------------------------------------------------------------- */
+
+struct reader {
+    struct lm_ctx        *c;
+    struct lm_in         *in;
+    struct lm_xxh64       sum;
+    const struct lm_type *type[2];      /* of the keys and values in the file        */
+    uint32_t              n_seqs;
+    uint32_t            (*moved)[2];    /* where a sequence is until all is read, and its number */
+    uint32_t              n_moved;
+    uint8_t              *row;          /* as stored, then as floats                 */
+    float                *floats;
+};
+
+static int get(struct reader *r, void *p, size_t n, struct lm_err *err)
+{
+    int s = lm_in_read_all(r->in, p, n, err);
+    if (!s)
+        lm_xxh64_add(&r->sum, p, n);
+    return s;
+}
+
+static int read_type(uint32_t id, const struct lm_type **out, struct lm_err *err)
+{
+    *out = lm_type_by_id(id);
+    return *out && (*out)->decode ? LM_OK
+                                  : lm_fail(err, LM_EDATA, "cached values of type %u", id);
+}
+
+/* Does the file hold what this context's layers remember? */
+static int check_layers(struct reader *r, struct lm_err *err)
+{
+    const struct lm_ctx *c = r->c;
+    size_t longest = 1;
+    for (uint32_t i = 0; i < c->m->h.n_layer; i++) {
+        const struct lm_kv_layout *kv = &c->places[i].kv;
+        uint8_t row[16];
+        uint64_t bytes;
+        int s = get(r, row, sizeof row, err);
+        if (s)
+            return s;
+        if (get32(row) != kv->n_head_kv ||
+            (kv->n_head_kv && (get32(row + 4) != kv->head_k ||
+                               get32(row + 8) != (kv->v_in_k ? 0 : kv->head_v))))
+            return lm_fail(err, LM_EDATA, "layer %u has other heads than the model's", i);
+        for (int v = 0; v < 2 && kv->n_head_kv; v++) {
+            uint32_t head = v ? kv->head_v : kv->head_k;
+            longest = head > longest ? head : longest;
+            if (!(v && kv->v_in_k) && !lm_type_row_bytes(r->type[v], head, &bytes))
+                return lm_fail(err, LM_EDATA, "layer %u: heads of %u values cannot be %s", i,
+                               head, r->type[v]->name);
+        }
+    }
+    r->row = lm_malloc_array(longest, 2 * sizeof(double));
+    r->floats = lm_malloc_array(longest, sizeof(float));
+    return r->row && r->floats ? LM_OK : lm_fail_nomem(err);
+}
+
+static int read_head(struct reader *r, struct lm_err *err)
+{
+    const struct lm_ctx *c = r->c;
+    uint8_t head[40];
+    uint64_t model;
+    int s = get(r, head, sizeof head, err);
+    if (s)
+        return s;
+    if (memcmp(head, MAGIC, 4) != 0)
+        return lm_fail(err, LM_EDATA, "this is no saved state");
+    if (get32(head + 4) != VERSION)
+        return lm_fail(err, LM_ENOSUP, "a saved state of version %u", get32(head + 4));
+    if ((s = fingerprint(c, &model, err)))
+        return s;
+    if (get64(head + 8) != model || get32(head + 16) != c->m->h.n_layer)
+        return lm_fail(err, LM_EDATA, "the saved state is another model's");
+    r->n_seqs = get32(head + 20);
+    if (get64(head + 32) != lm_memory_state_bytes(c->memory))
+        return lm_fail(err, LM_EDATA, "the recurrent state has %llu bytes, the model's %zu",
+                       (unsigned long long)get64(head + 32), lm_memory_state_bytes(c->memory));
+    if ((s = read_type(get32(head + 24), &r->type[0], err)) ||
+        (s = read_type(get32(head + 28), &r->type[1], err)))
+        return s;
+    return check_layers(r, err);
+}
+
+/* A row of the file into the cache, where the cache has a place for it. */
+static int get_row(struct reader *r, void *dst, const struct lm_type *want, bool value,
+                   uint32_t head, struct lm_err *err)
+{
+    const struct lm_type *have = r->type[value];
+    size_t bytes = head / have->block * have->bytes;
+    int s = get(r, r->row, bytes, err);
+    if (s || !dst)
+        return s;
+    if (have == want) {
+        memcpy(dst, r->row, bytes);
+        return LM_OK;
+    }
+    have->decode(r->row, r->floats, head);
+    want->encode(lm_isa(), r->floats, dst, head, NULL);
+    return LM_OK;
+}
+
+static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t length,
+                     struct lm_err *err)
+{
+    const struct lm_kv_layout *kv = &r->c->places[layer].kv;
+    struct lm_memory *m = r->c->memory;
+    uint8_t number[4];
+    int s = get(r, number, sizeof number, err);
+    uint32_t first = get32(number);
+    if (s)
+        return s;
+    if (first > length || (first && lm_memory_row(m, layer, seq, first - 1, 0, false)))
+        return lm_fail(err, LM_EDATA, "layer %u begins at position %u of %u", layer, first,
+                       length);
+    for (int v = 0; v < (kv->v_in_k ? 1 : 2) && !s; v++)
+        for (uint32_t h = 0; h < kv->n_head_kv && !s; h++)
+            for (uint32_t pos = first; pos < length && !s; pos++)
+                s = get_row(r, lm_memory_row(m, layer, seq, pos, h, v),
+                            v ? kv->v_type : kv->k_type, v, v ? kv->head_v : kv->head_k, err);
+    return s;
+}
+
+/* A number up to `from` that no sequence has. */
+static uint32_t spare(const struct reader *r, uint32_t from)
+{
+    uint32_t id = from;
+    while (lm_memory_length(r->c->memory, id))
+        id--;
+    return id;
+}
+
+/* Sequence i waits under a number that another of the file wants: give it one below them. */
+static int make_way(struct reader *r, uint32_t i, struct lm_err *err)
+{
+    struct lm_memory *m = r->c->memory;
+    bool wanted = false;
+    for (uint32_t k = 0; k < r->n_moved; k++)
+        wanted |= r->moved[k][1] == r->moved[i][0];
+    uint32_t from = r->moved[i][0], to = from;
+    while (wanted) {
+        to = spare(r, to - 1);
+        wanted = false;
+        for (uint32_t k = 0; k < r->n_moved; k++)
+            wanted |= r->moved[k][1] == to;
+    }
+    if (to == from)
+        return LM_OK;
+    int s = lm_memory_copy(m, to, from, err);
+    if (!s)
+        s = lm_memory_remove(m, from, 0, err);
+    r->moved[i][0] = to;
+    return s;
+}
+
+static int get_seq(struct reader *r, struct lm_err *err)
+{
+    struct lm_memory *m = r->c->memory;
+    uint8_t head[12];
+    int s = get(r, head, sizeof head, err);
+    if (s)
+        return s;
+    uint32_t id = get32(head), length = get32(head + 4), at = spare(r, UINT32_MAX);
+    if (length == 0 || get32(head + 8) & ~(uint32_t)HAS_STATE)
+        return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length,
+                       get32(head + 8));
+    for (uint32_t i = 0; i < r->n_moved; i++)
+        if (r->moved[i][1] == id)
+            return lm_fail(err, LM_EDATA, "sequence %u is there twice", id);
+    if (length > r->c->n_ctx)
+        return lm_fail(err, LM_EUSE, "sequence %u has %u tokens, and the context %u", id, length,
+                       r->c->n_ctx);
+    uint32_t (*more)[2] = realloc(r->moved, (r->n_moved + 1) * sizeof *more);
+    if (!more)
+        return lm_fail_nomem(err);
+    r->moved = more;
+    if ((s = lm_memory_restore(m, at, length, err)))
+        return s;
+    r->moved[r->n_moved][0] = at;
+    r->moved[r->n_moved++][1] = id;
+    for (uint32_t i = 0; i < r->c->m->h.n_layer && !s; i++)
+        if (r->c->places[i].kv.n_head_kv)
+            s = get_layer(r, at, i, length, err);
+    void *state = lm_memory_state(m, at);
+    size_t bytes = lm_memory_state_bytes(m);
+    if (s || !state)
+        return s;
+    memset(state, 0, bytes);
+    return get32(head + 8) & HAS_STATE ? get(r, state, bytes, err) : LM_OK;
+}
+
+static int read_all(struct reader *r, struct lm_err *err)
+{
+    uint8_t sum[8];
+    size_t more = 0;
+    int s = read_head(r, err);
+    for (uint32_t i = 0; i < r->n_seqs && !s; i++)
+        s = get_seq(r, err);
+    uint64_t want = lm_xxh64_digest(&r->sum);
+    if (!s)
+        s = lm_in_read_all(r->in, sum, sizeof sum, err);
+    if (!s && get64(sum) != want)
+        s = lm_fail(err, LM_EDATA, "the saved state is damaged: its sum is wrong");
+    if (!s && !(s = lm_in_read(r->in, sum, 1, &more, err)) && more)
+        s = lm_fail(err, LM_EDATA, "the saved state goes on behind its end");
+    return s;
+}
+
+int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
+{
+    struct reader r = { .c = c, .in = in };
+    lm_xxh64_init(&r.sum);
+    int s = read_all(&r, err);
+    for (uint32_t i = 0; i < r.n_moved && !s; i++)
+        s = make_way(&r, i, err);
+    for (uint32_t i = 0; i < r.n_moved && !s; i++)
+        if (!(s = lm_memory_copy(c->memory, r.moved[i][1], r.moved[i][0], err)))
+            (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
+    for (uint32_t i = 0; i < r.n_moved && s; i++)
+        (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
+    free(r.moved);
+    free(r.row);
+    free(r.floats);
+    return s;
+}
