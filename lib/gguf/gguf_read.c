@@ -55,17 +55,18 @@ static int get(const struct reader *r, void *dst, size_t n)
     return lm_in_read_all(r->in, dst, n, r->err);
 }
 
-static uint64_t number(const uint8_t *p, size_t n, bool big_endian)
+/* The number in the first n of 8 bytes; zeros are behind them. */
+static uint64_t number(const uint8_t b[8], size_t n, bool big_endian)
 {
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v = v << 8 | p[big_endian ? i : n - 1 - i];
-    return v;
+    uint64_t x = (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 |
+                 (uint64_t)b[3] << 24 | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 |
+                 (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
+    return big_endian ? __builtin_bswap64(x) >> (64 - 8 * n) : x;
 }
 
 static int get_number(const struct reader *r, size_t n, uint64_t *v)
 {
-    uint8_t b[8];
+    uint8_t b[8] = { 0 };
     int s = get(r, b, n);
     if (s == LM_OK)
         *v = number(b, n, r->g->big_endian);
@@ -416,7 +417,7 @@ static int get_infos(struct reader *r, uint64_t n)
 /* Magic and version; says what the file is when it is something else. */
 static int get_magic(struct reader *r)
 {
-    uint8_t b[LM_FOREIGN_SIZE];
+    uint8_t b[LM_FOREIGN_SIZE] = { 0 };
     size_t n, more = 0;
     int s = lm_in_read(r->in, b, 4, &n, r->err);
     if (s != LM_OK)

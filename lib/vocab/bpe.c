@@ -96,19 +96,6 @@ static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
                    (unsigned long long)i, (int)(len < 64 ? len : 64), p);
 }
 
-/* lm_vocab_find, looking first where the last merge's piece was: most vocabularies have
- * them in order. */
-static int32_t find_near(const struct lm_vocab *v, uint32_t guess, const char *p, size_t len)
-{
-    for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
-        size_t n;
-        const char *t = lm_pieces_get(&v->text, id, &n);
-        if (n == len && memcmp(t, p, n) == 0)
-            return (int32_t)id;
-    }
-    return lm_vocab_find(v, p, len);
-}
-
 /* Left and right become id. */
 struct merge {
     uint32_t left, right, id;
@@ -140,8 +127,31 @@ static int ask_parts(const struct lm_vocab *v, const struct lm_vocab_src *src, u
     return LM_OK;
 }
 
-/* Its ids; m->id is that of the merge before.  joined has room for two pieces; what marks the
- * right one as going on, its first `skip` bytes, is not in what they make. */
+/*
+ * The piece that the parts make, -1 if there is none: first where the last merge's piece
+ * was, as most vocabularies have them in order.  What marks the right one as going on, its
+ * first `skip` bytes, is not in what they make.  joined has room for the longest piece.
+ */
+static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struct asked *a,
+                           size_t skip, char *joined)
+{
+    skip = skip < a->r ? skip : a->r;
+    const char *right = a->right + skip;
+    size_t r = a->r - skip;
+    for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
+        size_t n;
+        const char *t = lm_pieces_get(&v->text, id, &n);
+        if (n == a->l + r && lm_same(t, a->left, a->l) && lm_same(t + a->l, right, r))
+            return (int32_t)id;
+    }
+    if (a->l + r > v->longest)
+        return -1;
+    memcpy(joined, a->left, a->l);
+    memcpy(joined + a->l, right, r);
+    return lm_vocab_find(v, joined, a->l + r);
+}
+
+/* Its ids; m->id is that of the merge before. */
 static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, size_t skip,
                       char *joined, struct merge *m, struct lm_err *err)
 {
@@ -151,14 +161,9 @@ static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *
     int32_t right = lm_vocab_find_hashed(v, a->right, a->r, a->right_hash);
     if (right < 0)
         return no_piece(i, a->right, a->r, err);
-    if (a->l + a->r > v->longest + skip)
-        return no_piece(i, a->left, a->l + 1 + a->r, err);
-    memcpy(joined, a->left, a->l);
-    skip = skip < a->r ? skip : a->r;
-    memcpy(joined + a->l, a->right + skip, a->r - skip);
-    int32_t id = find_near(v, m->id, joined, a->l + a->r - skip);
+    int32_t id = find_joined(v, m->id, a, skip, joined);
     if (id < 0)
-        return no_piece(i, joined, a->l + a->r - skip, err);
+        return no_piece(i, a->left, a->l + 1 + a->r, err);
     *m = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
     lm_pairs_ask(&v->pairs, m->left, m->right);
     return LM_OK;

@@ -9,6 +9,8 @@
  * functions and its row at the foot, the row's name in models.c.
  */
 
+#include <string.h>
+
 #include "vocab/pretok.h"
 #include "vocab/unicode.h"
 #include "vocab/vocab.h"
@@ -316,6 +318,28 @@ static inline const char *lm_pieces_get(const struct lm_pieces *p, uint32_t i, s
 {
     *len = p->at[i + 1] - p->at[i];
     return p->data + p->at[i];
+}
+
+/* memcmp of what is mostly short, without the call. */
+static inline bool lm_same(const char *a, const char *b, size_t n)
+{
+    uint64_t x, y;
+    uint32_t s, t;
+    if (n > 16 || n < 4)
+        return n > 16 ? memcmp(a, b, n) == 0
+                      : n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
+    if (n >= 8) {
+        memcpy(&x, a, 8), memcpy(&y, b, 8);
+        if (x != y)
+            return false;
+        memcpy(&x, a + n - 8, 8), memcpy(&y, b + n - 8, 8);
+        return x == y;
+    }
+    memcpy(&s, a, 4), memcpy(&t, b, 4);
+    if (s != t)
+        return false;
+    memcpy(&s, a + n - 4, 4), memcpy(&t, b + n - 4, 4);
+    return s == t;
 }
 
 /* Room for n strings of `size` bytes in all. */

@@ -52,25 +52,39 @@ void lm_pieces_release(struct lm_pieces *p)
     *p = (struct lm_pieces){ 0 };
 }
 
-static uint32_t hash_text(const char *p, size_t len)
+/* The 1 to 8 bytes at p in a word; which of them stands where does not matter. */
+static inline uint64_t load_few(const char *p, size_t len)
+{
+    uint64_t w = 0;
+    uint32_t low, high;
+    if (len >= 4) {
+        memcpy(&low, p, 4);
+        memcpy(&high, p + len - 4, 4);
+        return (uint64_t)high << 32 | low;
+    }
+    w = (unsigned char)p[0];
+    w |= (uint64_t)(unsigned char)p[len / 2] << 8;
+    return w | (uint64_t)(unsigned char)p[len - 1] << 16;
+}
+
+static inline uint32_t hash_text(const char *p, size_t len)
 {
     uint64_t h = len * 0x9E3779B97F4A7C15u, w;
-    for (; len >= 8; p += 8, len -= 8) {
+    for (; len > 8; p += 8, len -= 8) {
         memcpy(&w, p, 8);
         h = (h ^ w) * 0xD6E8FEB86659FD93u;
         h ^= h >> 32;
     }
-    w = 0;
-    memcpy(&w, p, len);
+    w = len ? load_few(p, len) : 0;
     h = (h ^ w) * 0xD6E8FEB86659FD93u;
     return (uint32_t)(h ^ h >> 32);
 }
 
-static bool same_text(const struct lm_vocab *v, uint32_t id, const char *p, size_t len)
+static inline bool same_text(const struct lm_vocab *v, uint32_t id, const char *p, size_t len)
 {
     size_t n;
     const char *t = lm_pieces_get(&v->text, id, &n);
-    return n == len && memcmp(t, p, len) == 0;
+    return n == len && lm_same(t, p, len);
 }
 
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
