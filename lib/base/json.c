@@ -49,14 +49,33 @@ static enum lm_json_kind fail_memory(struct lm_json *j)
     return LM_JSON_ERROR;
 }
 
+/* How many spaces text begins with, of 8 bytes; in indented files they are half of all. */
+static size_t spaces(const char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, 8);
+    w ^= 0x2020202020202020u;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return w ? (size_t)__builtin_clzll(w) / 8 : 8;
+#else
+    return w ? (size_t)__builtin_ctzll(w) / 8 : 8;
+#endif
+}
+
 static int peek(struct lm_json *j)
 {
-    while (j->pos < j->len) {
-        char c = j->text[j->pos];
-        if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+    size_t i = j->pos, n;
+    while (i < j->len) {
+        char c = j->text[i];
+        if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
+            j->pos = i;
             return (unsigned char)c;
-        j->pos++;
+        }
+        i++;
+        for (n = 8; n == 8 && j->len - i >= 8; i += n)
+            n = spaces(j->text + i);
     }
+    j->pos = i;
     return -1;
 }
 
@@ -137,6 +156,22 @@ static size_t skip_plain(const struct lm_json *j, size_t i)
     return i;
 }
 
+/* lm_buf_add, without the call where there is room, which is nearly always. */
+static inline void add(struct lm_buf *b, const char *p, size_t n)
+{
+    if (b->failed || b->cap - b->len <= n || n > 32) {
+        lm_buf_add(b, p, n);
+        return;
+    }
+    char *to = b->data + b->len;
+    for (; n >= 8; n -= 8, p += 8, to += 8)
+        memcpy(to, p, 8);
+    for (; n; n--)
+        *to++ = *p++;
+    *to = 0;
+    b->len = (size_t)(to - b->data);
+}
+
 /* The string whose opening quote is at pos, decoded into scratch. */
 static bool string(struct lm_json *j)
 {
@@ -166,7 +201,7 @@ static bool string(struct lm_json *j)
             fail(j, i, "control character in a string");
             return false;
         }
-        lm_buf_add(&j->scratch, j->text + from, i - from);
+        add(&j->scratch, j->text + from, i - from);
         if (c == '"')
             break;
         size_t at = i;

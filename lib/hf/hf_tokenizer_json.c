@@ -111,6 +111,10 @@ static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
  * blanks stand between parts. */
 static void add_part(struct lm_buf *b, const char *p, size_t n, int sep)
 {
+    if (!memchr(p, ' ', n)) {
+        lm_buf_add(b, p, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         if (p[i] == ' ' && !sep)
             lm_buf_str(b, "\u0120");
