@@ -115,8 +115,12 @@ static void add_part(struct lm_buf *b, const char *p, size_t n, int sep)
         lm_buf_add(b, p, n);
         return;
     }
+    if (sep || !memchr(p, ' ', n)) {
+        lm_buf_add(b, p, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
-        if (p[i] == ' ' && !sep)
+        if (p[i] == ' ')
             lm_buf_str(b, "\u0120");
         else
             lm_buf_byte(b, (unsigned char)p[i]);
