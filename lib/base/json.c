@@ -188,6 +188,11 @@ static bool string(struct lm_json *j)
             i++;
             continue;
         }
+        if (c >= 0xE1 && c < 0xED && j->len - i > 2 && (j->text[i + 1] & 0xC0) == 0x80 &&
+            (j->text[i + 2] & 0xC0) == 0x80) {
+            i += 3;                              /* most of what is not ASCII */
+            continue;
+        }
         if (c >= 0x80) {
             int n = lm_utf8_len(j->text + i, j->len - i, NULL);
             if (!n) {
@@ -201,7 +206,8 @@ static bool string(struct lm_json *j)
             fail(j, i, "control character in a string");
             return false;
         }
-        add(&j->scratch, j->text + from, i - from);
+        if (!j->skipping)
+            add(&j->scratch, j->text + from, i - from);
         if (c == '"')
             break;
         size_t at = i;
@@ -353,15 +359,18 @@ enum lm_json_kind lm_json_next(struct lm_json *j)
 int lm_json_skip(struct lm_json *j, enum lm_json_kind kind)
 {
     int open = kind == LM_JSON_OBJECT || kind == LM_JSON_ARRAY;
-    while (open) {
+    int s = LM_OK;
+    j->skipping = open;
+    while (open && s == LM_OK) {
         switch (lm_json_next(j)) {
         case LM_JSON_OBJECT: case LM_JSON_ARRAY:         open++; break;
         case LM_JSON_OBJECT_END: case LM_JSON_ARRAY_END: open--; break;
-        case LM_JSON_ERROR: case LM_JSON_EOF:            return LM_EDATA;
+        case LM_JSON_ERROR: case LM_JSON_EOF:            s = LM_EDATA; break;
         default: break;
         }
     }
-    return j->failed ? LM_EDATA : LM_OK;
+    j->skipping = false;
+    return j->failed ? LM_EDATA : s;
 }
 
 bool lm_json_is(const struct lm_json *j, const char *s)

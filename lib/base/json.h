@@ -42,7 +42,7 @@ struct lm_json {
     /* private */
     struct lm_buf  scratch;
     int            depth, state;
-    bool           failed;
+    bool           failed, skipping;             /* skipping: no strings are kept  */
     uint8_t        in_object[LM_JSON_DEPTH];
 };
 

@@ -22,11 +22,13 @@ static int tree_here(struct lm_json *j, struct lm_arena *a, const struct lm_jval
 static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
 {
     const enum lm_json_kind k = lm_json_next(j);
-    char *end = NULL;
+    const char *p = j->str;
     if (k == LM_JSON_ERROR)
         return err->code;
-    *id = k == LM_JSON_NUMBER ? strtoull(j->str, &end, 10) : 0;
-    if (k != LM_JSON_NUMBER || *end || j->str[0] == '-' || *id >= LM_HF_MAX_PIECES)
+    *id = 0;
+    while (k == LM_JSON_NUMBER && *p >= '0' && *p <= '9' && *id < LM_HF_MAX_PIECES)
+        *id = 10 * *id + (uint64_t)(*p++ - '0');
+    if (k != LM_JSON_NUMBER || *p || *id >= LM_HF_MAX_PIECES)
         return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %u",
                        LM_HF_MAX_PIECES - 1);
     return LM_OK;
@@ -111,10 +113,6 @@ static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
  * blanks stand between parts. */
 static void add_part(struct lm_buf *b, const char *p, size_t n, int sep)
 {
-    if (!memchr(p, ' ', n)) {
-        lm_buf_add(b, p, n);
-        return;
-    }
     if (sep || !memchr(p, ' ', n)) {
         lm_buf_add(b, p, n);
         return;
