@@ -461,8 +461,6 @@ static void check_unknown(struct check *c, const char *arch)
         check_layers(c, arch);
 }
 
-/* ---- importance matrices ------------------------------------------------- */
-
 /* The name without `tail`, in dst, or false. */
 static bool stem(const struct lm_str *name, const char *tail, char *dst, size_t size)
 {
@@ -473,6 +471,48 @@ static bool stem(const struct lm_str *name, const char *tail, char *dst, size_t 
     dst[name->len - n] = '\0';
     return true;
 }
+
+/* ---- adapters ------------------------------------------------------------ */
+
+/* A weight's change is the product of two matrices, [in, rank] and [rank, out]. */
+static void check_factor(struct check *c, const struct lm_gguf_tensor *t)
+{
+    char base[1024], other[1100];
+    const bool first = stem(&t->name, ".lora_a", base, sizeof base);
+    if (!first && !stem(&t->name, ".lora_b", base, sizeof base)) {
+        if (!stem(&t->name, "_norm.weight", base, sizeof base))
+            found(c, 0, t->info_offset, "tensor " NAME ": neither lora_a nor lora_b of a weight",
+                  t->name.p);
+        return;
+    }
+    snprintf(other, sizeof other, "%s%s", base, first ? ".lora_b" : ".lora_a");
+    const struct lm_gguf_tensor *o = lm_gguf_tensor(c->g, other);
+    if (!o)
+        found(c, 0, t->info_offset, "tensor " NAME ": there is no " NAME, t->name.p, other);
+    else if (first && t->ne[1] != o->ne[0])
+        found(c, 0, o->info_offset, "tensor " NAME ": has rows of %llu, but " NAME " has %llu "
+              "rows", other, (unsigned long long)o->ne[0], t->name.p,
+              (unsigned long long)t->ne[1]);
+}
+
+static void check_adapter(struct check *c)
+{
+    struct lm_err err;
+    float alpha;
+    if (!text_is(c, "adapter.type", "lora")) {
+        lm_note(c->to->env, LM_WARN, "an adapter whose adapter.type is not lora: its tensors were "
+                "not checked");
+        return;
+    }
+    int r = lm_gguf_f32(c->g, "adapter.lora.alpha", &alpha, &err);
+    if (r)
+        found(c, 0, place(c, "adapter.lora.alpha"), "%s",
+              r < 0 ? err.text : "key adapter.lora.alpha: missing");
+    for (uint64_t i = 0; i < c->g->n_tensors; i++)
+        check_factor(c, &c->g->tensors[i]);
+}
+
+/* ---- importance matrices ------------------------------------------------- */
 
 static void check_pair(struct check *c, const struct lm_gguf_tensor *t)
 {
@@ -543,6 +583,10 @@ uint64_t lm_check_model(const struct lm_gguf *const *shards, size_t n,
     }
     check_vocab(&c);
     check_templates(&c);
+    if (text_is(&c, "general.type", "adapter")) {
+        check_adapter(&c);
+        return c.n;
+    }
     if (lm_gguf_str(c.g, "general.type", &type, NULL) == LM_OK && strcmp(type.p, "model")) {
         lm_note(to->env, LM_WARN, "a file of type " NAME ": its tensors were not checked against "
                 "its metadata", type.p);

@@ -551,6 +551,26 @@ im 2 b.weight.counts >bad.gguf; pad bad.gguf; tail -c 36 im.gguf >>bad.gguf
 ok "$(faults bad.gguf)" "tensor a.weight.in_sum2: there is no a.weight.counts
 tensor b.weight.counts: there is no b.weight.in_sum2" "nor sums without counts"
 
+# ---- adapters ----
+lora() { # NAME RANK KEYS...: a of rank 2 and another
+    other=$1 rank=$2; shift 2
+    head_ 2 $((2 + $#)); key general.type 8; str adapter; arch llama
+    for e; do $e; done
+    info w.lora_a 0 0 4 2; info "$other" 0 32 "$rank" 4
+}
+kind() { key adapter.type 8; str lora; }
+alpha() { key adapter.lora.alpha 6; le $((0x41800000)) 4; }
+{ lora w.lora_b 2 kind alpha; } >ad.gguf; pad ad.gguf; head -c 64 /dev/zero >>ad.gguf
+ok "$(gguf-inspect --check=data ad.gguf 2>&1; echo $?)" 0 "an adapter is sound"
+{ lora w.lora_b 1 kind; } >bad.gguf; pad bad.gguf; head -c 48 /dev/zero >>bad.gguf
+ok "$(faults bad.gguf)" "key adapter.lora.alpha: missing
+tensor w.lora_b: has rows of 1, but w.lora_a has 2 rows" "ranks that differ are not, nor one without alpha"
+{ lora v.lora_b 2 kind alpha; } >bad.gguf; pad bad.gguf; head -c 64 /dev/zero >>bad.gguf
+ok "$(faults bad.gguf)" "tensor v.lora_b: there is no v.lora_a
+tensor w.lora_a: there is no w.lora_b" "nor halves"
+{ lora w 2 kind alpha; } >bad.gguf; pad bad.gguf; head -c 64 /dev/zero >>bad.gguf
+has "$(faults bad.gguf)" "tensor w: neither lora_a nor lora_b of a weight" "nor whole weights"
+
 # ---- what is no GGUF ----
 printf 'PK\003\004xxxx' >hostile.gguf;   refused "a zip" "a zip archive"
 { printf 'PK\003\004'; head -c 22 /dev/zero; le 16 2; le 0 2; printf archive/data.pkl; } >hostile.gguf
