@@ -41,7 +41,16 @@ struct lm_hparams {
     uint32_t window;                  /* positions a token sees, itself included; 0: all */
     uint32_t n_expert, n_expert_used; /* experts of a layer, and of a token              */
     uint32_t n_ff_expert, n_ff_shared;
+    uint32_t n_shared;                /* experts that all tokens have                    */
+    uint32_t n_dense_first;           /* so many first layers have no experts            */
+    uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid; 0: not said   */
+    uint32_t n_group, n_group_used;   /* groups of experts, and those chosen from        */
+    bool     experts_norm;            /* their shares are made to sum to 1               */
+    float    experts_scale;           /* which multiplies their sum; 0: not              */
     uint32_t q_rank, kv_rank;         /* inner lengths of factored projections           */
+    bool     latent;                  /* what is remembered is the short vector and the rotated
+                                         part of a key; head_k and head_v are its         */
+    uint32_t head_k_full, head_v_full;       /* latent: a key and a value of one head      */
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
     uint32_t n_types;                 /* kinds of segments a token can be in              */
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
@@ -61,6 +70,8 @@ struct lm_hparams {
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
+    float    yarn_log;                /* instead of cosine and sine, scores grow, by
+                                         (1 + yarn_log ln(factor))^2; 0: not              */
 };
 
 /* How the vectors of a sequence's tokens become one, as files number it. */
@@ -86,6 +97,9 @@ enum lm_key_from {
     LM_FROM_ROPE_TYPE,      /* the scaling's name: "linear", "yarn"; else not written     */
     LM_FROM_ROPE_LINEAR,    /* config[] in rope_scaling, when it is linear or yarn        */
     LM_FROM_ROPE_YARN,      /* config[] in rope_scaling, when it is yarn                  */
+    LM_FROM_GATING,         /* config[]: "softmax" is 1, "sigmoid" 2                      */
+    LM_FROM_IF_TRUE,        /* config[], but false is not written                         */
+    LM_FROM_YARN_LOG,       /* config[] / 10 in rope_scaling, when it is yarn             */
     LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */
     LM_FROM_POOLING_NAME,   /* config[] is "mean", "cls" or "last"                        */
     LM_FROM_POSITIONS,      /* config[], less pad_token_id + 1 rows that are never used   */
@@ -136,7 +150,11 @@ enum lm_dim {
     LM_DIM_FF_EXPERT,       /* n_ff_expert                                                */
     LM_DIM_FF_SHARED,       /* n_ff_shared                                                */
     LM_DIM_KV_INNER,        /* n_head * (head_k - n_rot + head_v)                         */
-    LM_DIM_TYPES            /* n_types                                                    */
+    LM_DIM_TYPES,           /* n_types                                                    */
+    LM_DIM_PLAIN,           /* head_k_full - n_rot                                        */
+    LM_DIM_V_FULL,          /* head_v_full                                                */
+    LM_DIM_Q_FULL,          /* n_head * head_k_full                                       */
+    LM_DIM_OUT_FULL         /* n_head * head_v_full                                       */
 };
 
 /* What conversion does to a tensor. */
@@ -154,6 +172,12 @@ enum lm_transform {
     LM_FIRST_HALVES,        /* of each matrix of a stack, the first half of the rows; the
                                next row of the table has the second                       */
     LM_SECOND_HALVES,
+    LM_LATENT_KEYS,         /* of each head of kv_b's rows those for keys, transposed     */
+    LM_LATENT_VALUES,       /* those for values                                           */
+    LM_EVEN_ROWS,           /* of each matrix of a stack, rows 0, 2, ..; where the source is no
+                               block type it is transposed as well                        */
+    LM_ODD_ROWS,
+    LM_STACK_TURNED,        /* a stack, transposed unless the source is a block type      */
     LM_SKIP_PADDING_ROWS,   /* without the first rows, which are for padding              */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
@@ -171,6 +195,17 @@ enum {
     LM_TENSOR_IF_MIXED  = 64    /* only in models with experts                            */
 };
 
+/* More of these: */
+enum {
+    LM_TENSOR_IF_Q_RANK = 1 << 12,      /* only in models that factor queries             */
+    LM_TENSOR_NO_Q_RANK = 1 << 13,
+    LM_TENSOR_IF_LATENT = 1 << 14,      /* only where the latent vector is remembered     */
+    LM_TENSOR_NO_LATENT = 1 << 15,
+    LM_TENSOR_IF_SHARED = 1 << 16,      /* only with shared experts                       */
+    LM_TENSOR_NOT_FIRST = 1 << 17,      /* not in layer 0                                 */
+    LM_TENSOR_HEADS     = 1 << 18       /* a matrix for each head                         */
+};
+
 /* What a tensor is for; a bias follows its weight. */
 enum lm_role {
     LM_TOKEN_EMBD, LM_POS_EMBD, LM_TYPE_EMBD, LM_EMBD_NORM, LM_EMBD_NORM_B, LM_ROPE_FREQS, LM_ROPE_LONG_FACTORS, LM_ROPE_SHORT_FACTORS,
@@ -182,7 +217,8 @@ enum lm_role {
     LM_ATTN_Q_A, LM_ATTN_Q_A_B, LM_ATTN_Q_A_NORM, LM_ATTN_Q_A_NORM_B,
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
     LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_ATTN_OUT_NORM, LM_ATTN_OUT_NORM_B, LM_LAYER_OUT_NORM,
-    LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_OUT, LM_CLS_OUT_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
+    LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_OUT, LM_CLS_OUT_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
+    LM_GATE_EXPERTS_B, LM_UP_EXPERTS_B, LM_DOWN_EXPERTS_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
     LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
     LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
     LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
@@ -231,6 +267,8 @@ struct lm_arch {
     const char *const           *prefixes;      /* before names in some checkpoints, which
                                                    the table does not have; NULL-terminated,
                                                    or NULL                                */
+    bool                         more_layers;   /* checkpoints have layers behind the last, to
+                                                   predict further tokens: dropped        */
     bool                         encoder;       /* tokens see those after them too: sequences
                                                    are evaluated whole and not remembered */
     /* Defaults for what the keys left at zero, and every check that makes the numbers safe
@@ -271,8 +309,14 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
 
-/* Must a model of these numbers have a tensor for the row? */
-bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_hparams *h);
+/* Can, must a model of these numbers have a tensor for the row in a layer? */
+bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                    const struct lm_hparams *h, uint32_t layer);
+bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                   const struct lm_hparams *h, uint32_t layer);
+
+/* Has a layer experts? */
+bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer);
 
 /* Has the family's table a tensor of that role? */
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role);

@@ -15,7 +15,7 @@ extern const struct lm_arch
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
     lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
-    lm_arch_modern_bert;
+    lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
@@ -25,6 +25,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_cohere2, &lm_arch_exaone4, &lm_arch_glm4, &lm_arch_ernie4_5, &lm_arch_nemotron,
     &lm_arch_gpt2, &lm_arch_gptneox, &lm_arch_falcon, &lm_arch_minicpm3,
     &lm_arch_bert, &lm_arch_roberta, &lm_arch_nomic_bert, &lm_arch_modern_bert,
+    &lm_arch_deepseek2, &lm_arch_gpt_oss,
     NULL
 };
 
@@ -104,10 +105,29 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
     return !*name;
 }
 
-bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_hparams *h)
+bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
 {
-    return !(t->flags & (LM_TENSOR_OPTIONAL |
-                         (h->n_expert ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED)));
+    return h->n_expert && layer >= h->n_dense_first;
+}
+
+bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                    const struct lm_hparams *h, uint32_t layer)
+{
+    unsigned not = lm_arch_mixed(h, layer) ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED;
+    not |= h->q_rank ? LM_TENSOR_NO_Q_RANK : LM_TENSOR_IF_Q_RANK;
+    not |= h->latent ? LM_TENSOR_NO_LATENT : LM_TENSOR_IF_LATENT;
+    if (!h->n_ff_shared)
+        not |= LM_TENSOR_IF_SHARED;
+    if (layer == 0)
+        not |= LM_TENSOR_NOT_FIRST;
+    (void)a;
+    return !(t->flags & not);
+}
+
+bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                   const struct lm_hparams *h, uint32_t layer)
+{
+    return !(t->flags & LM_TENSOR_OPTIONAL) && lm_arch_allows(t, a, h, layer);
 }
 
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role)
@@ -215,7 +235,7 @@ void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_
 {
     *out = (struct lm_memory_layer){
         .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
-        .window = lm_arch_window(a, h, layer),
+        .v_in_k = h->latent, .window = lm_arch_window(a, h, layer),
     };
     if (a->encoder)
         *out = (struct lm_memory_layer){0};
@@ -250,6 +270,11 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
                lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
     case LM_DIM_1:         *out = 1; return true;
     case LM_DIM_TYPES:     *out = h->n_types; return true;
+    case LM_DIM_PLAIN:     *out = (uint64_t)h->head_k_full - h->n_rot;
+                           return h->n_rot <= h->head_k_full;
+    case LM_DIM_V_FULL:    *out = h->head_v_full; return true;
+    case LM_DIM_Q_FULL:    return lm_mul_u64(h->n_head, h->head_k_full, out);
+    case LM_DIM_OUT_FULL:  return lm_mul_u64(h->n_head, h->head_v_full, out);
     case LM_DIM_EXPERTS:   *out = h->n_expert; return true;
     case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
     case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;
@@ -293,7 +318,7 @@ struct lm_rope lm_build_rope(const struct lm_hparams *h)
         r.yarn = true;
         r.orig_ctx = h->rope_orig_ctx;
         r.ext = h->yarn_ext;
-        r.attn = h->yarn_attn;
+        r.attn = h->yarn_log != 0 ? 0 : h->yarn_attn;
         r.beta_fast = h->yarn_beta_fast;
         r.beta_slow = h->yarn_beta_slow;
     }

@@ -88,6 +88,22 @@ static void settle_yarn(struct lm_hparams *h)
         h->yarn_beta_slow = 1;
 }
 
+static int check_routing(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
+{
+    if (h->gating > 2)
+        return lm_fail(err, LM_ENOSUP, "%s.expert_gating_func: %u is not supported", a->name,
+                       h->gating);
+    if (!(h->experts_scale >= 0 && h->experts_scale < 1e9f))
+        return lm_fail(err, LM_EDATA, "%s.expert_weights_scale: out of range", a->name);
+    if (h->n_group > 1 &&
+        (h->n_expert % h->n_group || !h->n_group_used || h->n_group_used > h->n_group ||
+         h->n_expert / h->n_group < 2 ||
+         h->n_expert_used > h->n_expert / h->n_group * h->n_group_used))
+        return lm_fail(err, LM_EDATA, "%s.expert_group_count: %u of %u experts in %u of %u groups",
+                       a->name, h->n_expert_used, h->n_expert, h->n_group_used, h->n_group);
+    return LM_OK;
+}
+
 static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
     int r;
@@ -98,11 +114,17 @@ static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct 
                        h->n_expert);
     if (!h->n_ff_expert)
         h->n_ff_expert = h->n_ff;
+    if (h->n_shared && !h->n_ff_shared) {
+        if ((r = need(a, "expert_shared_count", h->n_shared, 1 << 8, err)))
+            return r;
+        h->n_ff_shared = h->n_shared * (h->n_ff_expert < 1 << 24 ? h->n_ff_expert : 0);
+    }
     if ((r = need(a, "expert_count", h->n_expert, 1 << 12, err)) ||
         (r = need(a, "expert_used_count", h->n_expert_used, h->n_expert, err)) ||
-        (r = need(a, "expert_feed_forward_length", h->n_ff_expert, 1 << 24, err)))
+        (r = need(a, "expert_feed_forward_length", h->n_ff_expert, 1 << 24, err)) ||
+        (r = check_routing(a, h, err)))
         return r;
-    return lm_arch_has(a, LM_UP_SHARED)
+    return lm_arch_has(a, LM_ROUTER_SHARED)
                ? need(a, "expert_shared_feed_forward_length", h->n_ff_shared, 1 << 24, err)
                : LM_OK;
 }
@@ -286,8 +308,11 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
         lm_graph_expand(b->graph, stored);
         return NULL;
     }
-    return lm_attn(b->graph, qkv[0], pages, b->pos, stored, &b->places[layer].kv, scale,
-                   lm_arch_window(b->arch, b->h, layer), h->attn_cap);
+    struct lm_tensor *y = lm_attn(b->graph, qkv[0], pages, b->pos, stored,
+                                  &b->places[layer].kv, scale,
+                                  lm_arch_window(b->arch, b->h, layer), h->attn_cap);
+    lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
+    return d->values ? d->values(b, layer, y) : y;
 }
 
 static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
@@ -296,7 +321,9 @@ static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
     case LM_ACT_SILU:     return lm_silu(b->graph, x);
     case LM_ACT_GELU:     return lm_gelu(b->graph, x);
     case LM_ACT_GELU_ERF: return lm_gelu_erf(b->graph, x);
-    case LM_ACT_RELU2:    break;
+    case LM_ACT_RELU2:
+    case LM_ACT_SWIGLU_CLAMP:           /* has no form without a gate */
+        break;
     }
     return lm_relu2(b->graph, x);
 }
@@ -305,6 +332,8 @@ static struct lm_tensor *gated(struct lm_build *b, struct lm_tensor *gate, struc
 {
     if (b->arch->dense->act == LM_ACT_SILU)
         return lm_swiglu(b->graph, gate, up);
+    if (b->arch->dense->act == LM_ACT_SWIGLU_CLAMP)
+        return lm_swiglu_clamp(b->graph, gate, up, 7, 1.702f);
     return lm_mul(b->graph, activate(b, gate), up);
 }
 
@@ -331,20 +360,44 @@ static struct lm_tensor *shared_expert(struct lm_build *b, uint32_t layer, struc
     return lm_weighted_sum(g, lm_reshape(g, y, 3, (size_t[]){ y->ne[0], 1, y->ne[1] }), w);
 }
 
+/* A product with each expert of a token, plus its bias if there is one. */
+static struct lm_tensor *expert_linear(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                       enum lm_role bias, struct lm_tensor *x,
+                                       struct lm_tensor *ids)
+{
+    struct lm_tensor *y = lm_mul_mat_id(b->graph, lm_build_weight(b, layer, w), x, ids);
+    struct lm_tensor *add = lm_build_weight(b, layer, bias);
+    return add ? lm_add_id(b->graph, y, add, ids) : y;
+}
+
+static struct lm_routing routing(const struct lm_build *b, bool preference)
+{
+    const struct lm_hparams *h = b->h;
+    struct lm_routing r = {
+        .k = h->n_expert_used, .sigmoid = h->gating ? h->gating == 2 : preference,
+        .normalize = b->arch->dense->share_of_used || h->experts_norm, .scale = h->experts_scale,
+    };
+    if (h->n_group > 1) {
+        r.n_group = h->n_group;
+        r.n_group_used = h->n_group_used;
+        r.group_best = r.sigmoid ? 2 : 1;
+    }
+    return r;
+}
+
 static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *logits = lm_dense_linear(b, layer, LM_ROUTER, x);
-    const struct lm_routing route = {
-        .k = b->h->n_expert_used, .normalize = b->arch->dense->share_of_used,
-    };
-    struct lm_tensor *ids = lm_select(g, logits, NULL, &route);
+    struct lm_tensor *preference = lm_build_weight(b, layer, LM_EXPERT_PREFERENCE);
+    const struct lm_routing route = routing(b, preference);
+    struct lm_tensor *ids = lm_select(g, logits, preference, &route);
     struct lm_tensor *w = lm_gate(g, logits, ids, &route);
     struct lm_tensor *in = x ? lm_reshape(g, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
-    struct lm_tensor *gate = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_GATE_EXPERTS), in, ids);
-    struct lm_tensor *up = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_UP_EXPERTS), in, ids);
+    struct lm_tensor *gate = expert_linear(b, layer, LM_GATE_EXPERTS, LM_GATE_EXPERTS_B, in, ids);
+    struct lm_tensor *up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, in, ids);
     together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    struct lm_tensor *y = lm_mul_mat_id(g, lm_build_weight(b, layer, LM_DOWN_EXPERTS),
+    struct lm_tensor *y = expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B,
                                         gated(b, gate, up), ids);
     y = lm_weighted_sum(g, y, w);
     return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;

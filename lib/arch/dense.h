@@ -32,7 +32,7 @@
 #include "arch/build.h"
 
 enum lm_norm { LM_NORM_RMS, LM_NORM_LAYER };
-enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2 };
+enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2, LM_ACT_SWIGLU_CLAMP };
 
 struct lm_dense {
     enum lm_norm norm;
@@ -53,6 +53,9 @@ struct lm_dense {
     /* Queries, keys and values of a layer from its input, rotated; NULL: as above. */
     void       (*qkv)(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                       struct lm_tensor *table, struct lm_tensor *out[3]);
+    /* What becomes of the weighted values [n_head * head_v, n] before the last product; NULL: they
+     * stay as they are. */
+    struct lm_tensor *(*values)(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 };
 
 /* For struct lm_arch: defaults and checks; the graph. */

@@ -350,7 +350,8 @@ static void check_missing(struct check *c, bool per_layer, uint32_t layer)
     char name[LM_ARCH_NAME];
     for (int pass = 0; pass < 2; pass++)
         for (const struct lm_arch_tensor *r = c->arch->tensors; r->name; r++) {
-            if (!(r->flags & LM_TENSOR_PER_LAYER) == per_layer || !lm_arch_needs(r, &c->h))
+            if (!(r->flags & LM_TENSOR_PER_LAYER) == per_layer ||
+                !lm_arch_needs(r, c->arch, &c->h, layer))
                 continue;
             lm_arch_expand(r->name, layer, name);
             bool there = tensor(c, name, &shard);

@@ -178,12 +178,13 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
         if (*name == '=')
             *text = name + 1;
         else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL ||
+                 k->from == LM_FROM_GATING || k->from == LM_FROM_IF_TRUE ||
                  k->from == LM_FROM_POOLING_NAME || k->from == LM_FROM_POSITIONS)
             v = present(lm_jval_get(g->json, name));
         else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
             v = present(lm_jval_get(g->json, name));
         else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||
-                 (k->from == LM_FROM_ROPE_YARN && yarn))
+                 ((k->from == LM_FROM_ROPE_YARN || k->from == LM_FROM_YARN_LOG) && yarn))
             v = present(lm_jval_get(g->rope, name));
     }
     return v;
@@ -360,13 +361,18 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         bool flagged = text && !strcmp(text, "true");
         ok = text || lm_jval_bool(v, &flagged);
         *u = flagged;
+        if (ok && !flagged && k->from == LM_FROM_IF_TRUE)
+            return 1;
     } else if (k->kind == LM_GGUF_F32) {
         d = text ? strtod(text, NULL) : 0;
         ok = text || lm_jval_f64(v, &d);
-        *f = (float)d;
+        *f = (float)(k->from == LM_FROM_YARN_LOG ? 0.1 * d : d);
     } else {
         i = text ? strtoll(text, NULL, 10) : i;
-        if (k->from == LM_FROM_POOLING_NAME)
+        if (k->from == LM_FROM_GATING)
+            ok = lm_jval_str(v) && ((i = !strcmp(lm_jval_str(v), "softmax")
+                                             ? 1 : 2 * !strcmp(lm_jval_str(v), "sigmoid")) > 0);
+        else if (k->from == LM_FROM_POOLING_NAME)
             ok = lm_jval_str(v) && pooling_by_name(lm_jval_str(v), &i);
         else
             ok = text || made || lm_jval_i64(v, &i);

@@ -160,6 +160,8 @@ static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint
 static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
                    uint32_t part, const struct lm_convert_source *src, struct lm_err *err)
 {
+    if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer && c->cfg.arch->more_layers)
+        return LM_OK;
     if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer)
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says %u layers",
                        c->shards[src->shard].name, src->name, c->cfg.h.n_layer);
@@ -189,7 +191,8 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     bool found = false;
     int r = LM_OK;
     for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
-        if (lm_convert_is_row_of(t, without_prefix(c, name), &layer, &part)) {
+        if (lm_convert_is_row_of(t, without_prefix(c, name), &layer, &part) &&
+            (layer >= c->cfg.h.n_layer || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer))) {
             found = true;
             r = add_row(c, t, layer, part, &src, err);
         }
@@ -286,9 +289,10 @@ static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, stru
                            sorted[i - 1]->t.file, sorted[i]->t.file);
     for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++) {
         const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer : 1;
-        for (uint32_t i = 0; i < n && lm_arch_needs(row, &c->cfg.h); i++) {
+        for (uint32_t i = 0; i < n; i++) {
             lm_arch_expand(row->name, i, name);
-            if (find_item(sorted, c->n_items, name))
+            if (!lm_arch_needs(row, c->cfg.arch, &c->cfg.h, i) ||
+                find_item(sorted, c->n_items, name))
                 continue;
             lm_arch_expand(row->source, i, source);
             if (!missing++)

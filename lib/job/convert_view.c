@@ -94,6 +94,40 @@ static void half_rows(struct lm_convert_item *it, int half)
     add_axis(v, one, 1);
 }
 
+/* Of n_head groups of rows (a key's, then a value's) of kv_rank values. */
+static void latent(struct lm_convert_item *it, const struct lm_hparams *h, bool keys)
+{
+    const uint64_t plain = h->head_k_full - h->n_rot, rank = h->kv_rank;
+    struct lm_convert_view *v = add_view(it, 0, keys ? 0 : plain * rank);
+    add_axis(v, h->n_head, (plain + h->head_v_full) * rank);
+    if (keys) {
+        add_axis(v, rank, 1);
+        add_axis(v, plain, rank);
+    } else {
+        add_axis(v, h->head_v_full * rank, 1);
+    }
+}
+
+/* Every other row of every matrix of a stack (a vector of biases is a column), whose columns
+ * stand in the source's rows unless it is of a block type. */
+static void other_rows(struct lm_convert_item *it, int odd, bool turned)
+{
+    const struct lm_convert_tensor *t = &it->t;
+    const uint64_t cols = t->n_dims > 2 ? t->ne[0] : 1;
+    const uint64_t rows = t->n_dims > 2 ? t->ne[1] : t->ne[0];
+    struct lm_convert_view *v = add_view(it, 0, (uint64_t)odd * (turned ? 1 : cols));
+    add_axis(v, elements(t) / (cols * rows), 2 * cols * rows);
+    add_axis(v, rows, turned ? 2 : 2 * cols);
+    add_axis(v, cols, turned ? 2 * rows : 1);
+}
+
+/* Are a stack's matrices transposed in the checkpoint?  Those of block types are not. */
+static bool turned(const struct lm_convert_item *it)
+{
+    const struct lm_st_tensor *st = it->sources[0].st;
+    return !(st && st->packed && st->packed->type->block > 1);
+}
+
 /* Rows of a table of which the first n are left out. */
 static void skip_rows(struct lm_convert_item *it, uint64_t n)
 {
@@ -118,6 +152,18 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
     case LM_TRANSPOSE:      transpose(it); break;
+    case LM_LATENT_KEYS:    latent(it, &c->cfg.h, true); break;
+    case LM_LATENT_VALUES:  latent(it, &c->cfg.h, false); break;
+    case LM_EVEN_ROWS:
+    case LM_ODD_ROWS:
+        other_rows(it, it->transform == LM_ODD_ROWS, turned(it));
+        break;
+    case LM_STACK_TURNED:
+        if (turned(it))
+            transpose(it);
+        else
+            as_is(it);
+        break;
     case LM_SKIP_PADDING_ROWS: skip_rows(it, lm_convert_padding_rows(c)); break;
     case LM_FIRST_HALVES:   half_rows(it, 0); break;
     case LM_SECOND_HALVES:  half_rows(it, 1); break;
@@ -134,6 +180,27 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
     for (uint32_t d = 0; d < n; d++)
         shape[d] = t->ne[n - 1 - d];
     switch (it->transform) {
+    case LM_LATENT_KEYS:
+    case LM_LATENT_VALUES:
+        shape[0] = (uint64_t)c->cfg.h.n_head *
+                   (c->cfg.h.head_k_full - c->cfg.h.n_rot + c->cfg.h.head_v_full);
+        shape[1] = c->cfg.h.kv_rank;
+        return 2;
+    case LM_EVEN_ROWS:
+    case LM_ODD_ROWS:
+        if (n == 2) {
+            shape[1] *= 2;
+        } else if (turned(it)) {
+            shape[1] = t->ne[0];
+            shape[2] = 2 * t->ne[1];
+        } else {
+            shape[1] *= 2;
+        }
+        break;
+    case LM_STACK_TURNED:
+        shape[n - 1] = turned(it) ? t->ne[1] : t->ne[0];
+        shape[n - 2] = turned(it) ? t->ne[0] : t->ne[1];
+        break;
     case LM_SKIP_PADDING_ROWS:
         shape[0] += lm_convert_padding_rows(c);
         break;

@@ -102,7 +102,10 @@ static bool serves(const struct lm_device *d, const struct lm_arch_tensor *row,
     struct lm_graph g = {0};
     struct lm_tensor *w = lm_import(&g, t), *x, *y = NULL;
     size_t n = t->ne[0];
-    if (row->flags & LM_TENSOR_EXPERTS) {
+    if (row->flags & LM_TENSOR_HEADS) {
+        y = lm_mul_mat_heads(&g, w, lm_new_tensor(&g, lm_type_by_id(LM_F32), 3,
+                                                  (size_t[]){ n, t->ne[2], 1 }));
+    } else if (row->flags & LM_TENSOR_EXPERTS) {
         x = lm_new_tensor(&g, lm_type_by_id(LM_F32), 3, (size_t[]){ n, 1, 1 });
         y = lm_mul_mat_id(&g, w, x, lm_new_tensor(&g, lm_type_by_id(LM_I32), 2,
                                                   (size_t[]){ 1, 1 }));
@@ -131,11 +134,12 @@ static enum lm_weight_place choose(const struct lm_loader *l, const struct lm_ar
 {
     const struct lm_device *d = l->m->device[device];
     bool map = (!l->o || l->o->load != LM_LOAD_READ) && d == lm_model_cpu(l->m);
-    if (row->flags & LM_TENSOR_MATRIX && !(l->o && l->o->no_repack)) {
-        const struct lm_buft *b = d->ops->buft(d, LM_USE_MATRIX);
+    const unsigned stack = LM_TENSOR_EXPERTS | LM_TENSOR_HEADS;
+    const struct lm_buft *b = d->ops->buft(d, LM_USE_MATRIX);
+    if (row->flags & (LM_TENSOR_MATRIX | stack) && !(l->o && l->o->no_repack) &&
+        b->ops->tensor_size(b, t) != SIZE_MAX)
         return map && b->ops->as_in_file(b, t) ? LM_AT_MAP : LM_AT_PACKED;
-    }
-    if (row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_TABLE | LM_TENSOR_EXPERTS))
+    if (row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_TABLE | stack))
         return map ? LM_AT_MAP : LM_AT_PLAIN;
     return LM_AT_FLOATS;
 }
@@ -151,8 +155,11 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
     const struct lm_gguf_tensor *f = tensor(m, name, &file);
     if (!f && row->instead)
         f = tensor(m, m->arch->tensors[row->instead - 1].name, &file);
+    if (!lm_arch_allows(row, m->arch, &m->h, layer))
+        return LM_OK;
     if (!f)
-        return lm_arch_needs(row, &m->h) ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
+        return lm_arch_needs(row, m->arch, &m->h, layer)
+                   ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
     int r;
     if ((r = check_shape(f, row, &m->h, err)) || (r = check_type(f, err)))
         return r;

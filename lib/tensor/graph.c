@@ -373,8 +373,8 @@ struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
                                  struct lm_tensor *bias)
 {
     if (t) {
-        t->src[LM_ATTN_SINKS] = sinks;
-        t->src[LM_ATTN_BIAS] = bias;
+        t->src[LM_SRC_SINKS] = sinks;
+        t->src[LM_SRC_BIAS] = bias;
     }
     return t;
 }

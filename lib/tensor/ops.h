@@ -25,7 +25,7 @@ struct lm_op_row {
 };
 
 /* Where attention has what lm_attn_adjust gives it. */
-enum { LM_ATTN_SINKS = 4, LM_ATTN_BIAS = 5 };
+enum { LM_SRC_SINKS = 4, LM_SRC_BIAS = 5 };
 
 /* The row of an operation. */
 const struct lm_op_row *lm_op_row(enum lm_op op);

@@ -251,7 +251,7 @@ struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps)
  * Mixtures of experts (Shazeer et al., 2017).  For each column of logits [experts, n]:
  * lm_select: the indices of the k best, best first, the lower of equal ones: I32 [k, n]; best by
  * score, plus bias [experts] if not NULL.  With groups (DeepSeek-AI, "DeepSeek-V2", 2024), which
- * are neighbours of equal number, those of other groups than the best count as 0.
+ * are neighbours of equal number, they are of the best groups.
  * lm_gate: the scores of ids [k, n] (without bias) as shares: F32 [k, n].
  * lm_mul_mat_id: w [cols, rows, experts] of any type, x F32 [cols, k or 1, n]: with the expert
  * that ids [k, n] names, F32 [rows, k, n]; an x of one row a token goes to all of its experts.

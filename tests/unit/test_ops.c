@@ -104,7 +104,7 @@ static void check_routing(const struct lm_routing *r, bool bias, const int32_t *
         for (size_t k = 0; k < r->n_group_used; k++)
             kept[nth(group, GROUPS, k)] = true;
         for (size_t e = 0; e < EXPERTS && r->n_group; e++)
-            choice[e] = kept[e / SIZE] ? choice[e] : 0;
+            choice[e] = kept[e / SIZE] ? choice[e] : -1e9;
         for (size_t k = 0; k < USED; k++) {
             assert_int_equal(ids[t * USED + k], nth(choice, EXPERTS, k));
             sum += score(r, t, nth(choice, EXPERTS, k));

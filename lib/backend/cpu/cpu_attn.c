@@ -97,8 +97,8 @@ size_t lm_cpu_attn_scratch(const struct lm_tensor *t)
 /* What both attentions say of n tokens from `first` on, key/value head h. */
 static struct lm_attn call(const struct lm_tensor *t, size_t h, size_t first, size_t n)
 {
-    const struct lm_tensor *q = t->src[0], *sinks = t->src[LM_ATTN_SINKS];
-    const struct lm_tensor *bias = t->src[LM_ATTN_BIAS];
+    const struct lm_tensor *q = t->src[0], *sinks = t->src[LM_SRC_SINKS];
+    const struct lm_tensor *bias = t->src[LM_SRC_BIAS];
     const size_t group = q->ne[1] / heads_kv(t), d_v = len_v(t);
     struct lm_attn a = {
         .q = (const float *)(const void *)row(q, h * group, first),

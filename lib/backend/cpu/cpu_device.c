@@ -144,9 +144,10 @@ static size_t packed_size(const struct lm_buft *b, const struct lm_tensor *t)
     const struct lm_cpu_mulmat *mm = best(t);
     uint64_t bytes;
     (void)b;
-    if (!mm || t->ne[2] != 1 || t->ne[3] != 1 ||
+    /* A stack is packed as one tall matrix, where no panel holds rows of two. */
+    if (!mm || t->ne[3] != 1 || (t->ne[2] != 1 && t->ne[1] % mm->rows) ||
         !lm_mul_u64(mm->panel_bytes(t->type, t->ne[0]), (t->ne[1] + mm->rows - 1) / mm->rows,
-                    &bytes))
+                    &bytes) || !lm_mul_u64(bytes, t->ne[2], &bytes))
         return SIZE_MAX;
     return (size_t)bytes;
 }

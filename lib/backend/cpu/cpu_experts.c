@@ -75,7 +75,7 @@ static int32_t best_left(const float *x, size_t n, const int32_t *taken, size_t 
     return best;
 }
 
-/* Experts of all but the best groups count as 0. */
+/* Experts of all but the best groups do not count. */
 static void keep_groups(const struct lm_routing *r, float *x, float *groups, int32_t *chosen,
                         size_t n)
 {
@@ -89,7 +89,8 @@ static void keep_groups(const struct lm_routing *r, float *x, float *groups, int
         while (k < r->n_group_used && chosen[k] != g)
             k++;
         if (k == r->n_group_used)
-            memset(x + (size_t)g * size, 0, size * sizeof *x);
+            for (size_t i = 0; i < size; i++)
+                x[(size_t)g * size + i] = -INFINITY;
     }
 }
 
