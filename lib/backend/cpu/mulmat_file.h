@@ -36,7 +36,6 @@
     X(iq4_xs,  LM_IQ4_XS,  whole,   256, 136) \
     X(tq1_0,   LM_TQ1_0,   whole,   256,  54) \
     X(tq2_0,   LM_TQ2_0,   whole,   256,  66) \
-    X(mxfp4,   LM_MXFP4,   whole,    32,  17) \
     X(nvfp4,   LM_NVFP4,   half,     64,  36) \
     X(q1_0,    LM_Q1_0,    whole,   128,  18) \
     X(q2_0,    LM_Q2_0,    whole,    64,  18)
@@ -381,13 +380,6 @@ INLINE void from_tq2_0(const uint8_t *b, size_t g, struct span *s)
 {
     s->w = minus(field(load256(b + g / 4 * 32), g % 4 * 2, 3), 1);
     s->d[0] = half(b + 64);
-}
-
-INLINE void from_mxfp4(const uint8_t *b, size_t g, struct span *s)
-{
-    (void)g;
-    s->w = look_up_32(values_fp4, halves(b + 1));
-    s->d[0] = lm_q_float(b[0] < 2 ? 0x00200000u << b[0] : (uint32_t)(b[0] - 1) << 23);
 }
 
 INLINE void from_nvfp4(const uint8_t *b, size_t g, struct span *s)

@@ -48,7 +48,6 @@
     X(q6_K,   LM_Q6_K,   half6,  256, 210, 18, 24) \
     X(iq4_nl, LM_IQ4_NL, whole8,  32,  18,  2, 16) \
     X(iq4_xs, LM_IQ4_XS, whole8, 256, 136, 10, 16) \
-    X(mxfp4,  LM_MXFP4,  whole8,  32,  17,  2, 16) \
     X(nvfp4,  LM_NVFP4,  half8,   64,  36,  8, 16)
 
 /* Kinds of product: name, factors a group (1, or 2: one a half), most bits of u (8:
@@ -386,13 +385,6 @@ INLINE void load_iq4_nl(const uint8_t *s, const uint8_t *q, size_t b, struct gro
 {
     look_up(q, values_iq4, g->u);
     g->d[0] = vf_f16(s + b * 2 * W);
-    g->m[0] = offset(g->d[0], BIAS);
-}
-
-INLINE void load_mxfp4(const uint8_t *s, const uint8_t *q, size_t b, struct group *g)
-{
-    look_up(q, values_fp4, g->u);
-    g->d[0] = vf_bf16(s + b * 2 * W);
     g->m[0] = offset(g->d[0], BIAS);
 }
 

@@ -257,6 +257,10 @@ INLINE void pack_panel(void (*one)(const uint8_t *in, uint8_t *s, uint8_t *q, si
 
 PANEL_TYPES(PANEL_FUNCTIONS)
 
+/* ---- MXFP4 ---- */
+
+#include "backend/cpu/mulmat_fp4.h"
+
 /* ---- F32, F16, BF16: a column of W rows after another ---- */
 
 #define FLOAT_TYPES(X) \
@@ -531,4 +535,4 @@ static const struct lm_cpu_mulmat row_any = {
 
 #define ROW(NAME, ...) &row_##NAME,
 #define FILE_ROW(NAME, ...) &row_file_##NAME,
-#define ALL_ROWS { PANEL_TYPES(ROW) FLOAT_TYPES(ROW) FILE_TYPES(FILE_ROW) &row_any, NULL }
+#define ALL_ROWS { PANEL_TYPES(ROW) &row_mxfp4, FLOAT_TYPES(ROW) FILE_TYPES(FILE_ROW) &row_any, NULL }
