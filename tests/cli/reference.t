@@ -27,7 +27,9 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
     "glm4 glm4" "ernie4_5 ernie4_5" "nemotron nemotron" "gpt2 gpt2" "gptneox gpt_neox" \
     "falcon falcon falcon_40b" "minicpm3 minicpm3" "bert bert xlm_roberta" \
-    "nomic-bert nomic_bert" "modern-bert modernbert"; do
+    "nomic-bert nomic_bert" "modern-bert modernbert" \
+    "deepseek2 deepseek_v2 deepseek_v2_lite deepseek_v3 deepseek_v3_yarn" \
+    "gpt-oss gpt_oss gpt_oss_mxfp4"; do
     # shellcheck disable=SC2086 # the words of the list
     set -- $family
     arch=$1 dirs=
