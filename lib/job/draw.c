@@ -65,7 +65,7 @@ int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
                   const struct lm_frame *f, const void *payload, uint32_t *id,
                   struct lm_err *err)
 {
-    int s = lm_chain_apply(chain, f, payload, err);
+    int s = lm_chain_apply(chain, f, payload, seq, f->pos + 1, err);
     if (s < 0)
         return lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos);
     if (d->chances)
@@ -75,7 +75,7 @@ int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
         *d->tell_seed = false;
     }
     if (id)
-        *id = lm_chain_draw(chain, seq, f->pos + 1);
+        *id = lm_chain_draw(chain);
     if (id && !d->chances)
         s = put_id(d, *id, err);
     return s;

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "sample/candidates_parts.h"
 #include "sample/fixed_math.h"
 #include "sample/row_scan.h"
 
-#define SMALL  48          /* lists up to this length are sorted, not selected from */
-#define CHUNK  64          /* weights computed at a time                           */
-#define ROUNDS 64          /* selection that goes on longer is giving up halving     */
+#define CHUNK LM_CANDS_CHUNK
+#define LANES 16             /* sums of doubles are kept apart by place, and added at the end */
 
 int lm_cands_init(struct lm_cands *c, uint32_t n_vocab, struct lm_err *err)
 {
@@ -38,15 +38,9 @@ void lm_cands_release(struct lm_cands *c)
     *c = (struct lm_cands){ 0 };
 }
 
-/* Does a come before b in rank? */
-static inline bool before(const struct lm_cand *a, const struct lm_cand *b)
+int lm_cand_by_rank(const void *a, const void *b)
 {
-    return a->l > b->l || (a->l == b->l && a->id < b->id);
-}
-
-static int by_rank(const void *a, const void *b)
-{
-    return before(a, b) ? -1 : before(b, a) ? 1 : 0;
+    return lm_cand_before(a, b) ? -1 : lm_cand_before(b, a) ? 1 : 0;
 }
 
 static int by_id(const void *a, const void *b)
@@ -76,6 +70,7 @@ static int fail_nan(uint32_t id, struct lm_err *err)
 int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
 {
     c->row = row;
+    c->times = 1;
     c->n = c->n_changed = 0;
     if (!lm_row_scan(row, c->n_vocab, c->best)) {
         uint32_t id = 0;
@@ -84,7 +79,7 @@ int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
         return fail_nan(id, err);
     }
     if (lm_cands_max(c) == INFINITY) {
-        lm_cands_keep_above(c, INFINITY);
+        lm_cands_gather(c, INFINITY);
         keep_infinite(c);
     }
     return LM_OK;
@@ -116,6 +111,8 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
     return LM_OK;
 }
 
+/* ---- looking ---- */
+
 double lm_cands_max(const struct lm_cands *c)
 {
     if (!c->row)
@@ -123,7 +120,7 @@ double lm_cands_max(const struct lm_cands *c)
     float m = -INFINITY;
     for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
         m = c->best[b] > m ? c->best[b] : m;
-    double max = m;
+    double max = m * c->times;
     for (size_t i = 0; i < c->n_changed; i++)
         max = c->changed[i].l > max ? c->changed[i].l : max;
     return max;
@@ -133,6 +130,128 @@ bool lm_cands_empty(const struct lm_cands *c)
 {
     return c->row ? lm_cands_max(c) == -INFINITY : c->n == 0;
 }
+
+size_t lm_cands_next(struct lm_cands_walk *w, double *l)
+{
+    const struct lm_cands *c = w->c;
+    if (c->row && !w->tail) {
+        const float *x = c->row + w->at;
+        size_t m = c->n_vocab - w->at;
+        if (m >= CHUNK) {
+            for (size_t k = 0; k < CHUNK; k++)
+                l[k] = x[k] * c->times;
+            w->at += CHUNK;
+            return CHUNK;
+        }
+        for (size_t k = 0; k < m; k++)
+            l[k] = x[k] * c->times;
+        w->at = 0;
+        w->tail = true;
+        if (m)
+            return m;
+    }
+    const struct lm_cand *from = c->row ? c->changed : c->list;
+    size_t n = (c->row ? c->n_changed : c->n) - w->at, m = n < CHUNK ? n : CHUNK;
+    for (size_t k = 0; k < m; k++)
+        l[k] = from[w->at + k].l;
+    w->at += m;
+    return m;
+}
+
+size_t lm_cands_count(const struct lm_cands *c)
+{
+    double l[CHUNK];
+    size_t n = 0;
+    if (!c->row)
+        return c->n;
+    struct lm_cands_walk w = { .c = c };
+    for (size_t m; (m = lm_cands_next(&w, l));)
+        for (size_t k = 0; k < m; k++)
+            n += l[k] > -INFINITY;
+    return n;
+}
+
+double lm_cands_logit(const struct lm_cands *c, uint32_t id)
+{
+    const struct lm_cand *from = c->row ? c->changed : c->list;
+    for (size_t i = 0; i < (c->row ? c->n_changed : c->n); i++)
+        if (from[i].id == id)
+            return from[i].l;
+    return c->row && id < c->n_vocab ? c->row[id] * c->times : -INFINITY;
+}
+
+/* The weights of m logits; d [m] becomes their distance to max. */
+static void weigh(double *d, size_t m, double max, uint64_t *w)
+{
+    for (size_t k = 0; k < m; k++)
+        d[k] -= max;
+    lm_weights(d, m, w);
+}
+
+uint64_t lm_cands_total(const struct lm_cands *c)
+{
+    const double max = lm_cands_max(c);
+    struct lm_cands_walk at = { .c = c };
+    uint64_t w[CHUNK], total = 0;
+    double d[CHUNK];
+    for (size_t m; (m = lm_cands_next(&at, d));) {
+        weigh(d, m, max, w);
+        for (size_t k = 0; k < m; k++)
+            total += w[k];
+    }
+    return total;
+}
+
+/* The sum of all lanes, from the first. */
+static double sum_lanes(const double *lane)
+{
+    double sum = 0;
+    for (size_t k = 0; k < LANES; k++)
+        sum += lane[k];
+    return sum;
+}
+
+double lm_cands_entropy(const struct lm_cands *c, uint64_t *total)
+{
+    /* -sum p ln p = ln W - sum w d / W with w the weight at distance d, W their sum. */
+    const double max = lm_cands_max(c);
+    struct lm_cands_walk at = { .c = c };
+    uint64_t w[CHUNK], sum = 0;
+    double d[CHUNK], lane[LANES] = { 0 };
+    for (size_t m; (m = lm_cands_next(&at, d));) {
+        weigh(d, m, max, w);
+        for (size_t k = 0; k < m; k++) {
+            sum += w[k];
+            lane[k % LANES] += w[k] ? (double)w[k] * d[k] : 0;
+        }
+    }
+    *total = sum;
+    return lm_ln((double)sum / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)sum;
+}
+
+double lm_cands_deviation(const struct lm_cands *c)
+{
+    double mean = 0, d[CHUNK];
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        double lane[LANES] = { 0 };
+        struct lm_cands_walk at = { .c = c };
+        n = 0;
+        for (size_t m; (m = lm_cands_next(&at, d));)
+            for (size_t k = 0; k < m; k++) {
+                const bool there = d[k] > -INFINITY;
+                const double x = there ? d[k] - mean : 0;
+                lane[k % LANES] += pass ? x * x : x;
+                n += there;
+            }
+        if (pass)
+            return sqrt(sum_lanes(lane) / (double)n);
+        mean = sum_lanes(lane) / (double)n;
+    }
+    return 0;
+}
+
+/* ---- from row to list ---- */
 
 /* Merge the changed logits >= l into the list, which is in order of ids.  From the back,
  * so that it is done in place: no id is in both. */
@@ -152,22 +271,24 @@ static void merge_changed(struct lm_cands *c, double l)
     }
 }
 
-/* The smallest float whose value is at least l. */
-static float float_above(double l)
+/* The smallest finite entry of a row whose logit is at least l; infinite if there is none. */
+static float row_above(const struct lm_cands *c, double l)
 {
-    if (l > FLT_MAX)
-        return INFINITY;
-    if (l < -FLT_MAX)
+    if (l <= -FLT_MAX * c->times)
         return -FLT_MAX;
-    float f = (float)l;
-    return f < l ? nextafterf(f, INFINITY) : f;
+    if (l > FLT_MAX * c->times)
+        return INFINITY;
+    float f = (float)(l / c->times);
+    while (f * c->times >= l)
+        f = nextafterf(f, -INFINITY);
+    while (f * c->times < l)
+        f = nextafterf(f, INFINITY);
+    return f;
 }
 
-/* From row to list: the candidates of logit >= l, in order of ids. */
-static void gather(struct lm_cands *c, double l)
+/* The entries of the row from `least` up, in order of ids, into to; their number. */
+static size_t copy_from(const struct lm_cands *c, float least, struct lm_cand *to)
 {
-    const float *row = c->row, least = float_above(l);
-    const double max = lm_cands_max(c);
     size_t n = 0, blocks = lm_row_blocks(c->n_vocab);
     for (size_t b = 0; b < blocks; b++) {
         if (c->best[b] < least)
@@ -176,28 +297,43 @@ static void gather(struct lm_cands *c, double l)
         if (end > c->n_vocab)
             end = c->n_vocab;
         for (size_t i = b * LM_ROW_BLOCK; i < end; i++)
-            if (row[i] >= least)
-                c->list[n++] = (struct lm_cand){ .l = row[i], .id = (uint32_t)i };
+            if (c->row[i] >= least)
+                to[n++] = (struct lm_cand){ .l = c->row[i] * c->times, .id = (uint32_t)i };
     }
+    return n;
+}
+
+void lm_cands_gather(struct lm_cands *c, double l)
+{
+    if (!c->row)
+        return;
+    const double max = lm_cands_max(c);
+    c->n = copy_from(c, l == INFINITY ? INFINITY : row_above(c, l), c->list);
     c->row = NULL;
-    c->n = n;
     c->max = max;
     c->order = LM_BY_ID;
     merge_changed(c, l);
     c->n_changed = 0;
 }
 
+size_t lm_cands_peek(struct lm_cands *c, double l)
+{
+    size_t n = copy_from(c, row_above(c, l), c->work);
+    for (size_t i = 0; i < c->n_changed; i++)
+        c->work[n++] = c->changed[i];
+    return n;
+}
+
 void lm_cands_list(struct lm_cands *c)
 {
-    if (c->row)
-        gather(c, -INFINITY);
+    lm_cands_gather(c, -INFINITY);
 }
 
 void lm_cands_sort(struct lm_cands *c, enum lm_cand_order order)
 {
     lm_cands_list(c);
     if (c->order != order)
-        qsort(c->list, c->n, sizeof *c->list, order == LM_BY_ID ? by_id : by_rank);
+        qsort(c->list, c->n, sizeof *c->list, order == LM_BY_ID ? by_id : lm_cand_by_rank);
     c->order = order;
 }
 
@@ -247,7 +383,7 @@ static void take_out(struct lm_cands *c, uint32_t id)
 {
     if (c->copy[id] == -INFINITY)
         return;
-    c->changed[c->n_changed++] = (struct lm_cand){ .l = c->copy[id], .id = id };
+    c->changed[c->n_changed++] = (struct lm_cand){ .l = c->copy[id] * c->times, .id = id };
     c->copy[id] = -INFINITY;
     size_t b = id / LM_ROW_BLOCK, end = (b + 1) * LM_ROW_BLOCK;
     float best = -INFINITY;
@@ -297,163 +433,34 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn
 
 void lm_cands_divide(struct lm_cands *c, double t)
 {
+    if (c->row && t > 1e-30 && t < 1e30) {
+        const double by = 1 / t;
+        c->times *= by;
+        for (size_t i = 0; i < c->n_changed; i++)
+            c->changed[i].l *= by;
+        if (c->times > 1e-60 && c->times < 1e60)
+            return;
+        lm_cands_list(c);
+        return;
+    }
     lm_cands_list(c);
     if (c->n == 0)
         return;
 
     /* Only differences count.  Where the best quotient would overflow, subtract first; what
      * is infinitely far below the best one has no chance anyhow. */
-    const double from = isfinite(c->max / t) ? 0 : c->max;
+    const double by = t < 0x1p-1000 ? 0x1p1000 : 1 / t;
+    const double from = isfinite(c->max * by) ? 0 : c->max;
     for (size_t i = 0; i < c->n; i++) {
-        double q = (c->list[i].l - from) / t;
+        double q = (c->list[i].l - from) * by;
         c->list[i].l = q < -DBL_MAX ? -DBL_MAX : q;
     }
-    c->max = (c->max - from) / t;
+    c->max = (c->max - from) * by;
     if (c->order == LM_BY_RANK && !(t < 1e30))     /* some may have become equal */
         c->order = LM_UNORDERED;
 }
 
-/* ---- cutting ---- */
-
-/* Put the median of three candidates at a[0]. */
-static void choose_pivot(struct lm_cand *a, size_t n)
-{
-    size_t x = n / 4, y = n / 2, z = n - n / 4 - 1, m;
-    if (before(&a[x], &a[y]))
-        m = before(&a[y], &a[z]) ? y : before(&a[x], &a[z]) ? z : x;
-    else
-        m = before(&a[x], &a[z]) ? x : before(&a[y], &a[z]) ? z : y;
-    struct lm_cand t = a[m];
-    a[m] = a[0];
-    a[0] = t;
-}
-
-/*
- * The last candidate of the shortest rank prefix whose weights sum to at least `need`, or
- * the very last one.  a [n] is shuffled; n and need are not 0.  Quickselect on sums: linear
- * on average.
- */
-static struct lm_cand last_of_prefix(struct lm_cand *a, size_t n, uint64_t need)
-{
-    for (int round = 0;; round++) {
-        if (n <= SMALL || round == ROUNDS) {
-            qsort(a, n, sizeof *a, by_rank);
-            size_t i = 0;
-            for (uint64_t sum = a[0].w; sum < need && i + 1 < n; sum += a[i].w)
-                i++;
-            return a[i];
-        }
-        choose_pivot(a, n);
-        struct lm_cand pivot = a[0];
-        uint64_t sum = pivot.w;
-        size_t m = 0;                             /* a[1 .. m] come before the pivot */
-        for (size_t i = 1; i < n; i++)
-            if (before(&a[i], &pivot)) {
-                struct lm_cand t = a[i];
-                a[i] = a[++m];
-                a[m] = t;
-                sum += t.w;
-            }
-        if (sum >= need && sum - pivot.w < need)
-            return pivot;
-        if (sum >= need) {
-            a++;
-            n = m;
-        } else if (m + 1 == n) {
-            return pivot;                         /* nothing comes after it */
-        } else {
-            need -= sum;
-            a += m + 1;
-            n -= m + 1;
-        }
-    }
-}
-
-/* Buckets for logits from the largest one down; the last bucket takes all the rest. */
-#define BUCKETS  1024
-#define PER_UNIT (BUCKETS / -LM_WEIGHT_GONE)
-
-static inline size_t bucket(double below_max)
-{
-    double b = below_max * PER_UNIT;
-    return b < BUCKETS - 1 ? (size_t)b : BUCKETS - 1;
-}
-
-/* The bucket in which the sum reaches need, which loses what the buckets before it have. */
-static size_t crossing(const uint64_t *sums, uint64_t *need)
-{
-    size_t b = 0;
-    while (b + 1 < BUCKETS && sums[b] < *need)
-        *need -= sums[b++];
-    return b;
-}
-
-/* Cut a list to the rank prefix with that sum of weights, keeping its order.  Buckets first
- * tell most of the list from where the border is. */
-static void cut(struct lm_cands *c, uint64_t need)
-{
-    if (c->n == 0)
-        return;
-    if (c->order == LM_BY_RANK) {
-        size_t i = 0;
-        for (uint64_t sum = c->list[0].w; sum < need && i + 1 < c->n; sum += c->list[i].w)
-            i++;
-        c->n = i + 1;
-        return;
-    }
-    uint64_t sums[BUCKETS] = { 0 };
-    size_t n = 0, m = 0;
-    for (size_t i = 0; i < c->n; i++)
-        sums[bucket(c->max - c->list[i].l)] += c->list[i].w;
-    const size_t b = crossing(sums, &need);
-    for (size_t i = 0; i < c->n; i++)
-        if (bucket(c->max - c->list[i].l) == b)
-            c->work[n++] = c->list[i];
-    if (n == 0)                                   /* all together weigh less */
-        return;
-    struct lm_cand last = last_of_prefix(c->work, n, need);
-    for (size_t i = 0; i < c->n; i++)
-        if (!before(&last, &c->list[i]))
-            c->list[m++] = c->list[i];
-    c->n = m;
-}
-
-/* A logit that at least k candidates of the row reach: the k-th largest of the blocks'
- * best ones, which are k different candidates. */
-static double reached_by(struct lm_cands *c, size_t k)
-{
-    size_t blocks = lm_row_blocks(c->n_vocab);
-    if (k > blocks)
-        return -INFINITY;
-    for (size_t b = 0; b < blocks; b++)
-        c->work[b] = (struct lm_cand){ .l = c->best[b], .w = 1, .id = (uint32_t)b };
-    return last_of_prefix(c->work, blocks, k).l;
-}
-
-void lm_cands_keep_best(struct lm_cands *c, size_t k)
-{
-    assert(k > 0);
-    if (c->row)
-        gather(c, k == 1 ? lm_cands_max(c) : reached_by(c, k));
-    if (k >= c->n)
-        return;
-    for (size_t i = 0; i < c->n; i++)
-        c->list[i].w = 1;
-    cut(c, k);
-}
-
-void lm_cands_keep_above(struct lm_cands *c, double l)
-{
-    if (c->row) {
-        gather(c, l);
-        return;
-    }
-    size_t m = 0;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->list[i].l >= l)
-            c->list[m++] = c->list[i];
-    c->n = m;
-}
+/* ---- drawing ---- */
 
 uint64_t lm_cands_weigh(struct lm_cands *c)
 {
@@ -463,78 +470,68 @@ uint64_t lm_cands_weigh(struct lm_cands *c)
     for (size_t i = 0; i < c->n; i += CHUNK) {
         const size_t m = c->n - i < CHUNK ? c->n - i : CHUNK;
         for (size_t k = 0; k < m; k++)
-            d[k] = c->list[i + k].l - c->max;
-        lm_weights(d, m, w);
+            d[k] = c->list[i + k].l;
+        weigh(d, m, c->max, w);
         for (size_t k = 0; k < m; k++)
             total += c->list[i + k].w = w[k];
     }
     return total;
 }
 
-/* Weights of a row, by buckets, without making a list of it; returns their sum. */
-static uint64_t weigh_row(const struct lm_cands *c, double max, uint64_t *sums)
+/* The place in [0, total) that u points to. */
+static uint64_t place_of(double u, uint64_t total)
 {
+    assert(total > 0);
+    uint64_t r = (uint64_t)(u * (double)total);
+    return r < total ? r : total - 1;             /* u * total may be rounded up */
+}
+
+/* The weights of the ids from `first` on, a chunk, into w; returns their sum.  *changed is the
+ * index of the first changed logit not yet met. */
+static uint64_t weigh_chunk(const struct lm_cands *c, size_t first, double max, size_t *changed,
+                            uint64_t *w)
+{
+    const size_t m = c->n_vocab - first < CHUNK ? c->n_vocab - first : CHUNK;
+    struct lm_cands_walk at = { .c = c, .at = first };
+    uint64_t sum = 0;
     double d[CHUNK];
-    uint64_t w[CHUNK], total = 0;
-    memset(sums, 0, BUCKETS * sizeof *sums);
-    for (size_t i = 0; i < c->n_vocab; i += CHUNK) {
-        const size_t m = c->n_vocab - i < CHUNK ? c->n_vocab - i : CHUNK;
-        for (size_t k = 0; k < m; k++)
-            d[k] = c->row[i + k] - max;
-        lm_weights(d, m, w);
-        for (size_t k = 0; k < m; k++) {
-            sums[bucket(-d[k])] += w[k];
-            total += w[k];
-        }
-    }
-    for (size_t i = 0; i < c->n_changed; i++) {
-        const uint64_t x = lm_weight(c->changed[i].l - max);
-        sums[bucket(max - c->changed[i].l)] += x;
-        total += x;
-    }
-    return total;
+    lm_cands_next(&at, d);
+    for (; *changed < c->n_changed && c->changed[*changed].id < first + m; ++*changed)
+        d[c->changed[*changed].id - first] = c->changed[*changed].l;
+    weigh(d, m, max, w);
+    for (size_t k = 0; k < m; k++)
+        sum += w[k];
+    return sum;
 }
 
-/* The smallest whole sum that is a share p of total; at least 1. */
-static uint64_t share(double p, uint64_t total)
+/* lm_cands_pick from a row, of which no list is made. */
+static uint32_t pick_row(struct lm_cands *c, double u)
 {
-    uint64_t need = (uint64_t)ceil(p * (double)total);
-    return need ? need : 1;
-}
-
-void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep)
-{
-    uint64_t need, sum = 0;
-    size_t n = 0;
-    if (c->row && min_keep <= 1) {
-        /* The border lies in one bucket; what is below it need not become a list. */
-        uint64_t sums[BUCKETS], rest;
-        const double max = lm_cands_max(c);
-        need = rest = share(p, weigh_row(c, max, sums));
-        gather(c, max - ((double)crossing(sums, &rest) + 1.001) / PER_UNIT);
-        lm_cands_weigh(c);
-    } else {
-        need = share(p, lm_cands_weigh(c));
+    const double max = lm_cands_max(c);
+    uint64_t w[CHUNK], total = 0, r;
+    size_t n = 0, changed = 0, k = 0;
+    for (size_t i = 0; i < c->n_vocab; i += CHUNK) {      /* sums of chunks, kept in work */
+        c->work[n].id = (uint32_t)changed;
+        total += c->work[n++].w = weigh_chunk(c, i, max, &changed, w);
     }
-    if (min_keep <= 1) {
-        cut(c, need);
-        return;
-    }
-    lm_cands_sort(c, LM_BY_RANK);
-    while (n < c->n && (n < min_keep || sum < need))
-        sum += c->list[n++].w;
-    c->n = n;
+    r = place_of(u, total);
+    for (n = 0; c->work[n].w <= r; n++)
+        r -= c->work[n].w;
+    changed = c->work[n].id;
+    weigh_chunk(c, n * CHUNK, max, &changed, w);
+    for (; w[k] <= r; k++)
+        r -= w[k];
+    return (uint32_t)(n * CHUNK + k);
 }
 
 uint32_t lm_cands_pick(struct lm_cands *c, double u)
 {
-    uint64_t total = lm_cands_weigh(c), sum = 0;
-    assert(total > 0);
-    uint64_t r = (uint64_t)(u * (double)total);
-    if (r >= total)                               /* u * total was rounded up */
-        r = total - 1;
+    if (c->row)
+        return pick_row(c, u);
+    uint64_t r = place_of(u, lm_cands_weigh(c));
+    size_t i = 0;
     lm_cands_sort(c, LM_BY_ID);
-    for (size_t i = 0;; i++)
-        if ((sum += c->list[i].w) > r)
-            return c->list[i].id;
+    for (; c->list[i].w <= r; i++)
+        r -= c->list[i].w;
+    return c->list[i].id;
 }

@@ -9,9 +9,9 @@
  * order; where a rank is needed it is logit down, then id up, so that ties go to the
  * lower id everywhere.  Logits are double once they are touched.
  *
- * A row is not copied: the set keeps pointing at it, with the changed logits apart,
- * until something cuts the set down to a list.  So a chain that begins with top-k or
- * min-p never makes a list of the vocabulary.
+ * A row is not copied: the set keeps pointing at it, with a factor for all its logits and
+ * the changed ones apart, until something cuts the set down to a list.  So a chain makes a
+ * list of the whole vocabulary only if it neither cuts nor merely draws.
  */
 
 #include <stdbool.h>
@@ -37,6 +37,7 @@ struct lm_cands {
     double              max;     /* largest logit of the list                      */
     /* private */
     const float        *row;     /* [n_vocab] borrowed; NULL: the list is the set  */
+    double              times;   /* the logit of an id of the row is row[id] * times */
     float              *copy;    /* [n_vocab] a row with the changed ids at -inf   */
     float              *best;    /* [blocks] largest logit of each block of row    */
     struct lm_cand     *changed; /* [n_changed] belongs to row, ids ascending      */
@@ -65,6 +66,20 @@ bool lm_cands_empty(const struct lm_cands *c);
 /* The largest logit; -inf when the set is empty. */
 double lm_cands_max(const struct lm_cands *c);
 
+/* How many there are; the logit of one, -inf if it is none. */
+size_t lm_cands_count(const struct lm_cands *c);
+double lm_cands_logit(const struct lm_cands *c, uint32_t id);
+
+/* Sum of lm_weight(l - max l); entropy of the probabilities in nats, with that sum; standard
+ * deviation of the logits (of the population).  The set is not empty, and stays as it is. */
+uint64_t lm_cands_total(const struct lm_cands *c);
+double   lm_cands_entropy(const struct lm_cands *c, uint64_t *total);
+double   lm_cands_deviation(const struct lm_cands *c);
+
+/* The k >= 1 best in rank order, *n of them; valid until the set is used again, which stays as
+ * it is. */
+const struct lm_cand *lm_cands_best(struct lm_cands *c, size_t k, size_t *n);
+
 /*
  * lm_cands_edit - give the candidates among some ids new logits.
  *
@@ -81,11 +96,13 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n,
 /* Divide every logit by t > 0; t may be infinite. */
 void lm_cands_divide(struct lm_cands *c, double t);
 
-/* Keep the k >= 1 best; those of logit >= l; the shortest prefix in rank order whose share
- * of the weights is at least p (at least one), and not fewer than min_keep if there are. */
+/* Keep the k >= 1 best; those of logit >= l, and not fewer than the min_keep best if there are;
+ * the shortest prefix in rank order whose share of the weights is at least p (at least one),
+ * and not fewer than min_keep; the same with another order: by |l - center|, then rank. */
 void lm_cands_keep_best(struct lm_cands *c, size_t k);
-void lm_cands_keep_above(struct lm_cands *c, double l);
+void lm_cands_keep_above(struct lm_cands *c, double l, size_t min_keep);
 void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep);
+void lm_cands_keep_near(struct lm_cands *c, double center, double p, size_t min_keep);
 
 /* Make it a list (in order of ids if it was a row). */
 void lm_cands_list(struct lm_cands *c);

@@ -21,7 +21,7 @@ struct link {
 };
 
 struct lm_chain {
-    uint64_t          seed;
+    struct lm_step    step;           /* the seed, and what is being chosen        */
     struct link       links[MAX_LINKS + 1];
     size_t            n_links;
     uint32_t         *bias_ids;       /* [n_bias] ascending                        */
@@ -81,7 +81,7 @@ int lm_sampling_check_order(const char *samplers, struct lm_err *err)
     for (size_t n; (n = next_name(&samplers, &name));) {
         if (!lm_sampler_find(name, n)) {
             struct lm_buf all = { 0 };
-            for (size_t i = 0; lm_sampler_at(i); i++)
+            for (size_t i = 0; lm_sampler_at(i) && lm_sampler_at(i)->letter; i++)
                 lm_buf_printf(&all, "%s%s", i ? ", " : "", lm_sampler_at(i)->name);
             int s = lm_fail(err, LM_EUSE, "'%.*s' is not one of %s", n > 64 ? 64 : (int)n, name,
                             all.data ? all.data : "");
@@ -96,28 +96,13 @@ int lm_sampling_check_order(const char *samplers, struct lm_err *err)
 
 /* ---- making a chain ---- */
 
-/* Keys of h->sampling whose samplers this version lacks, and the value that asks for
- * nothing; the keys that only detail another one ask for nothing by themselves. */
-static const struct {
-    const char *key;
-    double      off;
-    bool        detail;
-} lacking[] = {
-    { "xtc_probability", 0, false }, { "xtc_threshold", 0, true },
-    { "mirostat", 0, false },        { "mirostat_tau", 0, true },  { "mirostat_eta", 0, true },
-};
-
-static bool asks_for_nothing(const struct lm_jval *m)
+/* Is it something that this version takes from a model? */
+static bool known_key(const char *key)
 {
-    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
-        double v;
-        if (!strcmp(m->key, lacking[i].key))
-            return lacking[i].detail || (lm_jval_f64(m, &v) && v == lacking[i].off);
-    }
     for (size_t i = 0; lm_param_at(i); i++)
-        if (lm_param_at(i)->key && !strcmp(m->key, lm_param_at(i)->key))
+        if (lm_param_at(i)->key && !strcmp(key, lm_param_at(i)->key))
             return true;
-    return !strcmp(m->key, "sequence");
+    return !strcmp(key, "sequence");
 }
 
 /* The names of a model's order that are samplers here, as a list; the others are noted. */
@@ -172,68 +157,121 @@ static int value_of(const struct lm_param *p, const struct lm_sampling *s,
     return LM_OK;
 }
 
+static int values_of(const struct lm_sampler *sampler, const struct lm_sampling *s,
+                     const struct lm_jval *model, double *v, struct lm_err *err)
+{
+    int r = LM_OK;
+    for (size_t i = 0; r == LM_OK && sampler->params[i]; i++)
+        r = value_of(sampler->params[i], s, model, &v[i], err);
+    if (s->greedy && sampler == temperature())
+        memcpy(v, (const double[]){ 0, 0, 1 }, 3 * sizeof *v);
+    return r;
+}
+
 static int add_link(struct lm_chain *c, const struct lm_sampler *sampler,
-                    const struct lm_sampling *s, const struct lm_jval *model,
-                    struct lm_err *err)
+                    const struct lm_sampling *s, const struct lm_setup *setup,
+                    const struct lm_jval *model, struct lm_err *err)
 {
     struct link *k = &c->links[c->n_links];
     *k = (struct link){ .sampler = sampler };
-    for (size_t i = 0; sampler->params[i]; i++) {
-        int r = value_of(sampler->params[i], s, model, &k->v[i], err);
-        if (r < 0)
-            return r;
-    }
-    if (s->greedy && sampler == temperature())
-        k->v[0] = 0;
-    if (sampler->off(k->v))
-        return LM_OK;
-    if (sampler->new_state && !(k->state = sampler->new_state(k->v)))
-        return lm_fail_nomem(err);
+    int r = values_of(sampler, s, model, k->v, err);
+    if (r < 0 || sampler->off(k->v))
+        return r;
+    if (sampler->new_state && !(k->state = sampler->new_state(k->v, setup, err)))
+        return err->code;
     c->n_links++;
     return LM_OK;
 }
 
-/* Warn of values that no sampler of the list takes. */
-static void note_unused(const struct lm_sampling *s, const char *order, const struct lm_env *env)
+/* The samplers of a chain in order, before it is known which of them are off. */
+struct order {
+    const struct lm_sampler *samplers[MAX_LINKS + 1];
+    size_t                   n;
+};
+
+/* The order of a list of names, which is known to be good; the one that makes the choice its
+ * own comes last, and once. */
+static void order_of(const char *list, struct order *o)
 {
-    for (size_t i = 0; order && i < s->n_values; i++) {
+    const struct lm_sampler *chooser = NULL;
+    const char *name;
+    for (size_t n; (n = next_name(&list, &name));) {
+        const struct lm_sampler *sampler = lm_sampler_find(name, n);
+        if (sampler->purpose)
+            chooser = sampler;
+        else
+            o->samplers[o->n++] = sampler;
+    }
+    if (chooser)
+        o->samplers[o->n++] = chooser;
+}
+
+static void default_order(struct order *o)
+{
+    for (size_t i = 0; lm_sampler_at(i); i++)
+        if (!lm_sampler_at(i)->on_request)
+            o->samplers[o->n++] = lm_sampler_at(i);
+}
+
+/* Is mirostat asked for?  Its values say so, not its name in a list. */
+static int wants_mirostat(const struct lm_sampling *s, const struct lm_jval *model, bool *wants,
+                          struct lm_err *err)
+{
+    double v[LM_SAMPLER_PARAMS];
+    int r = values_of(&lm_mirostat, s, model, v, err);
+    *wants = r == LM_OK && !lm_mirostat.off(v);
+    return r;
+}
+
+static int find_order(const struct lm_sampling *s, const struct lm_jval *model,
+                      const struct lm_env *env, struct order *o, struct lm_err *err)
+{
+    bool mirostat;
+    int r = wants_mirostat(s, model, &mirostat, err);
+    if (r < 0)
+        return r;
+    if (mirostat) {
+        *o = (struct order){ { temperature(), &lm_mirostat }, 2 };
+    } else if (s->samplers) {
+        if ((r = lm_sampling_check_order(s->samplers, err)) == LM_OK)
+            order_of(s->samplers, o);
+    } else if (lm_jval_get(model, "sequence")) {
+        char *list = NULL;
+        if ((r = model_order(lm_jval_get(model, "sequence"), env, &list, err)) == LM_OK)
+            order_of(list, o);
+        free(list);
+    } else {
+        default_order(o);
+    }
+    return r;
+}
+
+/* Warn of values that no sampler of the order takes. */
+static void note_unused(const struct lm_sampling *s, const struct order *o,
+                        const struct lm_env *env)
+{
+    for (size_t i = 0; i < s->n_values; i++) {
         const struct lm_param *p = s->values[i].param;
-        const char *list = order, *name;
         bool used = false;
-        for (size_t n; (n = next_name(&list, &name));) {
-            const struct lm_sampler *sampler = lm_sampler_find(name, n);
-            for (size_t j = 0; sampler && sampler->params[j]; j++)
-                used |= sampler->params[j] == p;
-        }
+        for (size_t k = 0; k < o->n; k++)
+            for (size_t j = 0; o->samplers[k]->params[j]; j++)
+                used |= o->samplers[k]->params[j] == p;
         if (!used)
-            lm_note(env, LM_WARN, "--%s has no effect: its sampler is not in the list", p->option);
+            lm_note(env, LM_WARN, "--%s has no effect: its sampler does not run", p->option);
     }
 }
 
-static int add_links(struct lm_chain *c, const struct lm_sampling *s, const struct lm_jval *model,
-                     const struct lm_env *env, struct lm_err *err)
+static int add_links(struct lm_chain *c, const struct lm_sampling *s, const struct lm_setup *setup,
+                     const struct lm_jval *model, const struct lm_env *env, struct lm_err *err)
 {
-    char *models = NULL;
-    const char *order = s->samplers, *name;
-    int r = LM_OK;
-    if (!order && lm_jval_get(model, "sequence")) {
-        r = model_order(lm_jval_get(model, "sequence"), env, &models, err);
-        order = models;
-    } else if (order) {
-        r = lm_sampling_check_order(order, err);
-    }
-    if (r == LM_OK && order) {
-        const char *list = order;
-        for (size_t n; r == LM_OK && (n = next_name(&list, &name));)
-            r = add_link(c, lm_sampler_find(name, n), s, model, err);
-        note_unused(s, order, env);
-    } else if (r == LM_OK) {
-        for (size_t i = 0; r == LM_OK && lm_sampler_at(i); i++)
-            r = add_link(c, lm_sampler_at(i), s, model, err);
-    }
+    struct order o = { 0 };
+    int r = find_order(s, model, env, &o, err);
+    if (r == LM_OK)
+        note_unused(s, &o, env);
+    for (size_t i = 0; r == LM_OK && i < o.n; i++)
+        r = add_link(c, o.samplers[i], s, setup, model, err);
     if (r == LM_OK && s->greedy && lm_chain_is_random(c))
-        r = add_link(c, temperature(), s, model, err);
-    free(models);
+        r = add_link(c, temperature(), s, setup, model, err);
     return r;
 }
 
@@ -296,6 +334,10 @@ static void describe(const struct lm_chain *c, const struct lm_env *env)
 struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logits_head *h,
                               const struct lm_env *env, struct lm_err *err)
 {
+    const struct lm_setup setup = {
+        .n_vocab = h->n_vocab, .eog = h->eog, .n_eog = h->n_eog,
+        .breakers = s->breakers, .vocab = s->vocab,
+    };
     struct lm_arena arena = { 0 };
     const struct lm_jval *model = NULL;
     struct lm_chain *c = calloc(1, sizeof *c);
@@ -304,12 +346,12 @@ struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logit
         model = lm_json_tree(&arena, h->sampling, strlen(h->sampling), err);
         r = model ? LM_OK : lm_err_at(err, LM_EDATA, "the model's sampling");
         for (const struct lm_jval *m = model ? model->first : NULL; m && m->key; m = m->next)
-            if (!asks_for_nothing(m))
+            if (!known_key(m->key))
                 lm_note(env, LM_WARN, "the model asks for %s, which this version lacks", m->key);
     }
     if (r == LM_OK) {
-        c->seed = s->seed;
-        r = add_links(c, s, model, env, err);
+        c->step.seed = s->seed;
+        r = add_links(c, s, &setup, model, env, err);
     }
     if (r == LM_OK)
         r = add_bias(c, s, h, err);
@@ -347,7 +389,7 @@ struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
         lm_fail_nomem(err);
         return NULL;
     }
-    c->seed = from->seed;
+    c->step = from->step;
     c->bias_ids = lm_malloc_array(from->n_bias, sizeof *c->bias_ids);
     c->bias = lm_malloc_array(from->n_bias, sizeof *c->bias);
     for (; r == LM_OK && c->n_links < from->n_links; c->n_links++) {
@@ -374,7 +416,8 @@ struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
 static size_t greedy_link(const struct lm_chain *c)
 {
     size_t i = 0;
-    while (i < c->n_links && !(c->links[i].sampler == temperature() && c->links[i].v[0] <= 0))
+    while (i < c->n_links && !(c->links[i].sampler == temperature() && c->links[i].v[0] <= 0 &&
+                               c->links[i].v[1] <= 0))
         i++;
     return i;
 }
@@ -430,8 +473,10 @@ static int fill(struct lm_cands *c, const struct lm_frame *f, const void *payloa
 }
 
 int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
-                   struct lm_err *err)
+                   uint32_t seq, uint32_t pos, struct lm_err *err)
 {
+    c->step.seq = seq;
+    c->step.pos = pos;
     int r = fill(&c->cands, f, payload, err);
     if (r == LM_OK && c->n_bias) {
         r = lm_cands_edit(&c->cands, c->bias_ids, c->n_bias, add_to, c->bias, err);
@@ -447,19 +492,24 @@ int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *pay
         const struct link *k = &c->links[i];
         if (i >= skip && i < greedy)
             continue;
-        r = k->sampler->apply(&c->cands, k->v, k->state, err);
+        r = k->sampler->apply(&c->cands, k->v, k->state, &c->step, err);
         if (r == LM_OK && lm_cands_empty(&c->cands))
             r = lm_fail(err, LM_EDATA, "no token can be chosen: %s leaves none", k->sampler->name);
     }
     return r;
 }
 
-uint32_t lm_chain_draw(struct lm_chain *c, uint32_t seq, uint32_t pos)
+uint32_t lm_chain_draw(struct lm_chain *c)
 {
-    lm_cands_list(&c->cands);
-    if (c->cands.n == 1)
-        return c->cands.list[0].id;
-    return lm_cands_pick(&c->cands, lm_uniform(c->seed, pos, seq, LM_PURPOSE_DRAW));
+    const struct link *last = c->n_links ? &c->links[c->n_links - 1] : NULL;
+    const struct lm_step *at = &c->step;
+    const enum lm_purpose purpose = last && last->sampler->purpose ? last->sampler->purpose
+                                                                   : LM_PURPOSE_DRAW;
+    const uint32_t id = c->cands.row == NULL && c->cands.n == 1 ? c->cands.list[0].id :
+        lm_cands_pick(&c->cands, lm_uniform(at->seed, at->pos, at->seq, purpose));
+    if (purpose != LM_PURPOSE_DRAW)
+        last->sampler->drawn(last->state, &c->cands, id);
+    return id;
 }
 
 const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n,

@@ -34,10 +34,12 @@ struct lm_sampling {
     uint64_t        seed;
     struct lm_bias *bias;        /* [n_bias]                                       */
     size_t          n_bias, bias_cap;
+    const struct lm_vocab   *vocab;      /* of the model, or NULL: for infill      */
+    const struct lm_breakers *breakers;  /* of dry, or NULL: none                  */
     struct lm_param_value {
         const struct lm_param *param;
         double                 value;
-    } values[8 * LM_SAMPLER_PARAMS];
+    } values[LM_PARAMS_MAX];
     size_t          n_values;
 };
 
@@ -82,18 +84,18 @@ int lm_chain_accept(struct lm_chain *c, uint32_t id, struct lm_err *err);
 void lm_chain_reset(struct lm_chain *c);
 
 /*
- * lm_chain_apply - run the samplers on a frame (dense or top-k) of the header's stream.
+ * lm_chain_apply - run the samplers on a frame (dense or top-k) of the header's stream, for the
+ * token at position pos of sequence seq.
  *
  * The payload is borrowed until the next call.  LM_EDATA: another kind of frame, a NaN logit,
  * an id outside the vocabulary, or no candidate left, with the sampler that removed the
- * last one.
+ * last one.  LM_EUSE: a sampler cannot work on so many candidates.
  */
 int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
-                   struct lm_err *err);
+                   uint32_t seq, uint32_t pos, struct lm_err *err);
 
-/* Draw a token for position pos of sequence seq from what the last apply, which succeeded,
- * has left.  The same arguments give the same token, however often. */
-uint32_t lm_chain_draw(struct lm_chain *c, uint32_t seq, uint32_t pos);
+/* Draw the token from what the last apply, which succeeded, has left: always the same one. */
+uint32_t lm_chain_draw(struct lm_chain *c);
 
 struct lm_chance {
     uint32_t id;

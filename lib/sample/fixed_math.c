@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp: x = k ln 2 + r with |r| <= ln 2 / 2; e^x = 2^k e^r, e^r by its Taylor
- * polynomial of degree 13 (the first term left out is below 5e-18).
+ * exp: x = k (ln 2 / 16) + r with |r| <= ln 2 / 32, k = 16 e + j; e^x = 2^e 2^(j/16) e^r,
+ * e^r by its Taylor polynomial of degree 7 (the first term left out is below 2e-18).
  * ln: x = 2^e m with m in [sqrt 1/2, sqrt 2); s = (m - 1) / (m + 1);
  * ln m = 2 s (1 + s^2/3 + s^4/5 + ...), |s| < 0.1716.
  * ln 2 is split in two so that k * LM_LN2_HIGH is exact.
@@ -13,9 +13,15 @@
 
 #include "base/cpu.h"
 
+const double lm_exp_powers[LM_EXP_STEPS] = {            /* 2^(j/16) */
+    0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
+    0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
+    0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
+    0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0,
+};
+
 const double lm_exp_terms[LM_EXP_TERMS] = {
-    1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-    1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
+    1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
 };
 
 static double power_of_2(int k)
@@ -32,13 +38,14 @@ double lm_exp(double x)
         return INFINITY;
     if (x < -708.39641853226408)
         return 0;
-    double k = (x * LM_LOG2_E + LM_ROUNDER) - LM_ROUNDER;
-    double r = (x - k * LM_LN2_HIGH) - k * LM_LN2_LOW;
+    double k = (x * LM_STEPS_E + LM_ROUNDER) - LM_ROUNDER;
+    double r = (x - k * (LM_LN2_HIGH / LM_EXP_STEPS)) - k * (LM_LN2_LOW / LM_EXP_STEPS);
     double p = lm_exp_terms[0];
     for (size_t i = 1; i < LM_EXP_TERMS; i++)
         p = p * r + lm_exp_terms[i];
-    int e = (int)k;                           /* 2^1024 itself is no double */
-    return p * power_of_2(e / 2) * power_of_2(e - e / 2);
+    int j = (int)k & (LM_EXP_STEPS - 1), e = ((int)k - j) / LM_EXP_STEPS;
+    p = p * lm_exp_powers[j];
+    return p * power_of_2(e / 2) * power_of_2(e - e / 2);      /* 2^1024 is no double */
 }
 
 double lm_ln(double x)
@@ -78,7 +85,10 @@ void lm_weights(const double *d, size_t n, uint64_t *w)
 {
     size_t done = 0;
 #if defined(__x86_64__)
-    if (lm_isa() >= LM_ISA_AVX2) {
+    if (lm_isa() >= LM_ISA_AVX512) {
+        done = n - n % 16;
+        lm_weights_avx512(d, done, w);
+    } else if (lm_isa() >= LM_ISA_AVX2) {
         done = n - n % 8;
         lm_weights_avx2(d, done, w);
     }

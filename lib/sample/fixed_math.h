@@ -30,14 +30,17 @@ uint64_t lm_weight(double d);
 /* w[i] = lm_weight(d[i]), n of them: by the best instructions there are, with the same bits. */
 void lm_weights(const double *d, size_t n, uint64_t *w);
 
-/* The same for n a multiple of 8, with AVX2. */
+/* The same for n a multiple of 8, with AVX2, and of 16, with AVX-512. */
 void lm_weights_avx2(const double *d, size_t n, uint64_t *w);
+void lm_weights_avx512(const double *d, size_t n, uint64_t *w);
 
-/* Taylor coefficients of e^r from r^13 to r^0. */
-#define LM_EXP_TERMS 14
-extern const double lm_exp_terms[LM_EXP_TERMS];
+/* e^x = 2^e 2^(j/16) e^r with |r| <= ln 2 / 32: the sixteen powers, and the Taylor
+ * coefficients of e^r from r^7 to r^0. */
+#define LM_EXP_STEPS 16
+#define LM_EXP_TERMS 8
+extern const double lm_exp_powers[LM_EXP_STEPS], lm_exp_terms[LM_EXP_TERMS];
 
-#define LM_LOG2_E   1.4426950408889634
+#define LM_STEPS_E  (LM_EXP_STEPS * 1.4426950408889634)     /* steps in one of x     */
 #define LM_LN2_HIGH 6.93147180369123816490e-01     /* ends in 21 zero bits */
 #define LM_LN2_LOW  1.90821492927058770002e-10
 #define LM_ROUNDER  0x1.8p52                       /* adding it rounds to a whole number */

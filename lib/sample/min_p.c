@@ -11,21 +11,14 @@ static bool off(const double *v)
     return v[0] <= 0;
 }
 
-static int apply(struct lm_cands *c, const double *v, void *state, struct lm_err *err)
+static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
+                 struct lm_err *err)
 {
     const double least = lm_cands_max(c) + (v[0] < 1 ? lm_ln(v[0]) : 0);
-    const size_t min_keep = (size_t)v[1];
     (void)state;
+    (void)step;
     (void)err;
-    if (min_keep > 1) {
-        lm_cands_sort(c, LM_BY_RANK);
-        size_t n = 0;
-        while (n < c->n && (n < min_keep || c->list[n].l >= least))
-            n++;
-        c->n = n;
-    } else {
-        lm_cands_keep_above(c, least);
-    }
+    lm_cands_keep_above(c, least, (size_t)v[1]);
     return LM_OK;
 }
 

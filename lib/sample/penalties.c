@@ -29,11 +29,14 @@ static bool off(const double *v)
     return v[LAST_N] == 0 || (v[REPEAT] == 1 && v[FREQUENCY] == 0 && v[PRESENCE] == 0);
 }
 
-static void *new_state(const double *v)
+static void *new_state(const double *v, const struct lm_setup *setup, struct lm_err *err)
 {
     struct window *w = calloc(1, sizeof *w);
+    (void)setup;
     if (w)
         w->limit = v[LAST_N] < 0 ? SIZE_MAX : (size_t)v[LAST_N];
+    else
+        lm_fail_nomem(err);
     return w;
 }
 
@@ -152,9 +155,11 @@ static double penalize(const void *arg, size_t i, double l)
     return l > DBL_MAX ? DBL_MAX : l < -DBL_MAX ? -DBL_MAX : l;
 }
 
-static int apply(struct lm_cands *c, const double *v, void *state, struct lm_err *err)
+static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
+                 struct lm_err *err)
 {
     const struct window *w = state;
+    (void)step;
     return lm_cands_edit(c, w->ids, w->n_ids, penalize, &(struct job){ w, v }, err);
 }
 

@@ -11,7 +11,12 @@
 
 #include <stdint.h>
 
-enum lm_purpose { LM_PURPOSE_DRAW = 1 };
+enum lm_purpose {
+    LM_PURPOSE_DRAW = 1,
+    LM_PURPOSE_XTC,
+    LM_PURPOSE_MIROSTAT,
+    LM_PURPOSE_ADAPTIVE_P,
+};
 
 /* out = Philox4x32-10 of counter and key. */
 void lm_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

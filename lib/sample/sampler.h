@@ -20,8 +20,11 @@
 
 #include "base/err.h"
 #include "sample/candidates.h"
+#include "sample/philox.h"
+#include "vocab/vocab.h"
 
-#define LM_SAMPLER_PARAMS 4
+#define LM_SAMPLER_PARAMS 4          /* most parameters of one sampler  */
+#define LM_PARAMS_MAX     64         /* and of all                      */
 
 /* A number that a sampler takes.  Samplers that share one name the same object. */
 struct lm_param {
@@ -36,31 +39,66 @@ struct lm_param {
     const char *help;        /* one line of --help                                    */
 };
 
+/* The token that is about to be chosen: what random numbers depend on. */
+struct lm_step {
+    uint64_t seed;
+    uint32_t seq, pos;
+};
+
+/* Sequences of tokens, one after another; see dry_breakers.h. */
+struct lm_breakers {
+    uint32_t *ids;           /* all of them                                           */
+    size_t   *ends;          /* [n] where each ends among the ids                     */
+    size_t    n;
+    size_t    ids_cap, ends_cap;
+};
+
+/* What samplers may need to know beside their parameters. */
+struct lm_setup {
+    uint32_t                  n_vocab;
+    const int32_t            *eog;           /* [n_eog] end-of-generation ids         */
+    size_t                    n_eog;
+    const struct lm_breakers *breakers;      /* of dry; NULL: none                    */
+    const struct lm_vocab    *vocab;         /* NULL: not known                       */
+};
+
 struct lm_sampler {
     const char *name;
-    char        letter;
-    const char *alias;       /* a further name, or NULL                               */
+    char        letter;      /* 0: never in a list                                    */
+    const char *aliases[3];  /* further names, NULL-terminated                        */
     const struct lm_param *params[LM_SAMPLER_PARAMS + 1];   /* NULL-terminated        */
     bool        keeps_best;  /* the best candidate always stays, and stays the best   */
+    bool        on_request;  /* runs only when a list names it                        */
+    enum lm_purpose purpose; /* it stands last and makes the choice its own: what the
+                                random number of the draw is for; 0: it does not      */
 
     /* Do these values (in the order of params) make it do nothing? */
     bool (*off)(const double *v);
 
-    /* Work on c.  state is NULL unless there is new_state.  LM_OK or a code. */
-    int (*apply)(struct lm_cands *c, const double *v, void *state, struct lm_err *err);
+    /* Work on c, which is not empty.  state is NULL unless there is new_state.  LM_OK or a
+     * code. */
+    int (*apply)(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
+                 struct lm_err *err);
 
-    /* Samplers with a memory, else NULL: make the state, take in a token (of the prompt too),
-     * forget all, copy, free.  new_state and clone return NULL when memory is short. */
-    void *(*new_state)(const double *v);
+    /* Samplers with a memory, else NULL: make the state (NULL with *err: LM_ENOMEM, or LM_EUSE
+     * for what the setup lacks), take in a token (of the prompt too), forget all, copy (NULL
+     * when memory is short), free. */
+    void *(*new_state)(const double *v, const struct lm_setup *setup, struct lm_err *err);
     int   (*accept)(void *state, uint32_t id, struct lm_err *err);
     void  (*reset)(void *state);
     void *(*clone)(const void *state);
     void  (*free_state)(void *state);
+
+    /* With a purpose: id was drawn from c, as apply left it.  Should it be accepted next, the
+     * sampler learns from it. */
+    void  (*drawn)(void *state, const struct lm_cands *c, uint32_t id);
 };
 
 extern const struct lm_param lm_param_min_keep;     /* shared by those that cut */
+extern const struct lm_sampler lm_mirostat;         /* which is asked for by its values */
 
-/* The i-th sampler in the default order, NULL after the last one. */
+/* The i-th sampler in the default order (those on request after all others), NULL after the
+ * last one. */
 const struct lm_sampler *lm_sampler_at(size_t i);
 
 /* By name, alias or letter; case, '-' and '_' do not matter.  NULL: there is none. */

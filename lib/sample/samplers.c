@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct lm_sampler lm_penalties, lm_top_k, lm_top_p, lm_min_p, lm_temperature;
+extern const struct lm_sampler lm_penalties, lm_dry, lm_top_n_sigma, lm_top_k, lm_typ_p, lm_top_p,
+    lm_min_p, lm_xtc, lm_temperature, lm_adaptive_p, lm_infill;
 
 static const struct lm_sampler *const samplers[] = {
-    &lm_penalties, &lm_top_k, &lm_top_p, &lm_min_p, &lm_temperature,
+    &lm_penalties, &lm_dry, &lm_top_n_sigma, &lm_top_k, &lm_typ_p, &lm_top_p, &lm_min_p, &lm_xtc,
+    &lm_temperature, &lm_adaptive_p, &lm_infill, &lm_mirostat,
 };
 
 const struct lm_param lm_param_min_keep = {
@@ -21,7 +23,7 @@ const struct lm_param lm_param_min_keep = {
     .value  = 0,
     .arg    = "N",
     .off    = "0 or 1",
-    .help   = "top-p and min-p leave at least N",
+    .help   = "top-p, min-p, typical, xtc leave N",
 };
 
 const struct lm_sampler *lm_sampler_at(size_t i)
@@ -50,8 +52,12 @@ const struct lm_sampler *lm_sampler_find(const char *name, size_t len)
     for (size_t k = 0; k < sizeof samplers / sizeof *samplers; k++) {
         const struct lm_sampler *s = samplers[k];
         const char letter[2] = { s->letter, 0 };
-        if (same(name, len, s->name) || (s->alias && same(name, len, s->alias)) ||
-            (len == 1 && same(name, len, letter)))
+        if (!s->letter)
+            continue;
+        bool found = same(name, len, s->name) || (len == 1 && same(name, len, letter));
+        for (const char *const *alias = s->aliases; *alias && !found; alias++)
+            found = same(name, len, *alias);
+        if (found)
             return s;
     }
     return NULL;
@@ -59,7 +65,7 @@ const struct lm_sampler *lm_sampler_find(const char *name, size_t len)
 
 const struct lm_param *lm_param_at(size_t i)
 {
-    const struct lm_param *seen[8 * LM_SAMPLER_PARAMS];
+    const struct lm_param *seen[LM_PARAMS_MAX];
     size_t n = 0;
     for (size_t k = 0; k < sizeof samplers / sizeof *samplers; k++)
         for (const struct lm_param *const *p = samplers[k]->params; *p; p++) {

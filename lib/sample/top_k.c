@@ -7,9 +7,11 @@ static bool off(const double *v)
     return v[0] <= 0;
 }
 
-static int apply(struct lm_cands *c, const double *v, void *state, struct lm_err *err)
+static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
+                 struct lm_err *err)
 {
     (void)state;
+    (void)step;
     (void)err;
     if (v[0] < c->n_vocab)
         lm_cands_keep_best(c, (size_t)v[0]);

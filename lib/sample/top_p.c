@@ -8,9 +8,11 @@ static bool off(const double *v)
     return v[0] >= 1;
 }
 
-static int apply(struct lm_cands *c, const double *v, void *state, struct lm_err *err)
+static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
+                 struct lm_err *err)
 {
     (void)state;
+    (void)step;
     (void)err;
     lm_cands_keep_mass(c, v[0], (size_t)v[1]);
     return LM_OK;
@@ -30,7 +32,7 @@ static const struct lm_param top_p = {
 const struct lm_sampler lm_top_p = {
     .name       = "top_p",
     .letter     = 'p',
-    .alias      = "nucleus",
+    .aliases    = { "nucleus" },
     .params     = { &top_p, &lm_param_min_keep },
     .keeps_best = true,
     .off        = off,

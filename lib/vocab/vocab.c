@@ -239,6 +239,7 @@ static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct 
 {
     size_t n_list = sizeof turn_ends / sizeof *turn_ends;
     const int32_t named[3] = { v->eos, id_or(v, src->eot, -1), id_or(v, src->eom, -1) };
+    v->eot = named[1];
     v->eog = lm_malloc_array(n_list + 3, sizeof *v->eog);
     if (!v->eog)
         return lm_fail_nomem(err);
@@ -448,6 +449,11 @@ int32_t lm_vocab_bos(const struct lm_vocab *v)
 int32_t lm_vocab_eos(const struct lm_vocab *v)
 {
     return v->eos;
+}
+
+int32_t lm_vocab_eot(const struct lm_vocab *v)
+{
+    return v->eot;
 }
 
 int32_t lm_vocab_unk(const struct lm_vocab *v)

@@ -85,6 +85,7 @@ int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len);
 /* Special ids, -1 where there is none. */
 int32_t lm_vocab_bos(const struct lm_vocab *v);
 int32_t lm_vocab_eos(const struct lm_vocab *v);
+int32_t lm_vocab_eot(const struct lm_vocab *v);      /* end of a turn */
 int32_t lm_vocab_unk(const struct lm_vocab *v);
 /* Does encoding put the start token in front, the end token behind? */
 bool lm_vocab_add_bos(const struct lm_vocab *v);

@@ -1,141 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "sample_cases.h"
 
 #include "not_here.h"
-#include "base/arena.h"
-#include "base/buf.h"
 #include "base/cpu.h"
-#include "base/f16.h"
-#include "base/json.h"
-#include "io/input.h"
-#include "sample/chain.h"
 #include "sample/fixed_math.h"
 #include "sample/philox.h"
 #include "sample/row_scan.h"
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define TOLERANCE 1e-6
-
-/* ---- reference cases -------------------------------------------------------------- */
-
-struct reference {
-    struct lm_arena       arena;
-    const struct lm_jval *cases, *picks;       /* cases.json, pick.json */
-    char                 *rows;
-    size_t                rows_size;
-    float                 row[32000];
-};
-
-static const struct lm_jval *read_json(struct lm_arena *a, const char *dir, const char *file)
-{
-    char path[500], *text;
-    size_t len;
-    struct lm_err err;
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (lm_read_file(path, 1 << 24, &text, &len, &err) < 0)
-        return NULL;
-    const struct lm_jval *v = lm_json_tree(a, text, len, &err);
-    free(text);
-    assert_non_null(v);
-    return v;
-}
-
-static bool reference_open(struct reference *r, const char *dir)
-{
-    char path[500];
-    struct lm_err err;
-    *r = (struct reference){ 0 };
-    r->cases = read_json(&r->arena, dir, "cases.json");
-    if (!r->cases)
-        return false;
-    r->picks = read_json(&r->arena, dir, "pick.json");
-    snprintf(path, sizeof path, "%s/rows.bin", dir);
-    assert_int_equal(lm_read_file(path, 1 << 24, &r->rows, &r->rows_size, &err), LM_OK);
-    assert_non_null(r->picks);
-    return true;
-}
-
-static void reference_close(struct reference *r)
-{
-    free(r->rows);
-    lm_arena_release(&r->arena);
-}
-
-static double number(const struct lm_jval *v, const char *key, double otherwise)
-{
-    lm_jval_f64(lm_jval_get(v, key), &otherwise);
-    return otherwise;
-}
-
-/* Unpack the row of that name into r->row; returns its length, 0 if it is not there. */
-static uint32_t find_row(struct reference *r, const char *name)
-{
-    const struct lm_jval *v = lm_jval_get(r->cases, "rows")->first;
-    while (v && strcmp(lm_jval_str(lm_jval_get(v, "name")), name))
-        v = v->next;
-    if (!v)
-        return 0;
-    size_t n = (size_t)number(v, "n", 0), at = (size_t)number(v, "offset", 0);
-    bool half = !strcmp(lm_jval_str(lm_jval_get(v, "type")), "f16");
-    assert_true(n <= COUNT(r->row) && at + n * (half ? 2 : 4) <= r->rows_size);
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        if (half) {
-            memcpy(&h, r->rows + at + 2 * i, 2);
-            r->row[i] = lm_f16_load(h);
-        } else {
-            memcpy(&r->row[i], r->rows + at + 4 * i, 4);
-        }
-    }
-    return (uint32_t)n;
-}
-
-/* The reference's names of our parameters. */
-static const struct {
-    const char *sampler, *theirs, *option;
-} names[] = {
-    { "penalties", "last_n", "repeat-last-n" },  { "penalties", "repeat", "repeat-penalty" },
-    { "penalties", "presence", "presence-penalty" },
-    { "penalties", "frequency", "frequency-penalty" },
-    { "top_k", "k", "top-k" },       { "top_p", "p", "top-p" },  { "min_p", "p", "min-p" },
-    { "top_p", "min_keep", "min-keep" },  { "min_p", "min_keep", "min-keep" },
-    { "temperature", "t", "temp" },
-};
-
-static double value_for(const struct lm_jval *link, const char *sampler, const struct lm_param *p)
-{
-    for (size_t i = 0; i < COUNT(names); i++)
-        if (!strcmp(names[i].sampler, sampler) && !strcmp(names[i].option, p->option))
-            return number(link->first->next, names[i].theirs, p->value);
-    fail_msg("%s: no name for --%s", sampler, p->option);
-    return 0;
-}
-
-static const char *link_name(const struct lm_jval *link)
-{
-    return lm_jval_str(link->first);
-}
-
-/* Does this version have all samplers of the chain? */
-static bool can_run(const struct lm_jval *chain)
-{
-    for (const struct lm_jval *k = chain->first; k; k = k->next) {
-        const char *s = link_name(k);
-        if (strcmp(s, "logit_bias") && !lm_sampler_find(s, strlen(s)))
-            return false;
-        if (number(k->first->next, "range", 0) > 0)        /* dynamic temperature */
-            return false;
-    }
-    return true;
-}
 
 static double add_to(const void *arg, size_t i, double l)
 {
@@ -153,116 +23,48 @@ static void run_bias(struct lm_cands *c, const struct lm_jval *pairs)
     }
 }
 
+/* A sampler's values and state. */
+struct one {
+    const struct lm_sampler *row;
+    double                   v[LM_SAMPLER_PARAMS];
+    void                    *state;
+};
+
+static struct one one_of(const struct lm_jval *link, uint32_t n_vocab)
+{
+    const char *s = link_name(link);
+    struct one o = { .row = lm_sampler_find(s, strlen(s)) };
+    struct lm_breakers b = breakers_of(link->first->next);
+    struct lm_setup setup = { .n_vocab = n_vocab, .breakers = &b };
+    struct lm_err err;
+    assert_non_null(o.row);
+    for (size_t i = 0; o.row->params[i]; i++)
+        o.v[i] = value_for(link, s, o.row->params[i]);
+    if (o.row->new_state && !o.row->off(o.v))
+        assert_non_null(o.state = o.row->new_state(o.v, &setup, &err));
+    release_breakers(&b);
+    return o;
+}
+
 /* One sampler by its row alone. */
 static void run_link(struct lm_cands *c, const struct lm_jval *link, const struct lm_jval *history)
 {
-    const char *s = link_name(link);
+    static const struct lm_step step = { .seed = 1 };
     struct lm_err err;
-    if (!strcmp(s, "logit_bias")) {
+    if (!strcmp(link_name(link), "logit_bias")) {
         run_bias(c, lm_jval_get(link->first->next, "pairs"));
         return;
     }
-    const struct lm_sampler *row = lm_sampler_find(s, strlen(s));
-    double v[LM_SAMPLER_PARAMS];
-    for (size_t i = 0; row->params[i]; i++)
-        v[i] = value_for(link, s, row->params[i]);
-    if (row->off(v))
-        return;
-    void *state = row->new_state ? row->new_state(v) : NULL;
-    for (const struct lm_jval *h = history ? history->first : NULL; h && state; h = h->next) {
+    struct one o = one_of(link, c->n_vocab);
+    for (const struct lm_jval *h = history ? history->first : NULL; h && o.state; h = h->next) {
         int64_t id;
         assert_true(lm_jval_i64(h, &id));
-        assert_int_equal(row->accept(state, (uint32_t)id, &err), LM_OK);
+        assert_int_equal(o.row->accept(o.state, (uint32_t)id, &err), LM_OK);
     }
-    assert_int_equal(row->apply(c, v, state, &err), LM_OK);
-    if (state)
-        row->free_state(state);
-}
-
-/* The whole chain by lm_chain, if a command line can ask for it; else NULL. */
-static struct lm_chain *make_chain(const struct lm_jval *chain, uint32_t n_vocab,
-                                   const struct lm_jval *history)
-{
-    struct lm_sampling s = { 0 };
-    struct lm_logits_head h = { .n_vocab = n_vocab };
-    struct lm_buf order = { 0 };
-    struct lm_err err;
-    bool good = true;
-    lm_buf_str(&order, "");
-    for (const struct lm_jval *k = chain->first; k; k = k->next) {
-        const char *name = link_name(k);
-        const struct lm_sampler *row = lm_sampler_find(name, strlen(name));
-        good &= row && !strstr(order.data, name);
-        for (size_t i = 0; row && row->params[i]; i++)
-            good &= lm_sampling_set(&s, row->params[i], value_for(k, name, row->params[i]),
-                                    &err) == LM_OK;
-        lm_buf_printf(&order, "%s;", name);
-    }
-    s.samplers = order.data;
-    struct lm_chain *c = good ? lm_chain_new(&s, &h, NULL, &err) : NULL;
-    for (const struct lm_jval *t = c && history ? history->first : NULL; t; t = t->next) {
-        int64_t id;
-        assert_true(lm_jval_i64(t, &id));
-        assert_int_equal(lm_chain_accept(c, (uint32_t)id, &err), LM_OK);
-    }
-    lm_buf_release(&order);
-    return c;
-}
-
-static void check_chance(const struct lm_chance *c, size_t n, const struct lm_jval *id,
-                         const struct lm_jval *p, const char *what, int64_t number_of_case)
-{
-    int64_t want_id;
-    double want;
-    assert_true(lm_jval_i64(id, &want_id) && lm_jval_f64(p, &want));
-    for (size_t i = 0; i < n; i++)
-        if (c[i].id == want_id) {
-            if (fabs(c[i].p - want) > TOLERANCE)
-                fail_msg("case %d, %s: id %d has p %.9g, not %.9g", (int)number_of_case, what,
-                         (int)want_id, c[i].p, want);
-            return;
-        }
-    if (want > TOLERANCE)
-        fail_msg("case %d, %s: id %d is gone", (int)number_of_case, what, (int)want_id);
-}
-
-/* Is what is left what the reference leaves? */
-static void check_left(const struct lm_chance *c, size_t n, const struct lm_jval *v,
-                       const char *what)
-{
-    const struct lm_jval *want = lm_jval_get(v, "expect");
-    int64_t id = (int64_t)number(v, "id", -1);
-    bool edge = false;
-    size_t want_n = (size_t)number(want, "n", 0), off = n > want_n ? n - want_n : want_n - n;
-    lm_jval_bool(lm_jval_get(v, "edge"), &edge);
-    if (off > (edge ? 1 : 0))
-        fail_msg("case %d, %s: %zu are left, not %zu", (int)id, what, n, want_n);
-    const struct lm_jval *ids = lm_jval_get(want, "ids"), *p = lm_jval_get(want, "p");
-    if (ids && !edge) {
-        size_t k = 0;
-        p = p->first;
-        for (ids = ids->first; ids; ids = ids->next, p = p->next, k++) {
-            int64_t want_id;
-            assert_true(lm_jval_i64(ids, &want_id));
-            if (c[k].id != want_id)
-                fail_msg("case %d, %s: rank %zu is id %u, not %d", (int)id, what, k, c[k].id,
-                         (int)want_id);
-            check_chance(c, n, ids, p, what, id);
-        }
-    }
-    for (int list = 0; list < 2 && !edge; list++) {
-        const struct lm_jval *t = lm_jval_get(want, list ? "probe" : "top");
-        for (t = t ? t->first : NULL; t; t = t->next)
-            check_chance(c, n, t->first, t->first->next, what, id);
-    }
-    double sum = 0, entropy = 0;
-    for (size_t i = 0; i < n; i++) {
-        sum += c[i].p;
-        entropy -= c[i].p > 0 ? c[i].p * log(c[i].p) : 0;
-    }
-    assert_true(fabs(sum - 1) < 1e-6);
-    if (lm_jval_get(want, "entropy") && !edge)
-        assert_true(fabs(entropy - number(want, "entropy", 0)) < 2e-5);
+    if (!o.row->off(o.v))
+        assert_int_equal(o.row->apply(c, o.v, o.state, &step, &err), LM_OK);
+    if (o.state)
+        o.row->free_state(o.state);
 }
 
 static void check_case(struct reference *r, const struct lm_jval *v, uint32_t n_vocab)
@@ -273,7 +75,7 @@ static void check_case(struct reference *r, const struct lm_jval *v, uint32_t n_
     struct lm_err err;
     const char *want = lm_jval_str(lm_jval_get(lm_jval_get(v, "expect"), "error"));
     struct lm_chain *whole = make_chain(chain, n_vocab, history);
-    int s = whole ? lm_chain_apply(whole, &f, r->row, &err) : LM_OK;
+    int s = whole ? lm_chain_apply(whole, &f, r->row, 0, 0, &err) : LM_OK;
     if (whole && want) {
         assert_int_equal(s, LM_EDATA);
         assert_non_null(strstr(err.text, strstr(want, "NaN") ? "id 11: the logit is NaN"
@@ -303,13 +105,13 @@ static void check_case(struct reference *r, const struct lm_jval *v, uint32_t n_
     lm_cands_release(&c);
 }
 
-/* Every case that this version can run; how many there were. */
+/* Every case; how many there were. */
 static int run_cases(struct reference *r)
 {
     int n = 0;
     for (const struct lm_jval *v = lm_jval_get(r->cases, "cases")->first; v; v = v->next) {
         uint32_t n_vocab = find_row(r, lm_jval_str(lm_jval_get(v, "row")));
-        if (n_vocab && can_run(lm_jval_get(v, "chain"))) {
+        if (n_vocab) {
             check_case(r, v, n_vocab);
             n++;
         }
@@ -324,7 +126,7 @@ static int run_picks(struct reference *r)
         uint32_t n_vocab = find_row(r, lm_jval_str(lm_jval_get(v, "row")));
         struct lm_cands c;
         struct lm_err err;
-        if (!n_vocab || !can_run(lm_jval_get(v, "chain")))
+        if (!n_vocab)
             continue;
         assert_int_equal(lm_cands_init(&c, n_vocab, &err), LM_OK);
         assert_int_equal(lm_cands_row(&c, r->row, &err), LM_OK);
@@ -342,7 +144,7 @@ static void test_cases(void **state)
     struct reference r;
     (void)state;
     assert_true(reference_open(&r, "tests/data/sample"));
-    assert_int_equal(run_cases(&r), 163);
+    assert_int_equal(run_cases(&r), 425);
     assert_int_equal(run_picks(&r), 53);
     reference_close(&r);
 }
@@ -357,7 +159,7 @@ static void test_more_cases(void **state)
     snprintf(dir, sizeof dir, "%s/fixtures/sample/samplers", shared ? shared : "../shared");
     if (!reference_open(&r, dir))
         NOT_HERE("the reference values beside the project");
-    assert_true(run_cases(&r) >= 327);
+    assert_true(run_cases(&r) >= 551);
     assert_true(run_picks(&r) >= 60);
     reference_close(&r);
 }
@@ -505,8 +307,8 @@ static uint32_t draw_from(struct lm_chain *c, const float *row, uint32_t n, uint
 {
     struct lm_frame f = { .kind = LM_FRAME_DENSE, .n = n };
     struct lm_err err;
-    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_OK);
-    return lm_chain_draw(c, 0, pos);
+    assert_int_equal(lm_chain_apply(c, &f, row, 0, pos, &err), LM_OK);
+    return lm_chain_draw(c);
 }
 
 /* Which of the three ids turn up in 200 draws. */
@@ -576,11 +378,11 @@ static void test_borders(void **state)
     assert_int_equal(lm_cands_pick(&c, 0), 1);                  /* weight 0 is never drawn */
     lm_cands_release(&c);
     c = cands_of(near, 2);
-    lm_cands_keep_above(&c, 0.7);
+    lm_cands_keep_above(&c, 0.7, 0);
     assert_int_equal(c.n, 1);
     lm_cands_release(&c);
     c = cands_of(near, 2);
-    lm_cands_keep_above(&c, 0.7f);
+    lm_cands_keep_above(&c, 0.7f, 0);
     assert_int_equal(c.n, 2);
     lm_cands_release(&c);
 }
@@ -639,8 +441,8 @@ static void test_top_frame(void **state)
                 lm_chain_accept(c, (k * k * 37 + (uint32_t)seed) % N, &err);
             uint32_t dense = draw_from(c, row, N, 1);
             struct lm_frame f = { .kind = LM_FRAME_TOP, .n = N };
-            assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_OK);
-            assert_int_equal(lm_chain_draw(c, 0, 1), dense);
+            assert_int_equal(lm_chain_apply(c, &f, top, 0, 1, &err), LM_OK);
+            assert_int_equal(lm_chain_draw(c), dense);
             lm_chain_free(c);
         }
 }
@@ -648,7 +450,7 @@ static void test_top_frame(void **state)
 static int apply_row(struct lm_chain *c, const float *row, uint32_t n, struct lm_err *err)
 {
     struct lm_frame f = { .kind = LM_FRAME_DENSE, .n = n };
-    return lm_chain_apply(c, &f, row, err);
+    return lm_chain_apply(c, &f, row, 0, 0, err);
 }
 
 static void test_bias(void **state)
@@ -784,21 +586,25 @@ static void test_defaults(void **state)
 {
     (void)state;
     assert_string_equal(notes_of("{}", NULL, NULL, 0), "I samplers: top_k top-k=40, top_p "
-        "top-p=0.95 min-keep=0, min_p min-p=0.05 min-keep=0, temperature temp=0.8\n");
+        "top-p=0.95 min-keep=0, min_p min-p=0.05 min-keep=0, temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1\n");
     assert_string_equal(notes_of("{\"temp\":0.5,\"top_p\":1,\"top_k\":7}", NULL, NULL, 0),
-        "I samplers: top_k top-k=7, min_p min-p=0.05 min-keep=0, temperature temp=0.5\n");
+        "I samplers: top_k top-k=7, min_p min-p=0.05 min-keep=0, temperature temp=0.5 dynatemp-range=0 dynatemp-exp=1\n");
     assert_string_equal(notes_of("{\"temp\":0.5,\"min_p\":0,\"top_p\":1}", NULL, "temp", 0.25),
-        "I samplers: top_k top-k=40, temperature temp=0.25\n");
-    assert_string_equal(notes_of("{\"sequence\":\"temperature;dry;top_k\",\"penalty_repeat\":2}",
+        "I samplers: top_k top-k=40, temperature temp=0.25 dynatemp-range=0 dynatemp-exp=1\n");
+    assert_string_equal(notes_of("{\"sequence\":\"temperature;dream;top_k\",\"penalty_repeat\":2}",
                                  NULL, NULL, 0),
-        "I the model's order of samplers names 'dry', which this version lacks\n"
-        "I samplers: temperature temp=0.8, top_k top-k=40\n");
-    assert_string_equal(notes_of("{\"mirostat\":2,\"xtc_probability\":0,\"mirostat_tau\":5}",
+        "I the model's order of samplers names 'dream', which this version lacks\n"
+        "I samplers: temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1, top_k top-k=40\n");
+    assert_string_equal(notes_of("{\"mirostat\":2,\"xtc_probability\":0,\"mirostat_tau\":7}",
                                  "", NULL, 0),
-        "W the model asks for mirostat, which this version lacks\nI samplers: none\n");
+        "I samplers: temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1, "
+        "mirostat mirostat=2 mirostat-ent=7 mirostat-lr=0.1\n");
+    assert_string_equal(notes_of("{\"cooling\":2}", "", NULL, 0),
+        "W the model asks for cooling, which this version lacks\nI samplers: none\n");
     assert_string_equal(notes_of("{}", "t;K,Top-P nucleus", "min-p", 0.1),
-        "W --min-p has no effect: its sampler is not in the list\n"
-        "I samplers: temperature temp=0.8, top_k top-k=40, top_p top-p=0.95 min-keep=0, "
+        "W --min-p has no effect: its sampler does not run\n"
+        "I samplers: temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1, top_k top-k=40, "
+        "top_p top-p=0.95 min-keep=0, "
         "top_p top-p=0.95 min-keep=0\n");
     assert_string_equal(notes_of("{\"top_p\":1.5}", NULL, NULL, 0), "-1 the model's "
                         "sampling.top_p: 1.5 is out of range: not a number from 0 to 1");
@@ -830,7 +636,8 @@ static void test_ranges(void **state)
     assert_int_equal(s.n_values, 0);
     assert_int_equal(lm_sampling_check_order("top_k;xyz", &err), LM_EUSE);
     assert_string_equal(err.text,
-                        "'xyz' is not one of penalties, top_k, top_p, min_p, temperature");
+                        "'xyz' is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
+                        "temperature, adaptive_p, infill");
     for (size_t i = 0; lm_param_at(i); i++)                     /* defaults are in range */
         assert_int_equal(lm_param_check(lm_param_at(i), lm_param_at(i)->value, &err), LM_OK);
 }
@@ -843,16 +650,16 @@ static void test_odd_frames(void **state)
     struct lm_frame f = { .kind = LM_FRAME_VECTOR, .n = 3 };
     struct lm_err err;
     (void)state;
-    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_EDATA);
+    assert_int_equal(lm_chain_apply(c, &f, row, 0, 0, &err), LM_EDATA);
     f = (struct lm_frame){ .kind = LM_FRAME_DENSE, .n = 2 };
-    assert_int_equal(lm_chain_apply(c, &f, row, &err), LM_EDATA);
+    assert_int_equal(lm_chain_apply(c, &f, row, 0, 0, &err), LM_EDATA);
     static const struct lm_top top[] = { { 2, 1 }, { 3, 0 } }, nan[] = { { 1, NAN } };
     f = (struct lm_frame){ .kind = LM_FRAME_TOP, .n = 2 };
-    assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_EDATA);
+    assert_int_equal(lm_chain_apply(c, &f, top, 0, 1, &err), LM_EDATA);
     f.n = 1;
-    assert_int_equal(lm_chain_apply(c, &f, nan, &err), LM_EDATA);
+    assert_int_equal(lm_chain_apply(c, &f, nan, 0, 0, &err), LM_EDATA);
     f.n = 0;
-    assert_int_equal(lm_chain_apply(c, &f, top, &err), LM_EDATA);
+    assert_int_equal(lm_chain_apply(c, &f, top, 0, 1, &err), LM_EDATA);
     lm_chain_free(c);
 }
 
