@@ -229,6 +229,199 @@ static void test_dry(void **state)
     }
 }
 
+/* ---- texts --------------------------------------------------------------------------- */
+
+/* A whole number of an array. */
+static uint32_t whole(const struct lm_jval *v)
+{
+    int64_t x;
+    assert_true(lm_jval_i64(v, &x));
+    return (uint32_t)x;
+}
+
+/* Breakers of a small vocabulary, found by looking at every token anew. */
+static void test_breakers(void **state)
+{
+    static const char *const texts[] = { "e", " the", "th", ".\n", "ing and" };
+    struct lm_err err;
+    (void)state;
+    struct lm_vocab *v = lm_vocab_open("tests/data/m.gguf", NULL, &err);
+    assert_non_null(v);
+    for (size_t t = 0; t < COUNT(texts); t++) {
+        const size_t len = strlen(texts[t]);
+        struct lm_breakers b = { 0 };
+        size_t n = 0, at = 0;
+        assert_int_equal(lm_breakers_add(&b, v, texts[t], len, &err), LM_OK);
+        for (uint32_t id = 0; id < lm_vocab_n(v); id++) {
+            char piece[200];
+            const struct lm_str p = lm_vocab_piece(v, id);
+            snprintf(piece, sizeof piece, "%.*s", (int)p.len, p.p);
+            if (strstr(piece, texts[t])) {
+                assert_true(b.ids[at] == id && b.ends[n] == at + 1);
+                at = b.ends[n++];
+                continue;
+            }
+            for (size_t k = len; k-- > 1;) {
+                struct lm_ids tail = { 0 };
+                if (p.len < k || strncmp(piece + p.len - k, texts[t], k))
+                    continue;
+                assert_int_equal(lm_vocab_encode(v, texts[t] + k, len - k, 0, &tail, &err), LM_OK);
+                assert_true(b.ids[at] == id && b.ends[n] == at + 1 + tail.n);
+                for (size_t i = 0; i < tail.n; i++)
+                    assert_int_equal(b.ids[at + 1 + i], tail.id[i]);
+                at = b.ends[n++];
+                lm_ids_release(&tail);
+            }
+        }
+        assert_true(n > 0 && b.n == n);
+        lm_breakers_release(&b);
+    }
+    lm_vocab_free(v);
+}
+
+/* SmolLM2's vocabulary and the reference, where they are. */
+static struct lm_vocab *smollm2(const struct lm_jval **cases, const char *file, struct lm_arena *a)
+{
+    const char *shared = getenv("LMPIPE_SHARED"), *model = getenv("LMPIPE_MODEL");
+    char dir[400], path[400];
+    struct lm_err err;
+    snprintf(dir, sizeof dir, "%s/fixtures/sample/samplers", shared ? shared : "../shared");
+    snprintf(path, sizeof path, "%s/.cache/lmpipe/SmolLM2-135M-Instruct.Q4_1.gguf",
+             getenv("HOME") ? getenv("HOME") : "");
+    *cases = read_json(a, dir, file);
+    return *cases ? lm_vocab_open(model ? model : path, NULL, &err) : NULL;
+}
+
+/* Is sequence i among those before it? */
+static bool repeated(const struct lm_breakers *b, size_t i)
+{
+    const uint32_t *x = b->ids + (i ? b->ends[i - 1] : 0);
+    const size_t len = (size_t)(b->ids + b->ends[i] - x);
+    for (size_t k = 0; k < i; k++) {
+        const uint32_t *y = b->ids + (k ? b->ends[k - 1] : 0);
+        if ((size_t)(b->ids + b->ends[k] - y) == len && !memcmp(x, y, len * sizeof *x))
+            return true;
+    }
+    return false;
+}
+
+static void check_breakers(const struct lm_vocab *v, const struct lm_jval *want)
+{
+    struct lm_breakers b = { 0 };
+    struct lm_err err;
+    size_t single = 0, n = 0;
+    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next)
+        assert_int_equal(lm_breakers_add(&b, v, lm_jval_str(t), strlen(lm_jval_str(t)), &err), LM_OK);
+    const struct lm_jval *longer = lm_jval_get(want, "longer")->first;
+    for (size_t i = 0; i < b.n; i++) {
+        size_t at = i ? b.ends[i - 1] : 0;
+        if (repeated(&b, i))
+            continue;
+        n++;
+        single += b.ends[i] - at == 1;
+        if (b.ends[i] - at == 1 || !longer)
+            continue;
+        for (const struct lm_jval *id = longer->first; id; id = id->next, at++)
+            assert_int_equal(b.ids[at], whole(id));
+        longer = longer->next;
+    }
+    assert_null(longer);
+    assert_int_equal(n, (size_t)number(want, "n_sequences", 0));
+    assert_int_equal(single, (size_t)number(want, "n_single", 0));
+    lm_breakers_release(&b);
+}
+
+/* From text to penalty: breakers, history and what a token loses. */
+static void check_dry_text(const struct lm_vocab *v, const struct lm_jval *want)
+{
+    const struct lm_sampler *dry = lm_sampler_find("dry", 3);
+    const double values[] = { number(want, "multiplier", 0), number(want, "base", 0),
+                              number(want, "allowed_length", 0), number(want, "last_n", 0) };
+    struct lm_breakers b = { 0 };
+    struct lm_err err;
+    float *row = calloc(lm_vocab_n(v), sizeof *row);
+    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next)
+        assert_int_equal(lm_breakers_add(&b, v, lm_jval_str(t), strlen(lm_jval_str(t)), &err), LM_OK);
+    const struct lm_setup setup = { .n_vocab = lm_vocab_n(v), .breakers = &b };
+    void *s = dry->new_state(values, &setup, &err);
+    for (const struct lm_jval *h = lm_jval_get(want, "history")->first; h; h = h->next)
+        assert_int_equal(dry->accept(s, whole(h), &err), LM_OK);
+    struct lm_cands c;
+    assert_int_equal(lm_cands_init(&c, setup.n_vocab, &err), LM_OK);
+    assert_int_equal(lm_cands_row(&c, row, &err), LM_OK);
+    assert_int_equal(dry->apply(&c, values, s, &(struct lm_step){ 0 }, &err), LM_OK);
+    for (uint32_t id = 0; id < setup.n_vocab; id++) {
+        char key[20];
+        snprintf(key, sizeof key, "%u", (unsigned)id);
+        assert_true(fabs(lm_cands_logit(&c, id) + number(lm_jval_get(want, "penalty"), key, 0)) < 1e-9);
+    }
+    lm_cands_release(&c);
+    dry->free_state(s);
+    lm_breakers_release(&b);
+    free(row);
+}
+
+/* The second element of a pair. */
+static double second(const struct lm_jval *pair)
+{
+    double x;
+    assert_true(lm_jval_f64(pair->first->next, &x));
+    return x;
+}
+
+static void check_infill(const struct lm_vocab *v, const struct lm_jval *want)
+{
+    const struct lm_sampler *infill = lm_sampler_find("infill", 6);
+    const uint32_t n = lm_vocab_n(v);
+    struct lm_setup setup = { .n_vocab = n, .vocab = v };
+    float *row = malloc(n * sizeof *row);
+    struct lm_cands c;
+    struct lm_err err;
+    setup.eog = lm_vocab_eog(v, &setup.n_eog);
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = -INFINITY;
+    for (const struct lm_jval *k = lm_jval_get(want, "candidates")->first; k; k = k->next)
+        row[whole(k->first)] = (float)second(k);
+    void *s = infill->new_state(NULL, &setup, &err), *copy = infill->clone(s);
+    infill->free_state(s);
+    assert_int_equal(lm_cands_init(&c, n, &err), LM_OK);
+    assert_int_equal(lm_cands_row(&c, row, &err), LM_OK);
+    assert_int_equal(infill->apply(&c, NULL, copy, &(struct lm_step){ 0 }, &err), LM_OK);
+    double total = (double)lm_cands_weigh(&c);
+    size_t count = 0;
+    for (const struct lm_jval *k = lm_jval_get(want, "expect")->first; k; k = k->next, count++) {
+        int64_t id;
+        const uint32_t expected = lm_jval_i64(k->first, &id) ? (uint32_t)id
+                                                             : (uint32_t)lm_vocab_eos(v);
+        double p = lm_exp(lm_cands_logit(&c, expected) - c.max) * 0x1p40 / total;
+        assert_true(fabs(p - second(k)) < TOLERANCE);
+    }
+    assert_int_equal(c.n, count);
+    lm_cands_release(&c);
+    infill->free_state(copy);
+    free(row);
+}
+
+static void test_texts(void **state)
+{
+    struct lm_arena a = { 0 };
+    const struct lm_jval *cases;
+    (void)state;
+    struct lm_vocab *v = smollm2(&cases, "dry-text.json", &a);
+    if (!v)
+        NOT_HERE("the reference values beside the project, or SmolLM2");
+    for (const struct lm_jval *c = cases->first; c; c = c->next) {
+        check_breakers(v, c);
+        check_dry_text(v, c);
+    }
+    lm_vocab_free(v);
+    v = smollm2(&cases, "infill.json", &a);
+    for (const struct lm_jval *c = cases->first; c; c = c->next)
+        check_infill(v, c);
+    lm_vocab_free(v);
+    lm_arena_release(&a);
+}
+
 /* ---- chances ------------------------------------------------------------------------- */
 
 /* xtc fires with its chance, and its random numbers are not those of the draw. */
@@ -336,7 +529,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memories),   cmocka_unit_test(test_more_memories),
-        cmocka_unit_test(test_dry),        cmocka_unit_test(test_xtc_chance),
+        cmocka_unit_test(test_dry),        cmocka_unit_test(test_breakers),
+        cmocka_unit_test(test_texts),      cmocka_unit_test(test_xtc_chance),
         cmocka_unit_test(test_row_and_list), cmocka_unit_test(test_choosers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
