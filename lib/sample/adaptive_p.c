@@ -10,25 +10,20 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 #include "sample/sampler.h"
 
 enum { TARGET, DECAY };
 
-#define WIDTH 0.3
-#define PEAK  5
-#define SLOPE 10
-
 struct average {
     double    target, decay;
     double    sum, weight;       /* A and B                                      */
-    double   *p;                 /* [n] of the step's candidates, ids ascending  */
-    uint32_t *ids;
-    size_t    n, p_cap, ids_cap;
+    float    *p;                 /* [n_vocab] of the step's candidates           */
+    uint32_t  n_vocab;
     bool      waiting;           /* a token was drawn and not yet accepted       */
     uint32_t  id;
+    double    drawn_p;
 };
 
 static bool off(const double *v)
@@ -42,13 +37,23 @@ static void reset(void *state)
     a->sum = a->target / (1 - a->decay);
     a->weight = 1 / (1 - a->decay);
     a->waiting = false;
-    a->n = 0;
+}
+
+static struct average *make(uint32_t n_vocab)
+{
+    struct average *a = calloc(1, sizeof *a);
+    if (a && !(a->p = lm_malloc_array(n_vocab, sizeof *a->p))) {
+        free(a);
+        return NULL;
+    }
+    if (a)
+        a->n_vocab = n_vocab;
+    return a;
 }
 
 static void *new_state(const double *v, const struct lm_setup *setup, struct lm_err *err)
 {
-    struct average *a = calloc(1, sizeof *a);
-    (void)setup;
+    struct average *a = make(setup->n_vocab);
     if (!a) {
         lm_fail_nomem(err);
         return NULL;
@@ -62,32 +67,21 @@ static void *new_state(const double *v, const struct lm_setup *setup, struct lm_
 static void free_state(void *state)
 {
     struct average *a = state;
-    if (!a)
-        return;
-    free(a->p);
-    free(a->ids);
+    if (a)
+        free(a->p);
     free(a);
 }
 
 static void *clone(const void *state)
 {
     const struct average *from = state;
-    struct average *a = malloc(sizeof *a);
+    struct average *a = make(from->n_vocab);
     if (!a)
         return NULL;
-    *a = *from;
-    a->p_cap = a->ids_cap = a->n;
-    a->p = lm_malloc_array(a->n, sizeof *a->p);
-    a->ids = lm_malloc_array(a->n, sizeof *a->ids);
-    if (a->p && a->ids) {
-        if (a->n) {
-            memcpy(a->p, from->p, a->n * sizeof *a->p);
-            memcpy(a->ids, from->ids, a->n * sizeof *a->ids);
-        }
-        return a;
-    }
-    free_state(a);
-    return NULL;
+    float *p = a->p;
+    *a = *from;                  /* what was drawn too; not the chances of the step */
+    a->p = p;
+    return a;
 }
 
 static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
@@ -96,24 +90,9 @@ static int apply(struct lm_cands *c, const double *v, void *state, const struct 
     struct average *a = state;
     (void)v;
     (void)step;
-    lm_cands_sort(c, LM_BY_ID);
-    a->n = 0;
-    if (!lm_grow(&a->p, &a->p_cap, c->n, sizeof *a->p) ||
-        !lm_grow(&a->ids, &a->ids_cap, c->n, sizeof *a->ids))
-        return lm_fail_nomem(err);
-    const double total = (double)lm_cands_weigh(c);
-    const double want = fmin(fmax(2 * a->target - a->sum / a->weight, 0), 1);
-    c->max = -INFINITY;
-    for (size_t i = 0; i < c->n; i++) {
-        const double p = (double)c->list[i].w / total, x = fabs(p - want) / WIDTH;
-        const double l = PEAK - SLOPE * x * x / (1 + x);
-        a->p[i] = p;
-        a->ids[i] = c->list[i].id;
-        c->list[i].l = l;
-        c->max = l > c->max ? l : c->max;
-    }
-    a->n = c->n;
+    (void)err;
     a->waiting = false;
+    lm_cands_favor(c, fmin(fmax(2 * a->target - a->sum / a->weight, 0), 1), a->p);
     return LM_OK;
 }
 
@@ -123,26 +102,18 @@ static void drawn(void *state, const struct lm_cands *c, uint32_t id)
     (void)c;
     a->waiting = true;
     a->id = id;
+    a->drawn_p = a->p[id];
 }
 
 static int accept(void *state, uint32_t id, struct lm_err *err)
 {
     struct average *a = state;
-    size_t lo = 0, hi = a->waiting && id == a->id ? a->n : 0;
     (void)err;
-    a->waiting = false;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (a->ids[mid] == id) {
-            a->sum = a->p[mid] + a->decay * a->sum;
-            a->weight = 1 + a->decay * a->weight;
-            break;
-        }
-        if (a->ids[mid] < id)
-            lo = mid + 1;
-        else
-            hi = mid;
+    if (a->waiting && id == a->id) {
+        a->sum = a->drawn_p + a->decay * a->sum;
+        a->weight = 1 + a->decay * a->weight;
     }
+    a->waiting = false;
     return LM_OK;
 }
 

@@ -12,14 +12,13 @@
 #include "sample/fixed_math.h"
 #include "sample/row_scan.h"
 
-#define CHUNK LM_CANDS_CHUNK
-#define LANES 16             /* sums of doubles are kept apart by place, and added at the end */
+#define LIST_BLOCKS 128      /* a row with no more blocks of candidates becomes a list */
 
 int lm_cands_init(struct lm_cands *c, uint32_t n_vocab, struct lm_err *err)
 {
-    *c = (struct lm_cands){ .n_vocab = n_vocab };
+    *c = (struct lm_cands){ .n_vocab = n_vocab, .ops = lm_chunk_ops() };
     c->list = lm_malloc_array(n_vocab, sizeof *c->list);
-    c->work = lm_malloc_array(n_vocab, sizeof *c->work);
+    c->work = lm_malloc_array((size_t)n_vocab + 2 * LM_CHUNK, sizeof *c->work);
     c->copy = lm_malloc_array(n_vocab, sizeof *c->copy);
     c->best = lm_malloc_array(lm_row_blocks(n_vocab), sizeof *c->best);
     if (c->list && c->work && c->copy && c->best)
@@ -67,10 +66,21 @@ static int fail_nan(uint32_t id, struct lm_err *err)
     return lm_fail(err, LM_EDATA, "id %u: the logit is NaN", (unsigned)id);
 }
 
+/* The largest of the blocks' best ones. */
+static void find_top(struct lm_cands *c)
+{
+    float m = -INFINITY;
+    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
+        m = c->best[b] > m ? c->best[b] : m;
+    c->top = m;
+}
+
 int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
 {
     c->row = row;
     c->times = 1;
+    c->least = -FLT_MAX;
+    c->last = UINT32_MAX;
     c->n = c->n_changed = 0;
     if (!lm_row_scan(row, c->n_vocab, c->best)) {
         uint32_t id = 0;
@@ -78,8 +88,9 @@ int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
             id++;
         return fail_nan(id, err);
     }
-    if (lm_cands_max(c) == INFINITY) {
-        lm_cands_gather(c, INFINITY);
+    find_top(c);
+    if (c->top == INFINITY) {
+        lm_cands_list(c);
         keep_infinite(c);
     }
     return LM_OK;
@@ -113,14 +124,17 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
 
 /* ---- looking ---- */
 
+/* Is entry x of the row, of that id, a candidate? */
+static inline bool is_candidate(const struct lm_cands *c, float x, size_t id)
+{
+    return x > c->least || (x == c->least && id <= c->last);
+}
+
 double lm_cands_max(const struct lm_cands *c)
 {
     if (!c->row)
         return c->n ? c->max : -INFINITY;
-    float m = -INFINITY;
-    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
-        m = c->best[b] > m ? c->best[b] : m;
-    double max = m * c->times;
+    double max = c->top >= c->least ? c->top * c->times : -INFINITY;
     for (size_t i = 0; i < c->n_changed; i++)
         max = c->changed[i].l > max ? c->changed[i].l : max;
     return max;
@@ -131,43 +145,68 @@ bool lm_cands_empty(const struct lm_cands *c)
     return c->row ? lm_cands_max(c) == -INFINITY : c->n == 0;
 }
 
-size_t lm_cands_next(struct lm_cands_walk *w, double *l)
+void lm_cands_load(const struct lm_cands *c, size_t first, double *l)
+{
+    const float *x = c->row + first;
+    const size_t m = c->n_vocab - first;
+    if (m >= LM_CHUNK && (first > c->last || c->last - first >= LM_CHUNK - 1)) {
+        const float least = first > c->last ? nextafterf(c->least, INFINITY) : c->least;
+        c->ops->load(x, least, c->times, l);
+        return;
+    }
+    for (size_t k = 0; k < LM_CHUNK; k++)
+        l[k] = k < m && is_candidate(c, x[k], first + k) ? x[k] * c->times : -INFINITY;
+}
+
+/* Has the chunk of the row that begins there an entry of `least` or more? */
+static bool has_some(const struct lm_cands *c, size_t first)
+{
+    const size_t b = first / LM_ROW_BLOCK, end = lm_row_blocks(c->n_vocab);
+    return c->best[b] >= c->least || (b + 1 < end && c->best[b + 1] >= c->least);
+}
+
+bool lm_cands_next(struct lm_cands_walk *w, double *l)
 {
     const struct lm_cands *c = w->c;
     if (c->row && !w->tail) {
-        const float *x = c->row + w->at;
-        size_t m = c->n_vocab - w->at;
-        if (m >= CHUNK) {
-            for (size_t k = 0; k < CHUNK; k++)
-                l[k] = x[k] * c->times;
-            w->at += CHUNK;
-            return CHUNK;
+        while (w->at < c->n_vocab && !has_some(c, w->at))
+            w->at += LM_CHUNK;
+        if (w->at < c->n_vocab) {
+            lm_cands_load(c, w->at, l);
+            w->at += LM_CHUNK;
+            return true;
         }
-        for (size_t k = 0; k < m; k++)
-            l[k] = x[k] * c->times;
         w->at = 0;
         w->tail = true;
-        if (m)
-            return m;
     }
     const struct lm_cand *from = c->row ? c->changed : c->list;
-    size_t n = (c->row ? c->n_changed : c->n) - w->at, m = n < CHUNK ? n : CHUNK;
-    for (size_t k = 0; k < m; k++)
-        l[k] = from[w->at + k].l;
-    w->at += m;
-    return m;
+    const size_t n = c->row ? c->n_changed : c->n;
+    if (w->at >= n)
+        return false;
+    for (size_t k = 0; k < LM_CHUNK; k++)
+        l[k] = w->at + k < n ? from[w->at + k].l : -INFINITY;
+    w->at += LM_CHUNK;
+    return true;
+}
+
+/* The sum of all lanes, from the first. */
+static double sum_lanes(const double *lane)
+{
+    double sum = 0;
+    for (size_t k = 0; k < LM_LANES; k++)
+        sum += lane[k];
+    return sum;
 }
 
 size_t lm_cands_count(const struct lm_cands *c)
 {
-    double l[CHUNK];
+    struct lm_cands_walk at = { .c = c };
+    double l[LM_CHUNK], lane[LM_LANES] = { 0 };
     size_t n = 0;
     if (!c->row)
         return c->n;
-    struct lm_cands_walk w = { .c = c };
-    for (size_t m; (m = lm_cands_next(&w, l));)
-        for (size_t k = 0; k < m; k++)
-            n += l[k] > -INFINITY;
+    while (lm_cands_next(&at, l))
+        n += c->ops->spread(l, 0, 0, lane);
     return n;
 }
 
@@ -177,102 +216,69 @@ double lm_cands_logit(const struct lm_cands *c, uint32_t id)
     for (size_t i = 0; i < (c->row ? c->n_changed : c->n); i++)
         if (from[i].id == id)
             return from[i].l;
-    return c->row && id < c->n_vocab ? c->row[id] * c->times : -INFINITY;
-}
-
-/* The weights of m logits; d [m] becomes their distance to max. */
-static void weigh(double *d, size_t m, double max, uint64_t *w)
-{
-    for (size_t k = 0; k < m; k++)
-        d[k] -= max;
-    lm_weights(d, m, w);
+    return c->row && id < c->n_vocab && is_candidate(c, c->row[id], id) ? c->row[id] * c->times
+                                                                         : -INFINITY;
 }
 
 uint64_t lm_cands_total(const struct lm_cands *c)
 {
     const double max = lm_cands_max(c);
     struct lm_cands_walk at = { .c = c };
-    uint64_t w[CHUNK], total = 0;
-    double d[CHUNK];
-    for (size_t m; (m = lm_cands_next(&at, d));) {
-        weigh(d, m, max, w);
-        for (size_t k = 0; k < m; k++)
-            total += w[k];
-    }
+    uint64_t w[LM_CHUNK], total = 0;
+    double l[LM_CHUNK];
+    while (lm_cands_next(&at, l))
+        total += c->ops->weigh(l, max, w, NULL);
     return total;
 }
 
-/* The sum of all lanes, from the first. */
-static double sum_lanes(const double *lane)
-{
-    double sum = 0;
-    for (size_t k = 0; k < LANES; k++)
-        sum += lane[k];
-    return sum;
-}
-
-double lm_cands_entropy(const struct lm_cands *c, uint64_t *total)
+double lm_cands_entropy(const struct lm_cands *c, uint64_t *total, uint64_t *weights)
 {
     /* -sum p ln p = ln W - sum w d / W with w the weight at distance d, W their sum. */
     const double max = lm_cands_max(c);
     struct lm_cands_walk at = { .c = c };
-    uint64_t w[CHUNK], sum = 0;
-    double d[CHUNK], lane[LANES] = { 0 };
-    for (size_t m; (m = lm_cands_next(&at, d));) {
-        weigh(d, m, max, w);
-        for (size_t k = 0; k < m; k++) {
-            sum += w[k];
-            lane[k % LANES] += w[k] ? (double)w[k] * d[k] : 0;
-        }
+    uint64_t w[LM_CHUNK];
+    double l[LM_CHUNK], lane[LM_LANES] = { 0 };
+    *total = 0;
+    while (lm_cands_next(&at, l)) {
+        *total += c->ops->weigh(l, max, weights ? weights : w, lane);
+        weights = weights ? weights + LM_CHUNK : NULL;
     }
-    *total = sum;
-    return lm_ln((double)sum / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)sum;
+    return lm_ln((double)*total / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)*total;
 }
 
 double lm_cands_deviation(const struct lm_cands *c)
 {
-    double mean = 0, d[CHUNK];
+    double sum[2] = { 0 }, mean = 0, l[LM_CHUNK];
     size_t n = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        double lane[LANES] = { 0 };
+    for (int square = 0; square < 2; square++) {
+        double lane[LM_LANES] = { 0 };
         struct lm_cands_walk at = { .c = c };
         n = 0;
-        for (size_t m; (m = lm_cands_next(&at, d));)
-            for (size_t k = 0; k < m; k++) {
-                const bool there = d[k] > -INFINITY;
-                const double x = there ? d[k] - mean : 0;
-                lane[k % LANES] += pass ? x * x : x;
-                n += there;
-            }
-        if (pass)
-            return sqrt(sum_lanes(lane) / (double)n);
-        mean = sum_lanes(lane) / (double)n;
+        while (lm_cands_next(&at, l))
+            n += c->ops->spread(l, mean, square, lane);
+        sum[square] = sum_lanes(lane);
+        mean = sum[0] / (double)n;
     }
-    return 0;
+    return sqrt(sum[1] / (double)n);
 }
 
 /* ---- from row to list ---- */
 
-/* Merge the changed logits >= l into the list, which is in order of ids.  From the back,
- * so that it is done in place: no id is in both. */
-static void merge_changed(struct lm_cands *c, double l)
+/* Merge the changed logits into the list, which is in order of ids.  From the back, so that it
+ * is done in place: no id is in both. */
+static void merge_changed(struct lm_cands *c)
 {
-    size_t extra = 0;
-    for (size_t i = 0; i < c->n_changed; i++)
-        extra += c->changed[i].l >= l;
-    size_t to = c->n + extra, from = c->n;
+    size_t to = c->n + c->n_changed, from = c->n;
     c->n = to;
     for (size_t i = c->n_changed; i-- > 0;) {
-        if (!(c->changed[i].l >= l))
-            continue;
         while (from && c->list[from - 1].id > c->changed[i].id)
             c->list[--to] = c->list[--from];
         c->list[--to] = c->changed[i];
     }
+    c->n_changed = 0;
 }
 
-/* The smallest finite entry of a row whose logit is at least l; infinite if there is none. */
-static float row_above(const struct lm_cands *c, double l)
+float lm_cands_entry(const struct lm_cands *c, double l)
 {
     if (l <= -FLT_MAX * c->times)
         return -FLT_MAX;
@@ -286,47 +292,67 @@ static float row_above(const struct lm_cands *c, double l)
     return f;
 }
 
-/* The entries of the row from `least` up, in order of ids, into to; their number. */
-static size_t copy_from(const struct lm_cands *c, float least, struct lm_cand *to)
+uint32_t lm_cands_block(const struct lm_cands *c, size_t b, float least, float most)
+{
+    const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
+    const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
+    uint32_t bits = 0;
+    if (n == LM_ROW_BLOCK && (least > c->least || c->last >= first + n))
+        return c->ops->between(c->row + first, least > c->least ? least : c->least, most);
+    for (size_t i = 0; i < n; i++) {
+        const float x = c->row[first + i];
+        bits |= (uint32_t)(x >= least && x <= most && is_candidate(c, x, first + i)) << i;
+    }
+    return bits;
+}
+
+/* The candidates among the row's entries from `least` to `most`, in order of ids, into to;
+ * their number. */
+static size_t copy_between(const struct lm_cands *c, float least, float most, struct lm_cand *to)
 {
     size_t n = 0, blocks = lm_row_blocks(c->n_vocab);
     for (size_t b = 0; b < blocks; b++) {
-        if (c->best[b] < least)
+        if (c->best[b] < least || c->best[b] < c->least)
             continue;
-        size_t end = (b + 1) * LM_ROW_BLOCK;
-        if (end > c->n_vocab)
-            end = c->n_vocab;
-        for (size_t i = b * LM_ROW_BLOCK; i < end; i++)
-            if (c->row[i] >= least)
-                to[n++] = (struct lm_cand){ .l = c->row[i] * c->times, .id = (uint32_t)i };
+        for (uint32_t bits = lm_cands_block(c, b, least, most); bits; bits &= bits - 1) {
+            const size_t i = b * LM_ROW_BLOCK + (size_t)__builtin_ctz(bits);
+            to[n++] = (struct lm_cand){ .l = c->row[i] * c->times, .id = (uint32_t)i };
+        }
     }
-    return n;
-}
-
-void lm_cands_gather(struct lm_cands *c, double l)
-{
-    if (!c->row)
-        return;
-    const double max = lm_cands_max(c);
-    c->n = copy_from(c, l == INFINITY ? INFINITY : row_above(c, l), c->list);
-    c->row = NULL;
-    c->max = max;
-    c->order = LM_BY_ID;
-    merge_changed(c, l);
-    c->n_changed = 0;
-}
-
-size_t lm_cands_peek(struct lm_cands *c, double l)
-{
-    size_t n = copy_from(c, row_above(c, l), c->work);
-    for (size_t i = 0; i < c->n_changed; i++)
-        c->work[n++] = c->changed[i];
     return n;
 }
 
 void lm_cands_list(struct lm_cands *c)
 {
-    lm_cands_gather(c, -INFINITY);
+    if (!c->row)
+        return;
+    const double max = lm_cands_max(c);
+    c->n = copy_between(c, c->least, INFINITY, c->list);
+    c->row = NULL;
+    c->max = max;
+    c->order = LM_BY_ID;
+    merge_changed(c);
+}
+
+size_t lm_cands_peek(struct lm_cands *c, float least, float most)
+{
+    size_t n = copy_between(c, least, most, c->work);
+    for (size_t i = 0; i < c->n_changed; i++)
+        c->work[n++] = c->changed[i];
+    return n;
+}
+
+void lm_cands_raise(struct lm_cands *c, float least, uint32_t last)
+{
+    size_t n = 0, blocks = lm_row_blocks(c->n_vocab);
+    if (least > c->least || (least == c->least && last < c->last)) {
+        c->least = least;
+        c->last = last;
+    }
+    for (size_t b = 0; b < blocks && n <= LIST_BLOCKS; b++)
+        n += c->best[b] >= c->least;
+    if (n <= LIST_BLOCKS)
+        lm_cands_list(c);
 }
 
 void lm_cands_sort(struct lm_cands *c, enum lm_cand_order order)
@@ -381,7 +407,7 @@ static void edit_list(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn
 /* Move one id of the row to the changed logits, unless it is no candidate. */
 static void take_out(struct lm_cands *c, uint32_t id)
 {
-    if (c->copy[id] == -INFINITY)
+    if (!is_candidate(c, c->copy[id], id))
         return;
     c->changed[c->n_changed++] = (struct lm_cand){ .l = c->copy[id] * c->times, .id = id };
     c->copy[id] = -INFINITY;
@@ -409,6 +435,7 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn
     for (size_t i = 0; i < n; i++)
         if (ids[i] < c->n_vocab)
             take_out(c, ids[i]);
+    find_top(c);
     qsort(c->changed, c->n_changed, sizeof *c->changed, by_id);
 
     bool infinite = false;
@@ -460,20 +487,93 @@ void lm_cands_divide(struct lm_cands *c, double t)
         c->order = LM_UNORDERED;
 }
 
+/* lm_cands_favor for a list, or the changed logits of a row. */
+static void favor_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max,
+                       double share, double want, float *p)
+{
+    double l[LM_CHUNK];
+    float chance[LM_CHUNK], y[LM_CHUNK];
+    uint64_t w[LM_CHUNK];
+    for (size_t i = 0; i < n; i += LM_CHUNK) {
+        for (size_t k = 0; k < LM_CHUNK; k++)
+            l[k] = i + k < n ? list[i + k].l : -INFINITY;
+        c->ops->weigh(l, max, w, NULL);
+        c->ops->favor(w, share, want, chance, y);
+        for (size_t k = 0; k < LM_CHUNK && i + k < n; k++) {
+            p[list[i + k].id] = chance[k];
+            list[i + k].l = y[k];
+        }
+    }
+}
+
+/* The weights of the row into work, by chunk; returns the sum with that of the changed ones. */
+static uint64_t weigh_row(struct lm_cands *c, double max)
+{
+    uint64_t *w = (uint64_t *)c->work, total = 0;
+    double l[LM_CHUNK];
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK, w += LM_CHUNK) {
+        lm_cands_load(c, i, l);
+        total += c->ops->weigh(l, max, w, NULL);
+    }
+    for (size_t i = 0; i < c->n_changed; i++)
+        total += lm_weight(c->changed[i].l - max);
+    return total;
+}
+
+/* lm_cands_favor for a row whose weights are in work, into the copy. */
+static void favor_row(struct lm_cands *c, double share, double want, float *p)
+{
+    const uint64_t *w = (const uint64_t *)c->work;
+    float chance[LM_CHUNK], y[LM_CHUNK];
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK, w += LM_CHUNK) {
+        const size_t n = c->n_vocab - i < LM_CHUNK ? c->n_vocab - i : LM_CHUNK;
+        c->ops->favor(w, share, want, chance, y);
+        for (size_t k = 0; k < n; k++)
+            if (!is_candidate(c, c->row[i + k], i + k))
+                y[k] = -INFINITY;
+        memcpy(p + i, chance, n * sizeof *p);
+        memcpy(c->copy + i, y, n * sizeof *y);
+    }
+}
+
+void lm_cands_use_copy(struct lm_cands *c)
+{
+    c->row = c->copy;
+    c->least = -FLT_MAX;
+    c->last = UINT32_MAX;
+    lm_row_scan(c->row, c->n_vocab, c->best);
+    find_top(c);
+}
+
+void lm_cands_favor(struct lm_cands *c, double want, float *p)
+{
+    const double max = lm_cands_max(c);
+    if (c->row) {
+        const double share = 1 / (double)weigh_row(c, max);
+        favor_row(c, share, want, p);
+        favor_list(c, c->changed, c->n_changed, max, share, want, p);
+        c->times = 1;
+        lm_cands_use_copy(c);
+        return;
+    }
+    favor_list(c, c->list, c->n, max, 1 / (double)lm_cands_total(c), want, p);
+    if (c->order == LM_BY_RANK)
+        c->order = LM_UNORDERED;
+    settle(c);
+}
+
 /* ---- drawing ---- */
 
 uint64_t lm_cands_weigh(struct lm_cands *c)
 {
-    double d[CHUNK];
-    uint64_t w[CHUNK], total = 0;
+    double l[LM_CHUNK];
+    uint64_t w[LM_CHUNK], total = 0;
     lm_cands_list(c);
-    for (size_t i = 0; i < c->n; i += CHUNK) {
-        const size_t m = c->n - i < CHUNK ? c->n - i : CHUNK;
-        for (size_t k = 0; k < m; k++)
-            d[k] = c->list[i + k].l;
-        weigh(d, m, c->max, w);
-        for (size_t k = 0; k < m; k++)
-            total += c->list[i + k].w = w[k];
+    struct lm_cands_walk at = { .c = c };
+    for (size_t i = 0; lm_cands_next(&at, l); i += LM_CHUNK) {
+        total += c->ops->weigh(l, c->max, w, NULL);
+        for (size_t k = 0; k < LM_CHUNK && i + k < c->n; k++)
+            c->list[i + k].w = w[k];
     }
     return total;
 }
@@ -486,31 +586,30 @@ static uint64_t place_of(double u, uint64_t total)
     return r < total ? r : total - 1;             /* u * total may be rounded up */
 }
 
-/* The weights of the ids from `first` on, a chunk, into w; returns their sum.  *changed is the
- * index of the first changed logit not yet met. */
+/* The weights of the row's ids from `first` on, a chunk, into w; returns their sum.  *changed is
+ * the index of the first changed logit not yet met. */
 static uint64_t weigh_chunk(const struct lm_cands *c, size_t first, double max, size_t *changed,
                             uint64_t *w)
 {
-    const size_t m = c->n_vocab - first < CHUNK ? c->n_vocab - first : CHUNK;
-    struct lm_cands_walk at = { .c = c, .at = first };
-    uint64_t sum = 0;
-    double d[CHUNK];
-    lm_cands_next(&at, d);
-    for (; *changed < c->n_changed && c->changed[*changed].id < first + m; ++*changed)
-        d[c->changed[*changed].id - first] = c->changed[*changed].l;
-    weigh(d, m, max, w);
-    for (size_t k = 0; k < m; k++)
-        sum += w[k];
-    return sum;
+    double l[LM_CHUNK];
+    const bool some = has_some(c, first);
+    if (!some && (*changed == c->n_changed || c->changed[*changed].id >= first + LM_CHUNK)) {
+        memset(w, 0, LM_CHUNK * sizeof *w);
+        return 0;
+    }
+    lm_cands_load(c, first, l);
+    for (; *changed < c->n_changed && c->changed[*changed].id < first + LM_CHUNK; ++*changed)
+        l[c->changed[*changed].id - first] = c->changed[*changed].l;
+    return c->ops->weigh(l, max, w, NULL);
 }
 
 /* lm_cands_pick from a row, of which no list is made. */
 static uint32_t pick_row(struct lm_cands *c, double u)
 {
     const double max = lm_cands_max(c);
-    uint64_t w[CHUNK], total = 0, r;
+    uint64_t w[LM_CHUNK], total = 0, r;
     size_t n = 0, changed = 0, k = 0;
-    for (size_t i = 0; i < c->n_vocab; i += CHUNK) {      /* sums of chunks, kept in work */
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK) {   /* sums of chunks, kept in work */
         c->work[n].id = (uint32_t)changed;
         total += c->work[n++].w = weigh_chunk(c, i, max, &changed, w);
     }
@@ -518,10 +617,10 @@ static uint32_t pick_row(struct lm_cands *c, double u)
     for (n = 0; c->work[n].w <= r; n++)
         r -= c->work[n].w;
     changed = c->work[n].id;
-    weigh_chunk(c, n * CHUNK, max, &changed, w);
+    weigh_chunk(c, n * LM_CHUNK, max, &changed, w);
     for (; w[k] <= r; k++)
         r -= w[k];
-    return (uint32_t)(n * CHUNK + k);
+    return (uint32_t)(n * LM_CHUNK + k);
 }
 
 uint32_t lm_cands_pick(struct lm_cands *c, double u)

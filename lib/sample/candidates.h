@@ -9,9 +9,9 @@
  * order; where a rank is needed it is logit down, then id up, so that ties go to the
  * lower id everywhere.  Logits are double once they are touched.
  *
- * A row is not copied: the set keeps pointing at it, with a factor for all its logits and
- * the changed ones apart, until something cuts the set down to a list.  So a chain makes a
- * list of the whole vocabulary only if it neither cuts nor merely draws.
+ * A row is not copied: the set keeps pointing at it, with a factor for all its logits, a
+ * lowest entry, and the changed ones apart, until something cuts the set down to a short
+ * list.  So no list is made of a whole vocabulary unless someone asks for it.
  */
 
 #include <stdbool.h>
@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sample/chunk_ops.h"
 #include "stream/logits.h"
 
 struct lm_cand {
@@ -36,13 +37,17 @@ struct lm_cands {
     enum lm_cand_order  order;   /* of the list                                    */
     double              max;     /* largest logit of the list                      */
     /* private */
+    const struct lm_chunk_ops *ops;
     const float        *row;     /* [n_vocab] borrowed; NULL: the list is the set  */
     double              times;   /* the logit of an id of the row is row[id] * times */
+    float               least;   /* the lowest entry that is a candidate ...       */
+    uint32_t            last;    /* ... up to this id                              */
     float              *copy;    /* [n_vocab] a row with the changed ids at -inf   */
-    float              *best;    /* [blocks] largest logit of each block of row    */
+    float              *best;    /* [blocks] largest entry of each block of row    */
+    float               top;     /* largest of these                               */
     struct lm_cand     *changed; /* [n_changed] belongs to row, ids ascending      */
     size_t              n_changed, changed_cap;
-    struct lm_cand     *work;    /* [n_vocab] scratch                              */
+    struct lm_cand     *work;    /* scratch: [n_vocab] candidates, or weights      */
 };
 
 /* An empty set for a vocabulary; LM_OK or LM_ENOMEM. */
@@ -70,10 +75,11 @@ double lm_cands_max(const struct lm_cands *c);
 size_t lm_cands_count(const struct lm_cands *c);
 double lm_cands_logit(const struct lm_cands *c, uint32_t id);
 
-/* Sum of lm_weight(l - max l); entropy of the probabilities in nats, with that sum; standard
- * deviation of the logits (of the population).  The set is not empty, and stays as it is. */
+/* Sum of lm_weight(l - max l); entropy of the probabilities in nats, with that sum (weights:
+ * NULL); standard deviation of the logits (of the population).  The set is not empty, and
+ * stays as it is. */
 uint64_t lm_cands_total(const struct lm_cands *c);
-double   lm_cands_entropy(const struct lm_cands *c, uint64_t *total);
+double   lm_cands_entropy(const struct lm_cands *c, uint64_t *total, uint64_t *weights);
 double   lm_cands_deviation(const struct lm_cands *c);
 
 /* The k >= 1 best in rank order, *n of them; valid until the set is used again, which stays as
@@ -96,13 +102,18 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n,
 /* Divide every logit by t > 0; t may be infinite. */
 void lm_cands_divide(struct lm_cands *c, double t);
 
+/* Give every candidate a new logit that is the higher the nearer its probability is to `want`
+ * (see lm_chunk_ops.favor); p [n_vocab] takes the candidates' probabilities. */
+void lm_cands_favor(struct lm_cands *c, double want, float *p);
+
 /* Keep the k >= 1 best; those of logit >= l, and not fewer than the min_keep best if there are;
  * the shortest prefix in rank order whose share of the weights is at least p (at least one),
- * and not fewer than min_keep; the same with another order: by |l - center|, then rank. */
+ * and not fewer than min_keep; the same in the order of |-ln p_i - H|, H the entropy, then
+ * rank. */
 void lm_cands_keep_best(struct lm_cands *c, size_t k);
 void lm_cands_keep_above(struct lm_cands *c, double l, size_t min_keep);
 void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep);
-void lm_cands_keep_near(struct lm_cands *c, double center, double p, size_t min_keep);
+void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep);
 
 /* Make it a list (in order of ids if it was a row). */
 void lm_cands_list(struct lm_cands *c);

@@ -7,6 +7,7 @@
  * same bucket exactly.
  */
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@
 #include "sample/fixed_math.h"
 #include "sample/row_scan.h"
 
-#define CHUNK  LM_CANDS_CHUNK
 #define SMALL  48            /* lists up to this length are sorted, not selected from  */
 #define ROUNDS 64            /* selection that goes on longer is giving up halving     */
 
@@ -96,46 +96,41 @@ static size_t crossing(const uint64_t *sums, uint64_t *need)
     return b;
 }
 
-/* A key that all before the end of bucket b are below. */
+/* Keys that all of bucket b are at least, and below. */
+static double bucket_start(size_t b)
+{
+    return ((double)b - 0.001) / PER_UNIT;
+}
+
 static double bucket_end(size_t b)
 {
     return b + 1 < BUCKETS ? ((double)b + 1.001) / PER_UNIT : INFINITY;
 }
 
-/* Weights of a set by the buckets of |l - center|. */
-static void fill_buckets(const struct lm_cands *c, double center, uint64_t *sums)
+/* Add the weights w of a chunk to the buckets of |l - center|. */
+static void fill_buckets(const struct lm_cands *c, const double *l, const uint64_t *w,
+                         double center, uint64_t *sums)
 {
-    const double max = lm_cands_max(c);
-    struct lm_cands_walk at = { .c = c };
-    double l[CHUNK], d[CHUNK];
-    uint64_t w[CHUNK];
-    memset(sums, 0, BUCKETS * sizeof *sums);
-    for (size_t m; (m = lm_cands_next(&at, l));) {
-        for (size_t k = 0; k < m; k++)
-            d[k] = l[k] - max;
-        lm_weights(d, m, w);
-        for (size_t k = 0; k < m; k++)
-            sums[bucket(fabs(l[k] - center))] += w[k];
-    }
+    uint32_t b[LM_CHUNK];
+    c->ops->buckets(l, center, PER_UNIT, BUCKETS - 1, b);
+    for (size_t k = 0; k < LM_CHUNK; k++)
+        sums[b[k]] += w[k];
 }
 
-/*
- * The largest key of the shortest prefix whose weights sum to at least `need`, of a list
- * with its weights, in the order of |l - center|.
- */
-static double last_key(struct lm_cands *c, double center, uint64_t need)
+/* The sum in all buckets. */
+static uint64_t sum_of(const uint64_t *sums)
 {
-    uint64_t sums[BUCKETS] = { 0 };
-    size_t n = 0;
-    for (size_t i = 0; i < c->n; i++)
-        sums[bucket(fabs(c->list[i].l - center))] += c->list[i].w;
-    const size_t b = crossing(sums, &need);
-    for (size_t i = 0; i < c->n; i++) {
-        const double key = fabs(c->list[i].l - center);
-        if (bucket(key) == b)
-            c->work[n++] = (struct lm_cand){ .l = -key, .w = c->list[i].w, .id = c->list[i].id };
-    }
-    return n ? -last_of_prefix(c->work, n, need).l : INFINITY;
+    uint64_t total = 0;
+    for (size_t b = 0; b < BUCKETS; b++)
+        total += sums[b];
+    return total;
+}
+
+/* The smallest whole sum that is a share p of total; at least 1. */
+static uint64_t share(double p, uint64_t total)
+{
+    uint64_t need = (uint64_t)ceil(p * (double)total);
+    return need ? need : 1;
 }
 
 /* ---- by rank ---- */
@@ -169,8 +164,8 @@ static void cut(struct lm_cands *c, uint64_t need)
     c->n = m;
 }
 
-/* A logit that at least k candidates of the row reach: the k-th largest of the blocks'
- * best ones, which are k different candidates. */
+/* A logit that at least k candidates of the row reach, if it has so many: the k-th largest of
+ * the best ones of groups of blocks, which are k different candidates. */
 static double reached_by(struct lm_cands *c, size_t k)
 {
     size_t blocks = lm_row_blocks(c->n_vocab);
@@ -178,16 +173,48 @@ static double reached_by(struct lm_cands *c, size_t k)
         return lm_cands_max(c);
     if (k > blocks)
         return -INFINITY;
-    for (size_t b = 0; b < blocks; b++)
-        c->work[b] = (struct lm_cand){ .l = c->best[b], .w = 1, .id = (uint32_t)b };
-    return last_of_prefix(c->work, blocks, k).l * c->times;
+    const size_t size = blocks / k > 64 ? 32 : 1;          /* blocks in a group */
+    size_t n = 0;
+    for (size_t b = 0; b < blocks; b += size) {
+        float best = c->best[b];
+        for (size_t i = b + 1; i < b + size && i < blocks; i++)
+            best = c->best[i] > best ? c->best[i] : best;
+        c->work[n++] = (struct lm_cand){ .l = best, .w = 1, .id = (uint32_t)b };
+    }
+    return last_of_prefix(c->work, n, k).l * c->times;
+}
+
+/* Of the changed logits of a row, keep those above l, or equal to it and of ids up to last. */
+static void drop_changed(struct lm_cands *c, double l, uint32_t last)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < c->n_changed; i++)
+        if (c->changed[i].l > l || (c->changed[i].l == l && c->changed[i].id <= last))
+            c->changed[m++] = c->changed[i];
+    c->n_changed = m;
+}
+
+static void keep_above_row(struct lm_cands *c, double l)
+{
+    drop_changed(c, l, UINT32_MAX);
+    lm_cands_raise(c, lm_cands_entry(c, l), UINT32_MAX);
+}
+
+/* Of a row, keep what does not come after the candidate `last` in rank. */
+static void keep_through(struct lm_cands *c, const struct lm_cand *last)
+{
+    const float least = lm_cands_entry(c, last->l);
+    drop_changed(c, last->l, last->id);
+    lm_cands_raise(c, least, least * c->times == last->l ? last->id : UINT32_MAX);
 }
 
 void lm_cands_keep_best(struct lm_cands *c, size_t k)
 {
     assert(k > 0);
-    if (c->row)
-        lm_cands_gather(c, reached_by(c, k));
+    if (c->row) {
+        keep_above_row(c, reached_by(c, k));
+        lm_cands_list(c);
+    }
     if (k >= c->n)
         return;
     for (size_t i = 0; i < c->n; i++)
@@ -198,7 +225,7 @@ void lm_cands_keep_best(struct lm_cands *c, size_t k)
 const struct lm_cand *lm_cands_best(struct lm_cands *c, size_t k, size_t *n)
 {
     assert(k > 0);
-    size_t m = c->row ? lm_cands_peek(c, reached_by(c, k)) : c->n;
+    size_t m = c->row ? lm_cands_peek(c, lm_cands_entry(c, reached_by(c, k)), INFINITY) : c->n;
     if (!c->row && m)
         memcpy(c->work, c->list, m * sizeof *c->work);
     for (size_t i = 0; i < m; i++)
@@ -227,7 +254,7 @@ void lm_cands_keep_above(struct lm_cands *c, double l, size_t min_keep)
         return;
     }
     if (c->row) {
-        lm_cands_gather(c, l);
+        keep_above_row(c, l);
         return;
     }
     size_t m = 0;
@@ -237,37 +264,43 @@ void lm_cands_keep_above(struct lm_cands *c, double l, size_t min_keep)
     c->n = m;
 }
 
-/* The smallest whole sum that is a share p of total; at least 1. */
-static uint64_t share(double p, uint64_t total)
+/* lm_cands_keep_mass of a row: the border lies in one bucket, whose candidates alone are put in
+ * order. */
+static void keep_mass_of_row(struct lm_cands *c, double p)
 {
-    uint64_t need = (uint64_t)ceil(p * (double)total);
-    return need ? need : 1;
-}
-
-/* The sum in all buckets. */
-static uint64_t sum_of(const uint64_t *sums)
-{
-    uint64_t total = 0;
-    for (size_t b = 0; b < BUCKETS; b++)
-        total += sums[b];
-    return total;
+    const double max = lm_cands_max(c);
+    struct lm_cands_walk at = { .c = c };
+    uint64_t sums[BUCKETS] = { 0 }, w[LM_CHUNK];
+    double l[LM_CHUNK];
+    while (lm_cands_next(&at, l)) {
+        c->ops->weigh(l, max, w, NULL);
+        fill_buckets(c, l, w, max, sums);
+    }
+    uint64_t need = share(p, sum_of(sums));
+    const size_t b = crossing(sums, &need);
+    const size_t n = lm_cands_peek(c, lm_cands_entry(c, max - bucket_end(b)),
+                                   lm_cands_entry(c, max - bucket_start(b)));
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (bucket(max - c->work[i].l) == b) {
+            c->work[m] = c->work[i];
+            c->work[m++].w = lm_weight(c->work[i].l - max);
+        }
+    if (m == 0)                                   /* all together weigh less */
+        return;
+    const struct lm_cand last = last_of_prefix(c->work, m, need);
+    keep_through(c, &last);
 }
 
 void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep)
 {
-    uint64_t need, sum = 0;
+    uint64_t sum = 0;
     size_t n = 0;
     if (c->row && min_keep <= 1) {
-        /* The border lies in one bucket; what is below it need not become a list. */
-        uint64_t sums[BUCKETS], rest;
-        const double max = lm_cands_max(c);
-        fill_buckets(c, max, sums);
-        need = rest = share(p, sum_of(sums));
-        lm_cands_gather(c, max - bucket_end(crossing(sums, &rest)));
-        lm_cands_weigh(c);
-    } else {
-        need = share(p, lm_cands_weigh(c));
+        keep_mass_of_row(c, p);
+        return;
     }
+    const uint64_t need = share(p, lm_cands_weigh(c));
     if (min_keep <= 1) {
         cut(c, need);
         return;
@@ -278,49 +311,145 @@ void lm_cands_keep_mass(struct lm_cands *c, double p, size_t min_keep)
     c->n = n;
 }
 
-/* ---- by nearness ---- */
+/* ---- typical ---- */
 
-/* Keep what is nearer to center than key; of those just as near, by rank, as many as it takes
- * to get the sum `need` and min_keep of them. */
-static void keep_up_to(struct lm_cands *c, double center, double key, uint64_t need,
-                       size_t min_keep)
+/* An entry of the order by |l - center|, then rank: of two that are as near, the one above center
+ * has the higher logit, so the top bit of the id tells. */
+#define BELOW (UINT32_C(1) << 31)
+
+static struct lm_cand near_entry(double l, uint64_t w, uint32_t id, double center)
 {
-    uint64_t sum = 0;
-    size_t m = 0, ties = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const double k = fabs(c->list[i].l - center);
-        if (k == key)
-            c->work[ties++] = c->list[i];
-        if (k < key) {
-            sum += c->list[i].w;
-            c->list[m++] = c->list[i];
-        }
-    }
-    qsort(c->work, ties, sizeof *c->work, lm_cand_by_rank);
-    for (size_t i = 0; i < ties && (m == 0 || sum < need || m < min_keep); i++) {
-        sum += c->work[i].w;
-        c->list[m++] = c->work[i];
-    }
-    c->n = m;
-    c->max = -INFINITY;
-    for (size_t i = 0; i < m; i++)
-        c->max = c->list[i].l > c->max ? c->list[i].l : c->max;
-    c->order = LM_UNORDERED;
+    return (struct lm_cand){ .l = -fabs(l - center), .w = w, .id = l < center ? id | BELOW : id };
 }
 
-void lm_cands_keep_near(struct lm_cands *c, double center, double p, size_t min_keep)
+/* Weights and entropy first: the center of the order, and what it takes to get a share p.  The
+ * weights stay in work, by chunk. */
+static uint64_t find_center(struct lm_cands *c, double p, double *center)
 {
-    uint64_t sums[BUCKETS], rest;
-    fill_buckets(c, center, sums);
-    const uint64_t need = rest = share(p, sum_of(sums));
-    const double end = min_keep > 1 ? INFINITY : bucket_end(crossing(sums, &rest));
-    lm_cands_gather(c, center - end);             /* those above center + end are few */
-    lm_cands_weigh(c);
-    double key = last_key(c, center, need);
+    uint64_t total;
+    const double entropy = lm_cands_entropy(c, &total, (uint64_t *)c->work);
+    *center = lm_cands_max(c) + lm_ln((double)total / LM_WEIGHT_ONE) - entropy;
+    return share(p, total);
+}
+
+/* The bucket of |l - center| in which the sum is reached; need becomes what is missing at its
+ * start. */
+static size_t find_bucket(const struct lm_cands *c, double center, uint64_t *need)
+{
+    const uint64_t *w = (const uint64_t *)c->work;
+    struct lm_cands_walk at = { .c = c };
+    uint64_t sums[BUCKETS] = { 0 };
+    double l[LM_CHUNK];
+    for (; lm_cands_next(&at, l); w += LM_CHUNK)
+        fill_buckets(c, l, w, center, sums);
+    return crossing(sums, need);
+}
+
+/* The entries of the candidates in bucket b, into work; their number. */
+static size_t peek_bucket(struct lm_cands *c, double center, size_t b)
+{
+    const double max = lm_cands_max(c), end = bucket_end(b);
+    const struct lm_cand *from = c->list;
+    size_t n = c->n, m = 0;
+    if (c->row) {
+        const double top = center + end;
+        n = lm_cands_peek(c, lm_cands_entry(c, center - end),
+                          top < max ? lm_cands_entry(c, top) : INFINITY);
+        from = c->work;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (bucket(fabs(from[i].l - center)) == b)
+            c->work[m++] = near_entry(from[i].l, lm_weight(from[i].l - max), from[i].id, center);
+    return m;
+}
+
+static bool inside(const struct lm_cands *c, float x, double center, double key)
+{
+    return fabs(x * c->times - center) <= key;
+}
+
+/* The farthest entry of a row that is inside, from a guess, towards `out` (an infinity). */
+static float farthest(const struct lm_cands *c, double guess, double center, double key, float out)
+{
+    float f = guess < -FLT_MAX ? -FLT_MAX : guess > FLT_MAX ? FLT_MAX : (float)guess;
+    while (isfinite(f) && inside(c, f, center, key))
+        f = nextafterf(f, out);
+    for (int i = 0; i < 8 && !inside(c, f, center, key); i++)
+        f = nextafterf(f, -out);
+    return f;
+}
+
+/* Of block b, the candidates from lo to hi into the copy, -inf for the others. */
+static void copy_block(struct lm_cands *c, size_t b, float lo, float hi)
+{
+    const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
+    const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
+    if (n == LM_ROW_BLOCK && lo > c->least) {
+        c->ops->select(c->row + first, lo, hi, c->copy + first);
+        return;
+    }
+    const uint32_t bits = lm_cands_block(c, b, lo, hi);
+    for (size_t i = 0; i < n; i++)
+        c->copy[first + i] = bits >> i & 1 ? c->row[first + i] : -INFINITY;
+}
+
+/* Of a row, keep what does not come after `last`.  Entries as near as it are among work [n]. */
+static void keep_near_row(struct lm_cands *c, const struct lm_cand *last, double center, size_t n)
+{
+    const double key = -last->l;
+    const float lo = farthest(c, (center - key) / c->times, center, key, -INFINITY);
+    const float hi = farthest(c, (center + key) / c->times, center, key, INFINITY);
+    size_t m = 0;
+    for (size_t k = 0; k < lm_row_blocks(c->n_vocab); k++)
+        copy_block(c, k, lo, hi);
+    for (size_t i = 0; i < n; i++)
+        if (lm_cand_before(last, &c->work[i]))
+            c->copy[c->work[i].id & ~BELOW] = -INFINITY;
+    for (size_t i = 0; i < c->n_changed; i++) {
+        const struct lm_cand e = near_entry(c->changed[i].l, 0, c->changed[i].id, center);
+        if (!lm_cand_before(last, &e))
+            c->changed[m++] = c->changed[i];
+    }
+    c->n_changed = m;
+    lm_cands_use_copy(c);
+    lm_cands_raise(c, -FLT_MAX, UINT32_MAX);
+}
+
+static void keep_near_list(struct lm_cands *c, const struct lm_cand *last, double center)
+{
+    size_t m = 0;
+    double max = -INFINITY;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct lm_cand e = near_entry(c->list[i].l, 0, c->list[i].id, center);
+        if (lm_cand_before(last, &e))
+            continue;
+        max = c->list[i].l > max ? c->list[i].l : max;
+        c->list[m++] = c->list[i];
+    }
+    c->n = m;
+    c->max = max;
+}
+
+void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep)
+{
+    double center;
+    if (min_keep > 1)
+        lm_cands_list(c);
+    uint64_t need = find_center(c, p, &center);
+    const size_t b = find_bucket(c, center, &need);
+    size_t n = peek_bucket(c, center, b);
+    if (n == 0)                                   /* all together weigh less */
+        return;
+    struct lm_cand last = last_of_prefix(c->work, n, need);
+    if (c->row) {
+        keep_near_row(c, &last, center, n);
+        return;
+    }
     if (min_keep > 1) {
         for (size_t i = 0; i < c->n; i++)
-            c->work[i] = (struct lm_cand){ -fabs(c->list[i].l - center), 1, c->list[i].id };
-        key = fmax(key, -last_of_prefix(c->work, c->n, min_keep).l);
+            c->work[i] = near_entry(c->list[i].l, 1, c->list[i].id, center);
+        const struct lm_cand least = last_of_prefix(c->work, c->n, min_keep);
+        last = lm_cand_before(&last, &least) ? least : last;
     }
-    keep_up_to(c, center, key, need, min_keep);
+    keep_near_list(c, &last, center);
 }

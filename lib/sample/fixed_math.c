@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp: x = k (ln 2 / 16) + r with |r| <= ln 2 / 32, k = 16 e + j; e^x = 2^e 2^(j/16) e^r,
- * e^r by its Taylor polynomial of degree 7 (the first term left out is below 2e-18).
+ * exp: x = k ln 2 + r with |r| <= ln 2 / 2; e^x = 2^k e^r, e^r by its Taylor
+ * polynomial of degree 13 (the first term left out is below 5e-18).
  * ln: x = 2^e m with m in [sqrt 1/2, sqrt 2); s = (m - 1) / (m + 1);
  * ln m = 2 s (1 + s^2/3 + s^4/5 + ...), |s| < 0.1716.
- * ln 2 is split in two so that k * LM_LN2_HIGH is exact.
+ * ln 2 is split in two so that k * LN2_HIGH is exact.
  */
 #include "sample/fixed_math.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/cpu.h"
-
-const double lm_exp_powers[LM_EXP_STEPS] = {            /* 2^(j/16) */
-    0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
-    0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
-    0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
-    0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0,
+const double lm_weight_powers[LM_EXP_STEPS] = {         /* 2^(40 + j/16) */
+    0x1.0000000000000p+40, 0x1.0b5586cf9890fp+40, 0x1.172b83c7d517bp+40, 0x1.2387a6e756238p+40,
+    0x1.306fe0a31b715p+40, 0x1.3dea64c123422p+40, 0x1.4bfdad5362a27p+40, 0x1.5ab07dd485429p+40,
+    0x1.6a09e667f3bcdp+40, 0x1.7a11473eb0187p+40, 0x1.8ace5422aa0dbp+40, 0x1.9c49182a3f090p+40,
+    0x1.ae89f995ad3adp+40, 0x1.c199bdd85529cp+40, 0x1.d5818dcfba487p+40, 0x1.ea4afa2a490dap+40,
 };
 
-const double lm_exp_terms[LM_EXP_TERMS] = {
-    1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
+/* The Taylor polynomial of degree 5, its last term spread over the others by the Chebyshev
+ * polynomial of that degree. */
+#define A2 (LM_STEP * LM_STEP / 4)                      /* (ln 2 / 32)^2 */
+const double lm_weight_terms[LM_WEIGHT_TERMS] = {
+    1.0 / 24, 1.0 / 6 + A2 / 96, 0.5, 1 - A2 * A2 / 384, 1,
 };
+
+#define LOG2_E   1.4426950408889634
+#define LN2_HIGH 6.93147180369123816490e-01             /* ends in 21 zero bits */
+#define LN2_LOW  1.90821492927058770002e-10
 
 static double power_of_2(int k)
 {
@@ -38,14 +43,17 @@ double lm_exp(double x)
         return INFINITY;
     if (x < -708.39641853226408)
         return 0;
-    double k = (x * LM_STEPS_E + LM_ROUNDER) - LM_ROUNDER;
-    double r = (x - k * (LM_LN2_HIGH / LM_EXP_STEPS)) - k * (LM_LN2_LOW / LM_EXP_STEPS);
-    double p = lm_exp_terms[0];
-    for (size_t i = 1; i < LM_EXP_TERMS; i++)
-        p = p * r + lm_exp_terms[i];
-    int j = (int)k & (LM_EXP_STEPS - 1), e = ((int)k - j) / LM_EXP_STEPS;
-    p = p * lm_exp_powers[j];
-    return p * power_of_2(e / 2) * power_of_2(e - e / 2);      /* 2^1024 is no double */
+    double k = (x * LOG2_E + LM_ROUNDER) - LM_ROUNDER;
+    double r = (x - k * LN2_HIGH) - k * LN2_LOW;
+    double p = 1.0 / 6227020800;                            /* 1 / 13! */
+    static const double terms[] = {
+        1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+        1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0,
+    };
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
+        p = p * r + terms[i];
+    int e = (int)k;                           /* 2^1024 itself is no double */
+    return p * power_of_2(e / 2) * power_of_2(e - e / 2);
 }
 
 double lm_ln(double x)
@@ -73,26 +81,17 @@ double lm_ln(double x)
     for (int i = 23; i > 1; i -= 2)
         p = p * z + 1.0 / i;
     p = p * z;
-    return e * LM_LN2_HIGH + (2 * s + (2 * s * p + e * LM_LN2_LOW));
+    return e * LN2_HIGH + (2 * s + (2 * s * p + e * LN2_LOW));
 }
 
 uint64_t lm_weight(double d)
 {
-    return d < LM_WEIGHT_GONE ? 0 : (uint64_t)(lm_exp(d) * LM_WEIGHT_ONE);
-}
-
-void lm_weights(const double *d, size_t n, uint64_t *w)
-{
-    size_t done = 0;
-#if defined(__x86_64__)
-    if (lm_isa() >= LM_ISA_AVX512) {
-        done = n - n % 16;
-        lm_weights_avx512(d, done, w);
-    } else if (lm_isa() >= LM_ISA_AVX2) {
-        done = n - n % 8;
-        lm_weights_avx2(d, done, w);
-    }
-#endif
-    for (size_t i = done; i < n; i++)
-        w[i] = lm_weight(d[i]);
+    if (!(d >= LM_WEIGHT_GONE))
+        return 0;
+    double k = (d * LM_STEPS_E + LM_ROUNDER) - LM_ROUNDER, r = d - k * LM_STEP;
+    double p = lm_weight_terms[0];
+    for (int i = 1; i < LM_WEIGHT_TERMS; i++)
+        p = p * r + lm_weight_terms[i];
+    int j = (int)k & (LM_EXP_STEPS - 1), e = ((int)k - j) / LM_EXP_STEPS;
+    return (uint64_t)(p * lm_weight_powers[j] * power_of_2(e));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* typ_p (locally typical sampling; Meister et al. 2022): the shortest prefix whose probabilities
  * sum to at least p, in the order of |-ln p_i - H|, H the entropy. */
-#include "sample/fixed_math.h"
 #include "sample/sampler.h"
 
 static bool off(const double *v)
@@ -12,14 +11,10 @@ static bool off(const double *v)
 static int apply(struct lm_cands *c, const double *v, void *state, const struct lm_step *step,
                  struct lm_err *err)
 {
-    /* -ln p_i - H = center - l_i */
-    uint64_t total;
-    const double entropy = lm_cands_entropy(c, &total);
-    const double center = lm_cands_max(c) + lm_ln((double)total / LM_WEIGHT_ONE) - entropy;
     (void)state;
     (void)step;
     (void)err;
-    lm_cands_keep_near(c, center, v[0], (size_t)v[1]);
+    lm_cands_keep_typical(c, v[0], (size_t)v[1]);
     return LM_OK;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample_cases.h"
 
+#include <float.h>
+
 #include "not_here.h"
-#include "base/cpu.h"
+#include "sample/chunk_ops.h"
 #include "sample/fixed_math.h"
 #include "sample/philox.h"
 #include "sample/row_scan.h"
@@ -216,32 +218,9 @@ static void test_fixed_math(void **state)
     assert_int_equal(lm_weight(-log(2) * 40 - 1e-9), 0);
     assert_int_equal(lm_weight(-log(2) * 40 + 1e-9), 1);
     assert_int_equal(lm_weight(-INFINITY), 0);
-    assert_true(fabs((double)lm_weight(-1) - ldexp(exp(-1), 40)) <= 1);
+    for (double d = 0; d > -27; d -= 0.0137)
+        assert_true(fabs((double)lm_weight(d) - ldexp(exp(d), 40)) <= 1 + 3e-12 * ldexp(exp(d), 40));
 }
-
-/* Every instruction set gives the same weights, for any number of them. */
-static void test_weights(void **state)
-{
-    enum { N = 4001 };
-    double d[N];
-    uint64_t w[N];
-    (void)state;
-    for (int i = 0; i < N; i++)
-        d[i] = i < 4 ? -INFINITY * (i > 0) : -i * 0.0071 - 1e-9 * (i % 7);
-    d[0] = 0;
-    for (size_t n = 1; n <= 20; n++) {
-        memset(w, 0xff, sizeof w);
-        lm_weights(d, n, w);
-        for (size_t i = 0; i < n; i++)
-            assert_true(w[i] == lm_weight(d[i]));
-        assert_true(w[n] == UINT64_MAX);
-    }
-    lm_weights(d, N, w);
-    for (size_t i = 0; i < N; i++)
-        assert_true(w[i] == lm_weight(d[i]));
-}
-
-/* ---- rows --------------------------------------------------------------------------- */
 
 static uint32_t noise_state;
 
@@ -250,6 +229,55 @@ static float noise(void)
     noise_state = noise_state * 1664525u + 1013904223u;
     return (float)(noise_state >> 8) * 0x1p-20f - 8;
 }
+
+/* Every instruction set gives what plain C gives, by the definitions. */
+static void test_chunks(void **state)
+{
+    const struct lm_chunk_ops *ops = lm_chunk_ops();
+    float x[LM_CHUNK];
+    double l[LM_CHUNK], lane[LM_LANES], want[LM_LANES];
+    uint64_t w[LM_CHUNK];
+    uint32_t b[LM_CHUNK];
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        const double center = -3.7 + round * 0.1, max = 9;
+        uint64_t sum = 0;
+        uint32_t n = 0;
+        for (int i = 0; i < LM_CHUNK; i++)
+            x[i] = i == round ? -INFINITY : i == 5 ? 9 : i == 6 ? -3 : noise() * 4 - 23;
+        ops->load(x, -3, 0.7, l);
+        for (int i = 0; i < LM_CHUNK; i++)
+            assert_true(l[i] == (x[i] >= -3 ? (double)x[i] * 0.7 : -INFINITY));
+        ops->load(x, -FLT_MAX, 1, l);
+        memset(lane, 0, sizeof lane);
+        memset(want, 0, sizeof want);
+        uint64_t got = ops->weigh(l, max, w, lane);
+        for (int i = 0; i < LM_CHUNK; i++) {
+            assert_true(w[i] == lm_weight(l[i] - max));
+            sum += w[i];
+            want[i % LM_LANES] += w[i] ? (double)w[i] * (l[i] - max) : 0;
+        }
+        assert_true(got == sum && ops->weigh(l, max, w, NULL) == sum);
+        assert_memory_equal(lane, want, sizeof lane);
+        ops->buckets(l, center, 36.9, 1023, b);
+        for (int i = 0; i < LM_CHUNK; i++)
+            assert_int_equal(b[i], (uint32_t)fmin(fabs(l[i] - center) * 36.9, 1023));
+        for (int square = 0; square < 2; square++) {
+            memset(lane, 0, sizeof lane);
+            memset(want, 0, sizeof want);
+            n = 0;
+            for (int i = 0; i < LM_CHUNK; i++)
+                if (l[i] > -INFINITY) {
+                    want[i % LM_LANES] += square ? (l[i] - center) * (l[i] - center) : l[i];
+                    n++;
+                }
+            assert_int_equal(ops->spread(l, center, square, lane), n);
+            assert_memory_equal(lane, want, sizeof lane);
+        }
+    }
+}
+
+/* ---- rows --------------------------------------------------------------------------- */
 
 static void test_row_scan(void **state)
 {
@@ -668,7 +696,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),       cmocka_unit_test(test_more_cases),
         cmocka_unit_test(test_philox),      cmocka_unit_test(test_fixed_math),
-        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_row_scan),    cmocka_unit_test(test_ends),
         cmocka_unit_test(test_borders),
         cmocka_unit_test(test_draws),       cmocka_unit_test(test_top_frame),

@@ -31,7 +31,7 @@ static void run_feedback(struct reference *r, const struct lm_sampler *row, cons
 {
     static const struct lm_step at = { .seed = 1 };
     const struct lm_jval *steps = lm_jval_get(run, "steps")->first;
-    struct lm_setup setup = { .n_vocab = (uint32_t)number(run, "n_vocab", 0) };
+    struct lm_setup setup = { .n_vocab = (uint32_t)number(run, "n_vocab", 1000) };
     struct lm_err err;
     void *state = row->new_state(v, &setup, &err);
     assert_non_null(state);
