@@ -14,10 +14,12 @@
 #include "io/input.h"
 #include "job/draw.h"
 #include "job/generate.h"
+#include "sample/dry_breakers.h"
 #include "sample/philox.h"
 
 static const char usage[] =
-    "usage: sample [-hqVv] [-n count] [-s seed] [option ...] [file] [-- command ...]\n";
+    "usage: sample [-hqVv] [-m model] [-n count] [-s seed] [option ...] [file]\n"
+    "              [-- command ...]\n";
 
 static const char help[] =
     "\n"
@@ -26,6 +28,7 @@ static const char help[] =
     "does, generate: a line of ids for each line of prompts (file, or standard\n"
     "input), written as they are chosen.\n"
     "\n"
+    "  -m, --model=FILE          vocabulary for --stop, --banned-string, dry, infill\n"
     "  -n, --count=N             at most N ids a line [until the end of the text]\n"
     "  -s, --seed=N              seed of the random numbers [a new one, shown]\n"
     "      --greedy              always the best token: --temp 0\n"
@@ -33,7 +36,18 @@ static const char help[] =
     "      --logit-bias=ID+X     add X to an id's logit (ID-X: subtract; ID-inf: ban)\n"
     "      --ignore-eos          never choose an end-of-generation id\n"
     "      --stop-ids=LIST       ids that end a line too, separated by ','\n"
+    "      --stop=TEXT           a text that ends a line and is not part of it\n"
+    "      --min-tokens=N        nothing ends a line before N ids\n"
+    "      --banned-string=TEXT  never generate it: go back and choose again\n"
+    "      --dry-sequence-breaker=TEXT\n"
+    "                            dry looks for repeats after it; none: no breakers\n"
+    "      --parallel=N          at most N lines at once [1]\n"
+    "      --draft=COMMAND       a faster 'decode -i ...' that proposes ids\n"
+    "      --draft-ngram=N       propose what followed the same N ids before\n"
+    "      --draft-max=N         propose at most N ids at once [8]\n"
     "      --probs=K             write the K best ids and their chances (0: all left)\n"
+    "      --record=FILE         write what was chosen, and how likely it was\n"
+    "      --replay=FILE         choose what a record says\n"
     "      --list-samplers       show the samplers, their options and defaults\n"
     "  -q, --quiet               no warnings, and no seed\n"
     "  -v, --verbose             show the samplers that run\n"
@@ -42,36 +56,66 @@ static const char help[] =
     "\n"
     "Options of the samplers [default, unless the model has its own; value for off]:\n";
 
-enum { GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, PROBS, LIST_SAMPLERS, PARAM };
+enum {
+    GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED, BREAKER,
+    PARALLEL, DRAFT, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
+};
 
 static const struct option fixed_options[] = {
-    { "count",         required_argument, NULL, 'n' },
-    { "seed",          required_argument, NULL, 's' },
-    { "greedy",        no_argument,       NULL, GREEDY },
-    { "samplers",      required_argument, NULL, SAMPLERS },
-    { "logit-bias",    required_argument, NULL, LOGIT_BIAS },
-    { "ignore-eos",    no_argument,       NULL, IGNORE_EOS },
-    { "stop-ids",      required_argument, NULL, STOP_IDS },
-    { "probs",         required_argument, NULL, PROBS },
-    { "list-samplers", no_argument,       NULL, LIST_SAMPLERS },
-    { "quiet",         no_argument,       NULL, 'q' },
-    { "verbose",       no_argument,       NULL, 'v' },
-    { "help",          no_argument,       NULL, 'h' },
-    { "version",       no_argument,       NULL, 'V' },
+    { "model",                required_argument, NULL, 'm' },
+    { "count",                required_argument, NULL, 'n' },
+    { "seed",                 required_argument, NULL, 's' },
+    { "greedy",               no_argument,       NULL, GREEDY },
+    { "samplers",             required_argument, NULL, SAMPLERS },
+    { "logit-bias",           required_argument, NULL, LOGIT_BIAS },
+    { "ignore-eos",           no_argument,       NULL, IGNORE_EOS },
+    { "stop-ids",             required_argument, NULL, STOP_IDS },
+    { "stop",                 required_argument, NULL, STOP },
+    { "min-tokens",           required_argument, NULL, MIN_TOKENS },
+    { "banned-string",        required_argument, NULL, BANNED },
+    { "dry-sequence-breaker", required_argument, NULL, BREAKER },
+    { "parallel",             required_argument, NULL, PARALLEL },
+    { "draft",                required_argument, NULL, DRAFT },
+    { "draft-ngram",          required_argument, NULL, DRAFT_NGRAM },
+    { "draft-max",            required_argument, NULL, DRAFT_MAX },
+    { "probs",                required_argument, NULL, PROBS },
+    { "record",               required_argument, NULL, RECORD },
+    { "replay",               required_argument, NULL, REPLAY },
+    { "list-samplers",        no_argument,       NULL, LIST_SAMPLERS },
+    { "quiet",                no_argument,       NULL, 'q' },
+    { "verbose",              no_argument,       NULL, 'v' },
+    { "help",                 no_argument,       NULL, 'h' },
+    { "version",              no_argument,       NULL, 'V' },
 };
 
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 
+/* Texts of an option that may be given more than once. */
+struct texts {
+    const char **list;           /* [n] */
+    size_t       n, cap;
+};
+
 /* Everything the command line says. */
 struct args {
+    const char        *model;
     struct lm_sampling sampling;
     bool               temp, seeded, counted;
-    uint64_t           n;
+    uint64_t           n, min_n;
     bool               chances;
     size_t             n_chances;
     int32_t           *stop;
     size_t             n_stop, stop_cap;
+    struct texts       stops, banned, breakers;
+    bool               dry;                     /* its multiplier is above 0 */
+    size_t             parallel, ngram, n_draft;
+    const char        *draft, *record, *replay;
     bool               quiet, verbose;
+
+    /* What is made of it. */
+    struct lm_vocab   *vocab;
+    struct lm_breakers sequences;
+    struct lm_record   past;
 };
 
 static int show_help(void)
@@ -90,7 +134,7 @@ static int list_samplers(void)
 {
     for (size_t i = 0; lm_sampler_at(i); i++) {
         const struct lm_sampler *s = lm_sampler_at(i);
-        printf("%s\t%c", s->name, s->letter);
+        printf("%s\t%c", s->name, s->letter ? s->letter : '-');
         for (size_t j = 0; s->params[j]; j++)
             printf("\t--%s=%.9g", s->params[j]->option, s->params[j]->value);
         putchar('\n');
@@ -106,6 +150,8 @@ static void set_param(struct args *a, const struct lm_param *p, const char *text
     if (lm_sampling_set(&a->sampling, p, v, &err) < 0)
         cli_bad_usage("%s", err.text);
     a->temp |= !strcmp(p->option, "temp");
+    if (!strcmp(p->option, "dry-multiplier"))
+        a->dry = v > 0;
 }
 
 /* ID+X or ID-X. */
@@ -138,6 +184,15 @@ static void add_stops(struct args *a, const char *list)
     } while (*list);
 }
 
+static void add_text(struct texts *t, const char *option, const char *text)
+{
+    if (!*text)
+        cli_bad_usage("--%s: the text is empty", option);
+    if (!lm_grow(&t->list, &t->cap, t->n + 1, sizeof *t->list))
+        cli_die(CLI_TROUBLE, "out of memory");
+    t->list[t->n++] = text;
+}
+
 static void set_order(struct args *a, const char *list)
 {
     struct lm_err err;
@@ -150,6 +205,7 @@ static void set_order(struct args *a, const char *list)
 static bool take_option(struct args *a, int c, const char *text, int *status)
 {
     switch (c) {
+    case 'm': a->model = text; break;
     case 'n':
         a->n = cli_u64("count", text, 0, LM_UNTIL_END - 1);
         a->counted = true;
@@ -165,6 +221,16 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case LOGIT_BIAS:    add_bias(a, text); break;
     case IGNORE_EOS:    a->sampling.ignore_eos = true; break;
     case STOP_IDS:      add_stops(a, text); break;
+    case STOP:          add_text(&a->stops, "stop", text); break;
+    case MIN_TOKENS:    a->min_n = cli_u64("min-tokens", text, 0, LM_UNTIL_END - 1); break;
+    case BANNED:        add_text(&a->banned, "banned-string", text); break;
+    case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
+    case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
+    case DRAFT:         a->draft = text; break;
+    case DRAFT_NGRAM:   a->ngram = (size_t)cli_u64("draft-ngram", text, 1, 64); break;
+    case DRAFT_MAX:     a->n_draft = (size_t)cli_u64("draft-max", text, 1, 1024); break;
+    case RECORD:        a->record = text; break;
+    case REPLAY:        a->replay = text; break;
     case PROBS:
         a->chances = true;
         a->n_chances = (size_t)cli_u64("probs", text, 0, INT32_MAX);
@@ -183,30 +249,115 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
 /* The options of getopt: the fixed ones, then one a parameter. */
 static bool read_options(struct args *a, int argc, char *argv[], int *status)
 {
-    struct option all[N_FIXED + 8 * LM_SAMPLER_PARAMS + 1] = { 0 };
+    struct option all[N_FIXED + LM_PARAMS_MAX + 1] = { 0 };
     size_t n = N_FIXED;
     int c;
     memcpy(all, fixed_options, sizeof fixed_options);
     for (size_t i = 0; lm_param_at(i); i++)
         all[n++] = (struct option){ lm_param_at(i)->option, required_argument, NULL,
                                     PARAM + (int)i };
-    while ((c = getopt_long(argc, argv, "n:s:qvhV", all, NULL)) != -1)
+    while ((c = getopt_long(argc, argv, "m:n:s:qvhV", all, NULL)) != -1)
         if (take_option(a, c, optarg, status))
             return true;
     return false;
 }
 
+/* Options that only mean something in a loop. */
+static void refuse_in_filter(const struct args *a)
+{
+    const struct { const char *option; bool given; } loop[] = {
+        { "-n", a->counted },             { "--stop-ids", a->n_stop },
+        { "--stop", a->stops.n },         { "--min-tokens", a->min_n },
+        { "--banned-string", a->banned.n }, { "--parallel", a->parallel > 1 },
+        { "--draft", a->draft },          { "--draft-ngram", a->ngram },
+    };
+    for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
+        if (loop[i].given)
+            cli_bad_usage("%s needs a command after --", loop[i].option);
+}
+
 /* What one option means for another, and for the way the program is used. */
 static void settle(struct args *a, bool loop)
 {
-    if (a->sampling.greedy && a->temp)
-        cli_bad_usage("--greedy and --temp exclude each other");
-    if (!loop && a->counted)
-        cli_bad_usage("-n needs a command after --");
-    if (!loop && a->n_stop)
-        cli_bad_usage("--stop-ids needs a command after --");
+    const struct { const char *one, *other; bool both; } apart[] = {
+        { "--greedy", "--temp", a->sampling.greedy && a->temp },
+        { "--draft", "--draft-ngram", a->draft && a->ngram },
+        { "--draft", "--replay", a->draft && a->replay },
+        { "--banned-string", "--probs", a->banned.n && a->chances },
+        { "--banned-string", "--replay", a->banned.n && a->replay },
+    };
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        if (apart[i].both)
+            cli_bad_usage("%s and %s exclude each other", apart[i].one, apart[i].other);
+    if (!loop)
+        refuse_in_filter(a);
     if (!a->seeded)
         a->sampling.seed = lm_new_seed();
+    if (!a->draft && !a->ngram)
+        a->n_draft = 0;
+}
+
+/* ---- the vocabulary, and what is made with it ---- */
+
+static void find_breakers(struct args *a)
+{
+    static const char *const usual[] = { "\n", ":", "\"", "*" };
+    const bool own = a->breakers.n;
+    struct lm_err err;
+    if (own && a->breakers.n == 1 && !strcmp(a->breakers.list[0], "none"))
+        return;
+    if (!a->vocab)
+        cli_bad_usage("--dry-multiplier needs -m for its sequence breakers, or "
+                      "--dry-sequence-breaker none");
+    for (size_t i = 0; i < (own ? a->breakers.n : sizeof usual / sizeof *usual); i++) {
+        const char *text = own ? a->breakers.list[i] : usual[i];
+        if (lm_breakers_add(&a->sequences, a->vocab, text, strlen(text), &err) < 0)
+            cli_die_err(NULL, &err);
+    }
+    a->sampling.breakers = &a->sequences;
+}
+
+/* Does the order of samplers name infill? */
+static bool wants_infill(const struct args *a)
+{
+    const struct lm_sampler *infill = lm_sampler_find("infill", strlen("infill"));
+    return a->sampling.samplers && lm_sampling_names(a->sampling.samplers, infill);
+}
+
+static void open_files(struct args *a, const struct lm_env *env)
+{
+    struct lm_err err;
+    if ((a->stops.n || a->banned.n || wants_infill(a)) && !a->model)
+        cli_bad_usage("%s needs the vocabulary: -m", a->stops.n ? "--stop" :
+                      a->banned.n ? "--banned-string" : "infill");
+    if (a->model && !(a->vocab = lm_vocab_open(a->model, env, &err)))
+        cli_die_err(a->model, &err);
+    a->sampling.vocab = a->vocab;
+    if (a->dry)
+        find_breakers(a);
+    if (a->replay) {
+        char *text;
+        size_t len;
+        int s = lm_read_file(a->replay, SIZE_MAX / 2, &text, &len, &err);
+        if (s < 0)
+            cli_die_err(NULL, &err);
+        s = lm_record_parse(&a->past, text, len, &err);
+        free(text);
+        if (s < 0)
+            cli_die_err(a->replay, &err);
+    }
+}
+
+static void release(struct args *a)
+{
+    lm_sampling_release(&a->sampling);
+    lm_breakers_release(&a->sequences);
+    lm_record_release(&a->past);
+    lm_vocab_free(a->vocab);
+    free(a->stop);
+    free(a->stops.list);
+    free(a->banned.list);
+    free(a->breakers.list);
 }
 
 /* Die as a program does that never heard of EPIPE; the shell sees 141. */
@@ -217,12 +368,14 @@ static _Noreturn void die_of_sigpipe(void)
     _Exit(CLI_TROUBLE);
 }
 
-static int run(const struct args *a, const char *path, char *const command[])
+static int run(struct args *a, const char *path, char *const command[])
 {
+    char *const draft[] = { "sh", "-c", (char *)a->draft, NULL };
     struct lm_env env = cli_env((struct cli_env_options){ .quiet = a->quiet,
                                                           .verbose = a->verbose });
     bool tell_seed = !a->seeded;
     struct lm_err err;
+    open_files(a, &env);
     struct lm_in *in = lm_in_open(path, 0, &err);
     if (!in)
         cli_die_err(path, &err);
@@ -234,11 +387,19 @@ static int run(const struct args *a, const char *path, char *const command[])
             .tell_seed = &tell_seed,
             .chances   = a->chances,
             .n_chances = a->n_chances,
+            .record    = a->record ? cli_out_open(a->record, false, false) : NULL,
+            .replay    = a->replay ? &a->past : NULL,
         },
-        .n       = a->n,
-        .stop    = a->stop,
-        .n_stop  = a->n_stop,
-        .command = command,
+        .n        = a->n,
+        .min_n    = a->min_n,
+        .stop     = a->stop,
+        .n_stop   = a->n_stop,
+        .watch    = { a->vocab, a->stops.list, a->stops.n, a->banned.list, a->banned.n },
+        .parallel = a->parallel,
+        .command  = command,
+        .draft    = a->draft ? draft : NULL,
+        .ngram    = a->ngram,
+        .n_draft  = a->n_draft,
     };
     struct lm_generate_end end = { 0 };
     int s;
@@ -254,13 +415,17 @@ static int run(const struct args *a, const char *path, char *const command[])
     if (s < 0)
         cli_report(NULL, &err);
     lm_in_close(in);
+    if (g.draw.record && s < 0)
+        cli_out_abort(g.draw.record);
+    else if (g.draw.record && (s = cli_out_commit(g.draw.record)) > end.status)
+        end.status = s;
     s = cli_out_commit(g.draw.out);
     return s > end.status ? s : end.status;
 }
 
 int main(int argc, char *argv[])
 {
-    struct args a = { .n = LM_UNTIL_END };
+    struct args a = { .n = LM_UNTIL_END, .parallel = 1, .n_draft = 8 };
     char **command = NULL;
     int own = 0, status = CLI_OK;
 
@@ -279,7 +444,6 @@ int main(int argc, char *argv[])
         settle(&a, command != NULL);
         status = cli_finish(run(&a, own > optind ? argv[optind] : "-", command));
     }
-    lm_sampling_release(&a.sampling);
-    free(a.stop);
+    release(&a);
     return status;
 }

@@ -113,14 +113,14 @@ int lm_child_start(struct lm_child *c, char *const argv[], struct lm_err *err)
     return LM_OK;
 }
 
-int lm_child_send(struct lm_child *c, const void *p, size_t n, struct lm_err *err)
+int lm_child_send(struct lm_child *c, const void *p, size_t n, size_t *taken,
+                  struct lm_err *err)
 {
     const char *from = p;
-    while (n) {
-        ssize_t k = write(c->to, from, n);
+    for (*taken = 0; *taken < n;) {
+        ssize_t k = write(c->to, from + *taken, n - *taken);
         if (k >= 0) {
-            from += k;
-            n -= (size_t)k;
+            *taken += (size_t)k;
             continue;
         }
         if (errno == EPIPE)

@@ -34,10 +34,11 @@ int lm_child_start(struct lm_child *c, char *const argv[], struct lm_err *err);
 /*
  * Write n bytes to its input without ever waiting while it has something to say.
  *
- * 1: written, or it no longer listens, which its output will show.  0: it has not taken all and
- * wants its output read (or has closed it).  Below 0 a code.
+ * 1: written, or it no longer listens, which its output will show.  0: it has taken only the
+ * first *taken and wants its output read (or has closed it).  Below 0 a code.
  */
-int lm_child_send(struct lm_child *c, const void *p, size_t n, struct lm_err *err);
+int lm_child_send(struct lm_child *c, const void *p, size_t n, size_t *taken,
+                  struct lm_err *err);
 
 /* Close its input; it sees the end. */
 void lm_child_close_input(struct lm_child *c);

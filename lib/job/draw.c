@@ -2,54 +2,22 @@
 #include "job/draw.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/size.h"
+#include "sample/fixed_math.h"
 #include "stream/logits.h"
 #include "stream/loop.h"
 
-static int put(const struct lm_draw *d, const void *p, size_t n, struct lm_err *err)
+int lm_draw_put(const struct lm_draw *d, const void *text, size_t n, struct lm_err *err)
 {
-    int s = lm_out_write(d->out, p, n, err);
-    if (s == LM_OK)
+    int s = n ? lm_out_write(d->out, text, n, err) : LM_OK;
+    if (s == LM_OK && n)
         s = lm_out_flush(d->out, err);
     return s < 0 ? lm_err_at(err, s, "%s", lm_out_name(d->out)) : LM_OK;
-}
-
-static int put_buf(const struct lm_draw *d, struct lm_buf *b, struct lm_err *err)
-{
-    int s = b->failed ? lm_fail_nomem(err) : put(d, b->data, b->len, err);
-    lm_buf_release(b);
-    return s;
-}
-
-static int put_id(const struct lm_draw *d, uint32_t id, struct lm_err *err)
-{
-    struct lm_buf b = { 0 };
-    lm_buf_printf(&b, "%" PRIu32 " ", id);
-    return put_buf(d, &b, err);
-}
-
-static int put_chances(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
-                       uint32_t pos, struct lm_err *err)
-{
-    size_t n;
-    const struct lm_chance *c = lm_chain_chances(chain, d->n_chances, &n, err);
-    struct lm_buf b = { 0 };
-    if (!c)
-        return LM_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        lm_buf_printf(&b, "%" PRIu32 "\t%" PRIu32 "\t%zu\t%" PRIu32 "\t", seq, pos, i, c[i].id);
-        lm_json_f64(&b, c[i].p);
-        lm_buf_byte(&b, '\n');
-    }
-    return put_buf(d, &b, err);
-}
-
-int lm_draw_newline(const struct lm_draw *d, struct lm_err *err)
-{
-    return d->chances ? LM_OK : put(d, "\n", 1, err);
 }
 
 int lm_draw_give_up(const struct lm_draw *d, const char *text, struct lm_err *err)
@@ -58,27 +26,169 @@ int lm_draw_give_up(const struct lm_draw *d, const char *text, struct lm_err *er
     lm_buf_str(&b, "! ");
     lm_buf_escape(&b, text, strlen(text));
     lm_buf_byte(&b, '\n');
-    return put_buf(d, &b, err);
+    int s = b.failed ? lm_fail_nomem(err) : lm_draw_put(d, b.data, b.len, err);
+    lm_buf_release(&b);
+    return s;
 }
 
-int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
-                  const struct lm_frame *f, const void *payload, uint32_t *id,
+void lm_draw_id(const struct lm_draw *d, uint32_t id, struct lm_buf *text)
+{
+    if (!d->chances)
+        lm_buf_printf(text, "%" PRIu32 " ", id);
+}
+
+static int add_chances(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
+                       uint32_t pos, struct lm_buf *text, struct lm_err *err)
+{
+    size_t n;
+    const struct lm_chance *c = lm_chain_chances(chain, d->n_chances, &n, err);
+    if (!c)
+        return LM_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        lm_buf_printf(text, "%" PRIu32 "\t%" PRIu32 "\t%zu\t%" PRIu32 "\t", seq, pos, i, c[i].id);
+        lm_json_f64(text, c[i].p);
+        lm_buf_byte(text, '\n');
+    }
+    return text->failed ? lm_fail_nomem(err) : LM_OK;
+}
+
+/* ---- records ---- */
+
+int lm_draw_put_choices(const struct lm_draw *d, const struct lm_choice *c, size_t n,
+                        struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    if (!d->record)
+        return LM_OK;
+    for (size_t i = 0; i < n; i++) {
+        lm_buf_printf(&b, "%" PRIu32 "\t%" PRIu32 "\t%" PRIu32 "\t", c[i].seq, c[i].pos, c[i].id);
+        lm_json_f64(&b, c[i].p);
+        lm_buf_printf(&b, "\t%zu\t", c[i].rank);
+        lm_json_f64(&b, c[i].entropy);
+        lm_buf_byte(&b, '\n');
+    }
+    int s = b.failed ? lm_fail_nomem(err) : lm_out_write(d->record, b.data, b.len, err);
+    lm_buf_release(&b);
+    return s < 0 ? lm_err_at(err, s, "%s", lm_out_name(d->record)) : LM_OK;
+}
+
+int lm_draw_judge(struct lm_chain *chain, struct lm_choice *choice, struct lm_err *err)
+{
+    size_t n;
+    const struct lm_chance *c = lm_chain_chances(chain, 0, &n, err);
+    if (!c)
+        return LM_ENOMEM;
+    choice->p = choice->entropy = 0;
+    choice->rank = n;
+    for (size_t i = 0; i < n; i++) {
+        choice->entropy -= c[i].p > 0 ? c[i].p * lm_ln(c[i].p) : 0;
+        if (c[i].id == choice->id) {
+            choice->rank = i;
+            choice->p = c[i].p;
+        }
+    }
+    return LM_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct lm_choice *x = a, *y = b;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    return x->pos < y->pos ? -1 : x->pos > y->pos;
+}
+
+/* The number at *p, which a tab or the end follows; *p moved behind it. */
+static bool take_number(const char **p, const char *end, uint32_t *v)
+{
+    uint64_t x = 0;
+    const char *at = *p;
+    while (at < end && *at >= '0' && *at <= '9' && x <= UINT32_MAX)
+        x = x * 10 + (uint64_t)(*at++ - '0');
+    if (at == *p || x > UINT32_MAX || (at < end && *at != '\t'))
+        return false;
+    *p = at < end ? at + 1 : at;
+    *v = (uint32_t)x;
+    return true;
+}
+
+static int take_line(struct lm_record *r, const char *line, const char *end, struct lm_err *err)
+{
+    struct lm_choice c = { 0 };
+    if (!take_number(&line, end, &c.seq) || !take_number(&line, end, &c.pos) ||
+        !take_number(&line, end, &c.id))
+        return lm_fail(err, LM_EDATA, "not sequence, position and id, separated by tabs");
+    if (!lm_grow(&r->choices, &r->cap, r->n + 1, sizeof *r->choices))
+        return lm_fail_nomem(err);
+    r->choices[r->n++] = c;
+    return LM_OK;
+}
+
+int lm_record_parse(struct lm_record *r, const char *text, size_t len, struct lm_err *err)
+{
+    const char *end = text + len;
+    for (uint64_t number = 1; text < end; number++) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const char *stop = newline ? newline : end;
+        int s = take_line(r, text, stop, err);
+        if (s < 0)
+            return lm_err_at(err, s, "line %" PRIu64, number);
+        text = newline ? newline + 1 : end;
+    }
+    if (r->n)
+        qsort(r->choices, r->n, sizeof *r->choices, by_place);
+    for (size_t i = 1; i < r->n; i++)
+        if (by_place(&r->choices[i - 1], &r->choices[i]) == 0)
+            return lm_fail(err, LM_EDATA, "sequence %" PRIu32 ", position %" PRIu32 " occurs twice",
+                           r->choices[i].seq, r->choices[i].pos);
+    return LM_OK;
+}
+
+void lm_record_release(struct lm_record *r)
+{
+    free(r->choices);
+    *r = (struct lm_record){ 0 };
+}
+
+/* The id a record has for that place. */
+static int replay(const struct lm_record *r, struct lm_choice *choice, struct lm_err *err)
+{
+    const struct lm_choice *c = r->n ? bsearch(choice, r->choices, r->n, sizeof *c, by_place) : NULL;
+    if (!c)
+        return lm_fail(err, LM_EDATA, "the record has no token that follows");
+    choice->id = c->id;
+    return LM_OK;
+}
+
+/* ---- choosing ---- */
+
+static int choose(const struct lm_draw *d, struct lm_chain *chain, struct lm_choice *choice,
                   struct lm_err *err)
 {
-    int s = lm_chain_apply(chain, f, payload, seq, f->pos + 1, err);
-    if (s < 0)
-        return lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos);
-    if (d->chances)
-        s = put_chances(d, chain, seq, f->pos, err);
-    if (id && d->tell_seed && *d->tell_seed && lm_chain_is_random(chain)) {
+    if (!d->replay && d->tell_seed && *d->tell_seed && lm_chain_is_random(chain)) {
         lm_note(d->env, LM_WARN, "seed %" PRIu64, d->sampling->seed);
         *d->tell_seed = false;
     }
-    if (id)
-        *id = lm_chain_draw(chain);
-    if (id && !d->chances)
-        s = put_id(d, *id, err);
-    return s;
+    int s = LM_OK;
+    if (!d->replay)
+        choice->id = lm_chain_draw(chain);
+    else if ((s = replay(d->replay, choice, err)) == LM_OK)
+        lm_chain_chosen(chain, choice->id);
+    return s == LM_OK && d->record ? lm_draw_judge(chain, choice, err) : s;
+}
+
+int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
+                  const struct lm_frame *f, const void *payload, struct lm_buf *text,
+                  struct lm_choice *choice, struct lm_err *err)
+{
+    int s = lm_chain_apply(chain, f, payload, seq, f->pos + 1, err);
+    if (s == LM_OK && d->chances)
+        s = add_chances(d, chain, seq, f->pos, text, err);
+    if (s == LM_OK && choice) {
+        *choice = (struct lm_choice){ .seq = seq, .pos = f->pos + 1 };
+        s = choose(d, chain, choice, err);
+    }
+    return s < 0 ? lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos) : LM_OK;
 }
 
 int lm_draw_error_frame(const struct lm_frame *f, const void *payload, struct lm_err *err)
@@ -103,14 +213,28 @@ static int go_to(const struct lm_draw *d, struct lm_chain *chain, struct place *
     if (at->seq < seq)
         lm_chain_reset(chain);
     for (; s == LM_OK && at->seq < seq; at->seq++, at->any = false)
-        s = lm_draw_newline(d, err);
+        s = d->chances ? LM_OK : lm_draw_put(d, "\n", 1, err);
     return s;
+}
+
+/* The line of one frame: what is chosen, or the chances. */
+static int draw_frame(const struct lm_draw *d, struct lm_chain *chain, const struct lm_frame *f,
+                      const void *payload, struct lm_buf *text, struct lm_err *err)
+{
+    struct lm_choice choice;
+    const bool chosen = !d->chances || d->record;
+    int s = lm_draw_frame(d, chain, f->seq, f, payload, text, chosen ? &choice : NULL, err);
+    if (s == LM_OK && chosen) {
+        lm_draw_id(d, choice.id, text);
+        s = lm_draw_put_choices(d, &choice, 1, err);
+    }
+    return s == LM_OK && text->failed ? lm_fail_nomem(err) : s;
 }
 
 static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct place *at,
                       const struct lm_frame *f, const void *payload, struct lm_err *err)
 {
-    uint32_t id;
+    struct lm_buf text = { 0 };
     if (f->seq < at->seq)
         return lm_fail(err, LM_EDATA, "sequence %" PRIu32 ", position %" PRIu32
                        ": the frame is out of order", f->seq, f->pos);
@@ -118,7 +242,10 @@ static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct pl
     if (s == LM_OK)
         s = lm_chain_accept(chain, f->token, err);
     if (s == LM_OK)
-        s = lm_draw_frame(d, chain, f->seq, f, payload, d->chances ? NULL : &id, err);
+        s = draw_frame(d, chain, f, payload, &text, err);
+    if (s == LM_OK)
+        s = lm_draw_put(d, text.data, text.len, err);
+    lm_buf_release(&text);
     at->any = true;
     return s;
 }

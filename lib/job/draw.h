@@ -10,11 +10,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/env.h"
 #include "base/err.h"
 #include "io/input.h"
 #include "io/output.h"
 #include "sample/chain.h"
+
+/* How a token was chosen: one of a record's lines. */
+struct lm_choice {
+    uint32_t seq, pos, id;
+    double   p;                  /* its probability among what the chain left; 0: not there    */
+    size_t   rank;               /* its place by probability, from 0; as many as are left: none */
+    double   entropy;            /* of what was left, in nats                                  */
+};
+
+/* The choices of a record.  Zero-initialise, release. */
+struct lm_record {
+    struct lm_choice *choices;   /* [n], by sequence and position                              */
+    size_t            n, cap;
+};
+
+/*
+ * lm_record_parse - read the text of a record, as lm_draw_put_choices writes it: lines "sequence
+ * position id p rank entropy" separated by tabs; what follows the id is not looked at.
+ *
+ * LM_EDATA names the line that is none, or a place that occurs twice.
+ */
+int lm_record_parse(struct lm_record *r, const char *text, size_t len, struct lm_err *err);
+void lm_record_release(struct lm_record *r);
 
 /* What choosing tokens needs, here and in generate. */
 struct lm_draw {
@@ -25,6 +49,8 @@ struct lm_draw {
                                                this to false; NULL: no need               */
     bool                      chances;      /* write chances instead of ids               */
     size_t                    n_chances;    /* so many of the best; 0: all                */
+    struct lm_out            *record;       /* NULL: none is written                      */
+    const struct lm_record   *replay;       /* its ids are chosen; NULL: they are drawn   */
 };
 
 /*
@@ -42,14 +68,27 @@ int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, struct lm_err *err
 
 /* ---- what generate shares ---- */
 
-/* Run the chain on a frame of sequence seq and write what d says; *id is the token drawn for
- * position f->pos + 1 (not drawn for chances only: id NULL).  Errors name seq and position. */
+/*
+ * lm_draw_frame - run the chain on a frame, and choose the token after it, for position
+ * f->pos + 1 of sequence seq.
+ *
+ * Chances, if d asks for them, are appended to *text.  choice: what was chosen (all of it if d
+ * records, else id, seq and pos); NULL: nothing is.  Errors name seq and f->pos.
+ */
 int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
-                  const struct lm_frame *f, const void *payload, uint32_t *id,
-                  struct lm_err *err);
+                  const struct lm_frame *f, const void *payload, struct lm_buf *text,
+                  struct lm_choice *choice, struct lm_err *err);
 
-/* End a sequence. */
-int lm_draw_newline(const struct lm_draw *d, struct lm_err *err);
+/* Fill in the chances of choice->id among what apply left. */
+int lm_draw_judge(struct lm_chain *chain, struct lm_choice *choice, struct lm_err *err);
+
+/* Append an id and a space, unless d asks for chances. */
+void lm_draw_id(const struct lm_draw *d, uint32_t id, struct lm_buf *text);
+
+/* Write text to the output and flush it, and the choices to the record, if there is one. */
+int lm_draw_put(const struct lm_draw *d, const void *text, size_t n, struct lm_err *err);
+int lm_draw_put_choices(const struct lm_draw *d, const struct lm_choice *c, size_t n,
+                        struct lm_err *err);
 
 /* Write "! text" and a newline, control characters made visible. */
 int lm_draw_give_up(const struct lm_draw *d, const char *text, struct lm_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "job/generate.h"
+#include "job/generate_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "io/child.h"
-#include "stream/logits.h"
+#include "base/size.h"
 #include "stream/loop.h"
-#include "stream/tokens.h"
 
 #define GRACE  10000         /* milliseconds a child in order gets to end after a failure */
 #define HURRY  2000          /* and one that is not                                   */
+#define AHEAD  256           /* lines begun before an earlier one is complete          */
 
 /* Whose fault a failure is: it says how the child is brought to an end. */
 enum blame {
@@ -23,22 +22,33 @@ enum blame {
     BLAME_OUTPUT,            /* our own output: the child's work is in vain     */
 };
 
+/* The output of a line that is not its turn. */
+struct later {
+    struct lm_buf text;
+    bool          over;
+};
+
 struct run {
     const struct lm_generate *g;
     struct lm_err            *err;
-    struct lm_child           child;
-    struct lm_in             *answers;
-    struct lm_logits_reader  *frames;
-    struct lm_logits_head     head;
+    struct lm_talk            talk;
+    struct lm_drafter         drafter;
     struct lm_chain          *chain;
     enum blame                blame;
     bool                      reader_gone;  /* writing our output gave EPIPE        */
     bool                      fell_short;   /* a line has fewer ids than asked for  */
+
+    struct lm_token_reader   *prompts;
     const char               *from;         /* where prompts come from              */
-    uint32_t                  line;         /* number of the prompt, from 0         */
-    int32_t                  *ids;          /* the prompt                           */
-    size_t                    n_ids, ids_cap;
-    struct lm_buf             request;
+    uint32_t                  n_lines;      /* prompts read                         */
+    bool                      no_more;      /* all are read                         */
+
+    struct lm_sequence       *seqs;         /* [g->parallel]                        */
+    struct lm_buf             requests;     /* to the child; the first `sent` it has */
+    size_t                    sent;
+
+    uint32_t                  front;        /* the line that is being written       */
+    struct later              later[AHEAD]; /* line k at k % AHEAD                  */
 };
 
 static const char *name(const struct run *r)
@@ -61,155 +71,239 @@ static int blame_child(struct run *r, int s)
     return blame(r, BLAME_CHILD, s);
 }
 
-/* Our output failed, or what was to be written did. */
-static int blame_draw(struct run *r, int s)
+/* Say which prompt the child complains of. */
+static void at_prompt(struct run *r, uint32_t line, int s)
 {
+    lm_err_at(r->err, s, "%s: line %" PRIu64 ": %s", r->from, line + UINT64_C(1), name(r));
+}
+
+/* ---- output, in the order of lines ---- */
+
+static int put(struct run *r, struct lm_buf *text)
+{
+    int s = text->failed ? lm_fail_nomem(r->err)
+                         : lm_draw_put(&r->g->draw, text->data, text->len, r->err);
+    lm_buf_clear(text);
     r->reader_gone |= s == LM_EIO && errno == EPIPE;
     return blame(r, s == LM_EIO ? BLAME_OUTPUT : BLAME_WORK, s);
 }
 
-/* Say which prompt the child complains of. */
-static void at_prompt(struct run *r, int s)
+/* Write what a sequence has to say now, or keep it until it is its turn. */
+static int deliver(struct run *r, struct lm_sequence *q)
 {
-    lm_err_at(r->err, s, "%s: line %" PRIu64 ": %s", r->from, r->line + UINT64_C(1), name(r));
+    struct later *own = &r->later[q->line % AHEAD];
+    int s = LM_OK;
+    if (q->line == r->front) {
+        s = put(r, &q->text);
+    } else {
+        lm_buf_add(&own->text, q->text.data, q->text.len);
+        lm_buf_clear(&q->text);
+    }
+    own->over = q->over;
+    for (struct later *l; s == LM_OK && (l = &r->later[r->front % AHEAD])->over; ) {
+        l->over = false;
+        r->front++;
+        s = put(r, &r->later[r->front % AHEAD].text);
+    }
+    r->fell_short |= q->over && q->fell_short && r->g->n != LM_UNTIL_END;
+    return s;
 }
 
-/*
- * Send the request and read its answer: 1 a frame to draw from, 0 the sequence would be
- * longer than it may be (*f is the error frame), below 0 a code.
- */
-static int ask(struct run *r, struct lm_frame *f, const void **payload)
+/* ---- asking ---- */
+
+/* Ask for what comes after the sequence's ids. */
+static int ask(struct run *r, struct lm_sequence *q)
 {
-    int whole = lm_child_send(&r->child, r->request.data, r->request.len, r->err);
-    if (whole < 0)
-        return blame_child(r, whole);
-    int s = lm_logits_read_frame(r->frames, f, payload, r->err);
+    const uint64_t made = q->n - q->n_prompt, left = r->g->n - made;
+    size_t most = r->g->n_draft;
+    if (left <= most)
+        most = (size_t)left - 1;                  /* the last frame gives one more */
+    if (q->n + most >= r->talk.head.n_ctx)
+        most = q->n < r->talk.head.n_ctx ? r->talk.head.n_ctx - q->n - 1 : 0;
+    int s = lm_drafter_propose(&r->drafter, q, most, r->err);
+    if (s == LM_OK)
+        s = lm_sequence_ask(q, &r->requests, r->err);
+    return blame(r, BLAME_WORK, s);
+}
+
+/* Read the next prompt into q and ask for its first frame: 1, 0 when there are no more. */
+static int next_prompt(struct run *r, struct lm_sequence *q)
+{
+    q->n = 0;
+    int s = lm_token_read_line(r->prompts, &q->ids, &q->n, &q->ids_cap, r->err);
     if (s < 0)
-        return blame_child(r, s);
-    if (f->kind == LM_FRAME_ERROR) {
-        s = lm_draw_error_frame(f, *payload, r->err);
-        if (f->token == LM_LOOP_TRAINED_LENGTH || f->token == LM_LOOP_CONTEXT)
-            return 0;
-        at_prompt(r, s);
+        lm_err_at(r->err, s, "%s", r->from);
+    if (s > 0 && q->n == 0)
+        s = lm_fail(r->err, LM_EDATA, "%s: line %" PRIu64 ": the prompt is empty", r->from,
+                    r->n_lines + UINT64_C(1));
+    if (s <= 0)
+        return blame(r, BLAME_WORK, s);
+    s = lm_sequence_begin(q, r->g, &r->talk.head, r->n_lines++, r->err);
+    if (s < 0)
+        return blame(r, BLAME_WORK, s);
+    s = q->over ? deliver(r, q) : ask(r, q);
+    return s < 0 ? s : 1;
+}
+
+/* Give idle sequences a prompt each, as long as there are some. */
+static int fill(struct run *r)
+{
+    for (size_t i = 0; i < r->g->parallel; i++)
+        while (!r->no_more && r->seqs[i].over && r->seqs[i].answers == 0 &&
+               r->n_lines - r->front < AHEAD) {
+            int s = next_prompt(r, &r->seqs[i]);
+            if (s < 0)
+                return s;
+            r->no_more = s == 0;
+        }
+    return LM_OK;
+}
+
+/* ---- answers ---- */
+
+/* Whose answer a frame is; NULL: nobody asked for it. */
+static struct lm_sequence *asker(struct run *r, const struct lm_frame *f)
+{
+    struct lm_sequence *q = f->seq < r->g->parallel ? &r->seqs[f->seq] : NULL;
+    return q && q->answers ? q : NULL;
+}
+
+/* The child refuses: the end of a line whose context is full, else of everything.  With
+ * proposals it may have been too much for it: ask again without. */
+static int take_error(struct run *r, struct lm_sequence *q, const struct lm_frame *f,
+                      const void *payload)
+{
+    const bool full = f->token == LM_LOOP_TRAINED_LENGTH || f->token == LM_LOOP_CONTEXT;
+    const uint64_t made = q->n - q->n_prompt;
+    if (full && q->n_proposals)
+        return blame(r, BLAME_WORK, lm_sequence_ask_less(q, &r->requests, r->err));
+    int s = lm_draw_error_frame(f, payload, r->err);
+    if (!full || made == 0) {
+        at_prompt(r, q->line, s);
         return blame(r, BLAME_WORK, s);
     }
-    if (f->kind == LM_FRAME_END)
+    lm_note(r->g->draw.env, LM_WARN, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
+            "is full, %" PRIu64 " generated", r->from, q->line + UINT64_C(1), r->talk.head.n_ctx,
+            made);
+    return blame(r, BLAME_WORK, lm_sequence_full(q, r->g, r->err));
+}
+
+/* Read a frame and do what follows from it. */
+static int take_answer(struct run *r)
+{
+    struct lm_frame f;
+    const void *payload;
+    int s = lm_logits_read_frame(r->talk.frames, &f, &payload, r->err);
+    if (s < 0)
+        return blame_child(r, s);
+    if (f.kind == LM_FRAME_END)
         return blame_child(r, lm_fail(r->err, LM_EDATA, "ends its stream before its answer"));
-    if (!whole)
+    struct lm_sequence *q = asker(r, &f);
+    if (!q)
+        return blame_child(r, lm_fail(r->err, LM_EDATA, "gives frames that were not asked for"));
+    if (r->sent < q->asked_at)
         return blame_child(r, lm_fail(r->err, LM_EDATA, "answers before it is asked"));
-    return 1;
+    const bool was_over = q->over;
+    if (f.kind == LM_FRAME_ERROR)
+        s = take_error(r, q, &f, payload);
+    else
+        s = blame(r, BLAME_WORK, lm_sequence_take(q, r->g, &r->talk.head, &f, payload, r->err));
+    if (s == LM_OK && !was_over)
+        s = deliver(r, q);
+    if (s == LM_OK && q->answers == 0 && !q->over)
+        s = ask(r, q);
+    return s;
 }
 
-static int prompt_request(struct run *r)
+/* Send what there is to send, as far as the child takes it. */
+static int send_requests(struct run *r)
 {
-    lm_buf_clear(&r->request);
-    if (r->line)
-        lm_buf_str(&r->request, "@0 ");
-    for (size_t i = 0; i < r->n_ids; i++)
-        lm_buf_printf(&r->request, "%" PRId32 "%c", r->ids[i], i + 1 < r->n_ids ? ' ' : '\n');
-    return r->request.failed ? lm_fail_nomem(r->err) : LM_OK;
+    size_t taken = 0;
+    if (r->sent < r->requests.len) {
+        int s = lm_child_send(&r->talk.child, r->requests.data + r->sent,
+                              r->requests.len - r->sent, &taken, r->err);
+        if (s < 0)
+            return blame_child(r, s);
+        r->sent = s > 0 ? r->requests.len : r->sent + taken;
+    }
+    if (r->sent == r->requests.len) {
+        for (size_t i = 0; i < r->g->parallel; i++)
+            r->seqs[i].asked_at = 0;
+        lm_buf_clear(&r->requests);
+        r->sent = 0;
+    }
+    return LM_OK;
 }
 
-static int id_request(struct run *r, uint32_t id)
+static bool waiting(const struct run *r)
 {
-    lm_buf_clear(&r->request);
-    lm_buf_printf(&r->request, "%" PRIu32 "\n", id);
-    return r->request.failed ? lm_fail_nomem(r->err) : LM_OK;
-}
-
-static bool ends(const struct run *r, uint32_t id)
-{
-    for (size_t i = 0; i < r->head.n_eog; i++)
-        if ((uint32_t)r->head.eog[i] == id)
-            return true;
-    for (size_t i = 0; i < r->g->n_stop; i++)
-        if ((uint32_t)r->g->stop[i] == id)
+    for (size_t i = 0; i < r->g->parallel; i++)
+        if (r->seqs[i].answers)
             return true;
     return false;
 }
 
-/* The context is full: the end of the line if it has an id, else the prompt is too long. */
-static int full(struct run *r, uint64_t n_generated)
-{
-    if (n_generated == 0) {
-        at_prompt(r, LM_EDATA);
-        return blame(r, BLAME_WORK, r->err->code);
-    }
-    lm_note(r->g->draw.env, LM_WARN, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
-            "is full, %" PRIu64 " generated", r->from, r->line + UINT64_C(1), r->head.n_ctx,
-            n_generated);
-    r->fell_short |= r->g->n != LM_UNTIL_END;
-    return LM_OK;
-}
-
-/* One prompt, which is in r->ids, and its line. */
-static int generate_line(struct run *r)
-{
-    struct lm_frame f;
-    const void *payload;
-    int s = LM_OK;
-    if (r->n_ids == 0)
-        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EDATA, "%s: line %" PRIu64 ": the prompt is "
-                                            "empty", r->from, r->line + UINT64_C(1)));
-    lm_chain_reset(r->chain);
-    for (size_t i = 0; s == LM_OK && i < r->n_ids; i++)
-        s = lm_chain_accept(r->chain, (uint32_t)r->ids[i], r->err);
-    if (s == LM_OK)
-        s = prompt_request(r);
-    for (uint64_t n = 0; s == LM_OK && n < r->g->n; n++) {
-        uint32_t id;
-        int got = ask(r, &f, &payload);
-        if (got < 0)
-            return got;
-        if (got == 0) {
-            s = full(r, n);
-            break;
-        }
-        f.pos = (uint32_t)(r->n_ids + n - 1);
-        s = lm_draw_frame(&r->g->draw, r->chain, r->line, &f, payload, &id, r->err);
-        if (s < 0 || ends(r, id))
-            break;
-        s = lm_chain_accept(r->chain, id, r->err);
-        if (s == LM_OK)
-            s = id_request(r, id);
-    }
-    if (s == LM_OK)
-        s = lm_draw_newline(&r->g->draw, r->err);
-    return blame_draw(r, s);
-}
-
 /* All prompts. */
-static int generate_lines(struct run *r, struct lm_token_reader *prompts)
+static int generate_lines(struct run *r)
 {
-    for (; ; r->line++) {
-        r->n_ids = 0;
-        int s = lm_token_read_line(prompts, &r->ids, &r->n_ids, &r->ids_cap, r->err);
-        if (s < 0)
-            lm_err_at(r->err, s, "%s", r->from);
-        if (s <= 0)
-            return blame(r, BLAME_WORK, s);
-        s = generate_line(r);
-        if (s < 0)
-            return s;
+    int s = fill(r);
+    while (s == LM_OK && waiting(r)) {
+        s = send_requests(r);
+        if (s == LM_OK)
+            s = take_answer(r);
+        if (s == LM_OK)
+            s = fill(r);
     }
+    return s;
+}
+
+/* ---- the child ---- */
+
+int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err)
+{
+    *t = (struct lm_talk){ .child = { .to = -1, .from = -1 } };
+    int s = lm_child_start(&t->child, argv, err);
+    if (s < 0)
+        return s;
+    t->answers = lm_in_from_fd(t->child.from, argv[0], LM_IN_RAW, err);
+    if (!t->answers || !(t->frames = lm_logits_reader_new(t->answers, err)))
+        return err->code;
+    s = lm_logits_read_head(t->frames, &t->head, err);
+    return s == 0 ? lm_fail(err, LM_EDATA, "ends before its stream begins") : s > 0 ? LM_OK : s;
+}
+
+void lm_talk_release(struct lm_talk *t)
+{
+    lm_logits_head_release(&t->head);
+    lm_logits_reader_free(t->frames);
+    lm_in_close(t->answers);
 }
 
 /* A child that answers no request would be waited for in vain. */
-static int read_head(struct run *r)
+static int check_head(struct run *r)
 {
-    int s = lm_logits_read_head(r->frames, &r->head, r->err);
-    if (s == 0)
-        s = lm_fail(r->err, LM_EDATA, "ends before its stream begins");
-    if (s < 0)
-        return blame_child(r, s);
-    if (!r->head.loop)
+    if (!r->talk.head.loop)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "%s: answers no requests: it wants -i",
                                             name(r)));
-    if (r->head.decoder_start >= 0)
+    if (r->talk.head.decoder_start >= 0)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_ENOSUP, "%s: %s is an encoder-decoder "
-                     "model, which this version cannot drive", name(r), r->head.model));
-    r->chain = lm_chain_new(r->g->draw.sampling, &r->head, r->g->draw.env, r->err);
-    return r->chain ? LM_OK : blame(r, BLAME_WORK, r->err->code);
+                     "model, which this version cannot drive", name(r), r->talk.head.model));
+    return LM_OK;
+}
+
+static int prepare(struct run *r, struct lm_in *prompts)
+{
+    r->chain = lm_chain_new(r->g->draw.sampling, &r->talk.head, r->g->draw.env, r->err);
+    r->prompts = r->chain ? lm_token_reader_new(prompts, r->err) : NULL;
+    if (!r->prompts)
+        return r->err->code;
+    r->seqs = calloc(r->g->parallel, sizeof *r->seqs);
+    int s = r->seqs ? LM_OK : lm_fail_nomem(r->err);
+    for (size_t i = 0; s == LM_OK && i < r->g->parallel; i++) {
+        s = lm_sequence_init(&r->seqs[i], r->chain, r->err);
+        r->seqs[i].seq = (uint32_t)i;
+    }
+    return s == LM_OK ? lm_drafter_start(&r->drafter, r->g, &r->talk.head, r->err) : s;
 }
 
 /* After the last prompt: the child has to end its stream, and itself, in order. */
@@ -218,13 +312,13 @@ static int read_end(struct run *r)
     struct lm_logits_head more;
     struct lm_frame f;
     const void *payload;
-    lm_child_close_input(&r->child);
-    int s = lm_logits_read_frame(r->frames, &f, &payload, r->err);
+    lm_child_close_input(&r->talk.child);
+    int s = lm_logits_read_frame(r->talk.frames, &f, &payload, r->err);
     if (s == LM_OK && f.kind == LM_FRAME_ERROR)
         s = lm_draw_error_frame(&f, payload, r->err);
     else if (s == LM_OK && f.kind != LM_FRAME_END)
         s = lm_fail(r->err, LM_EDATA, "gives frames that were not asked for");
-    if (s == LM_OK && (s = lm_logits_read_head(r->frames, &more, r->err)) > 0) {
+    if (s == LM_OK && (s = lm_logits_read_head(r->talk.frames, &more, r->err)) > 0) {
         lm_logits_head_release(&more);
         s = lm_fail(r->err, LM_EDATA, "goes on after its end frame");
     }
@@ -233,24 +327,18 @@ static int read_end(struct run *r)
 
 static int work(struct run *r, struct lm_in *prompts)
 {
-    struct lm_token_reader *tokens = NULL;
-    int s = LM_OK;
-    r->answers = lm_in_from_fd(r->child.from, name(r), LM_IN_RAW, r->err);
-    if (!r->answers || !(r->frames = lm_logits_reader_new(r->answers, r->err)) ||
-        !(tokens = lm_token_reader_new(prompts, r->err)))
-        s = blame(r, BLAME_WORK, r->err->code);
+    int s = check_head(r);
     if (s == LM_OK)
-        s = read_head(r);
+        s = blame(r, BLAME_WORK, prepare(r, prompts));
     if (s == LM_OK)
-        s = generate_lines(r, tokens);
+        s = generate_lines(r);
     if (s == LM_OK)
         s = read_end(r);
 
     /* What a failed producer said is passed on as it is. */
     if (r->blame == BLAME_WORK)
-        lm_draw_give_up(&r->g->draw, tokens && lm_token_fault(tokens) == LM_TOKENS_PEER ?
-                        lm_token_peer_text(tokens) : r->err->text, NULL);
-    lm_token_reader_free(tokens);
+        lm_draw_give_up(&r->g->draw, r->prompts && lm_token_fault(r->prompts) == LM_TOKENS_PEER ?
+                        lm_token_peer_text(r->prompts) : r->err->text, NULL);
     return s;
 }
 
@@ -279,10 +367,10 @@ static int finish(struct run *r, int s, struct lm_generate_end *end)
     static const int grace[] = {
         [BLAME_NONE] = -1, [BLAME_WORK] = GRACE, [BLAME_CHILD] = HURRY, [BLAME_OUTPUT] = 0,
     };
-    lm_child_close_input(&r->child);
+    lm_child_close_input(&r->talk.child);
     if (r->blame == BLAME_WORK)
-        lm_child_drain(&r->child, GRACE);
-    struct lm_child_end e = lm_child_finish(&r->child, grace[r->blame]);
+        lm_child_drain(&r->talk.child, GRACE);
+    struct lm_child_end e = lm_child_finish(&r->talk.child, grace[r->blame]);
     end->reader_gone = r->reader_gone;
     end->status = s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
     if (r->blame == BLAME_NONE || r->blame == BLAME_CHILD) {
@@ -297,25 +385,40 @@ static int finish(struct run *r, int s, struct lm_generate_end *end)
     return s;
 }
 
+static void release(struct run *r)
+{
+    for (size_t i = 0; r->seqs && i < r->g->parallel; i++)
+        lm_sequence_release(&r->seqs[i]);
+    free(r->seqs);
+    for (size_t i = 0; i < AHEAD; i++)
+        lm_buf_release(&r->later[i].text);
+    lm_chain_free(r->chain);
+    lm_token_reader_free(r->prompts);
+    lm_talk_release(&r->talk);
+    lm_buf_release(&r->requests);
+}
+
 int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_generate_end *end,
                 struct lm_err *err)
 {
-    struct lm_err own = { 0 };
+    struct lm_err own = { 0 }, draft = { 0 };
     struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts) };
     *end = (struct lm_generate_end){ .status = 2 };
-    int s = lm_child_start(&r.child, g->command, &own);
-    if (s < 0) {
+    int s = lm_talk_start(&r.talk, g->command, &own);
+    if (s < 0 && r.talk.child.pid == 0) {
         lm_draw_give_up(&g->draw, own.text, NULL);
     } else {
-        s = work(&r, prompts);
+        s = s < 0 ? blame_child(&r, s) : work(&r, prompts);
         s = finish(&r, s, end);
     }
-    lm_chain_free(r.chain);
-    lm_logits_head_release(&r.head);
-    lm_logits_reader_free(r.frames);
-    lm_in_close(r.answers);
-    lm_buf_release(&r.request);
-    free(r.ids);
+    int d = lm_drafter_end(&r.drafter, s == LM_OK, &draft);
+    if (s == LM_OK && d < 0) {
+        lm_draw_give_up(&g->draw, draft.text, NULL);
+        own = draft;
+        s = d;
+        end->status = 2;
+    }
+    release(&r);
     if (s < 0 && err)
         *err = own;
     return s;

@@ -14,15 +14,22 @@
 #include "base/err.h"
 #include "io/input.h"
 #include "job/draw.h"
+#include "job/hold.h"
 
 #define LM_UNTIL_END UINT64_MAX
 
 struct lm_generate {
     struct lm_draw draw;
     uint64_t       n;            /* most ids a line; LM_UNTIL_END                     */
+    uint64_t       min_n;        /* none of them ends the line before so many         */
     const int32_t *stop;         /* [n_stop] ids that end a line, besides the model's */
     size_t         n_stop;
+    struct lm_watch watch;       /* texts that end a line, or may not occur in it     */
+    size_t         parallel;     /* most lines at once, >= 1                          */
     char *const   *command;      /* the child, NULL-terminated                        */
+    char *const   *draft;        /* one that proposes ids, or NULL                    */
+    size_t         ngram;        /* propose what followed the same `ngram` ids; 0: no */
+    size_t         n_draft;      /* ids proposed at once                              */
 };
 
 struct lm_generate_end {
@@ -34,9 +41,16 @@ struct lm_generate_end {
 /*
  * lm_generate - for each line of prompts, one line of generated ids.
  *
- * Each id is written and flushed with a space as soon as it is drawn; the id that ended the
- * sequence too.  The child is started first and reaped before this returns, whatever
- * happens; the caller ignores SIGPIPE.  Tokens of line k are drawn as sequence k.
+ * Each id is written and flushed with a space as soon as it is drawn and certain; the id that
+ * ended the sequence too.  Lines are written in the order of the prompts.  The children are
+ * started first and reaped before this returns, whatever happens; the caller ignores SIGPIPE.
+ * Tokens of line k are drawn as sequence k.
+ *
+ * A stop text ends the line: the text before it stays, as ids.  Where a banned text would occur,
+ * the generation goes back to where it begins and chooses another id there.
+ *
+ * Proposals (draft, ngram) only save time: the ids have the same distribution; with ngram, and
+ * where nothing is random, they are the same ids.
  *
  * LM_OK, with end->status 2 if -n ids could not be had because the context was full (that is
  * noted).  On failure a code with *err filled, and the output ends in "! text".

@@ -458,6 +458,58 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn
     return LM_OK;
 }
 
+/* Of block b, the ids with their bit set into the copy, -inf for the others. */
+static void copy_allowed(struct lm_cands *c, size_t b, uint32_t bits)
+{
+    const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
+    const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
+    if (bits == UINT32_MAX) {
+        memmove(c->copy + first, c->row + first, n * sizeof *c->copy);
+        return;
+    }
+    float best = -INFINITY, kept[LM_ROW_BLOCK];
+    for (size_t i = 0; i < LM_ROW_BLOCK; i++)
+        kept[i] = -INFINITY;
+    for (uint32_t left_bits = bits; left_bits; left_bits &= left_bits - 1) {
+        const size_t i = (size_t)__builtin_ctz(left_bits);
+        if (i < n)
+            kept[i] = c->row[first + i];
+    }
+    memcpy(c->copy + first, kept, n * sizeof *kept);
+    for (size_t i = 0; i < n; i++)
+        best = c->copy[first + i] > best ? c->copy[first + i] : best;
+    c->best[b] = best;
+}
+
+static bool is_allowed(const uint64_t *allowed, uint32_t id)
+{
+    return allowed[id / 64] >> id % 64 & 1;
+}
+
+/* Of a list of candidates, those allowed; returns how many. */
+static size_t allow_some(struct lm_cand *list, size_t n, const uint64_t *allowed)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_allowed(allowed, list[i].id))
+            list[m++] = list[i];
+    return m;
+}
+
+void lm_cands_allow(struct lm_cands *c, const uint64_t *allowed)
+{
+    if (!c->row) {
+        c->n = allow_some(c->list, c->n, allowed);
+        settle(c);
+        return;
+    }
+    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
+        copy_allowed(c, b, (uint32_t)(allowed[b / 2] >> (b % 2 * 32)));
+    c->row = c->copy;
+    find_top(c);
+    c->n_changed = allow_some(c->changed, c->n_changed, allowed);
+}
+
 void lm_cands_divide(struct lm_cands *c, double t)
 {
     if (c->row && t > 1e-30 && t < 1e30) {

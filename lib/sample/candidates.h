@@ -99,6 +99,9 @@ int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n,
                   double (*fn)(const void *arg, size_t i, double l), const void *arg,
                   struct lm_err *err);
 
+/* Keep the ids whose bit is set: id % 64 of word id / 64. */
+void lm_cands_allow(struct lm_cands *c, const uint64_t *allowed);
+
 /* Divide every logit by t > 0; t may be infinite. */
 void lm_cands_divide(struct lm_cands *c, double t);
 

@@ -27,7 +27,12 @@ struct lm_chain {
     uint32_t         *bias_ids;       /* [n_bias] ascending                        */
     double           *bias;
     size_t            n_bias;
-    struct lm_cands   cands;
+    const uint64_t   *allowed;        /* [n_vocab / 64] a bit each; NULL: all      */
+    const char       *allowed_by;
+    struct shared {
+        struct lm_cands cands;
+        size_t          chains;       /* that work on them                         */
+    }                *shared;
     struct lm_chance *chances;
     size_t            chances_cap;
 };
@@ -92,6 +97,15 @@ int lm_sampling_check_order(const char *samplers, struct lm_err *err)
             return lm_fail(err, LM_EUSE, "more than %d samplers", MAX_LINKS);
     }
     return LM_OK;
+}
+
+bool lm_sampling_names(const char *samplers, const struct lm_sampler *sampler)
+{
+    const char *name;
+    for (size_t n; (n = next_name(&samplers, &name));)
+        if (lm_sampler_find(name, n) == sampler)
+            return true;
+    return false;
 }
 
 /* ---- making a chain ---- */
@@ -355,8 +369,10 @@ struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logit
     }
     if (r == LM_OK)
         r = add_bias(c, s, h, err);
-    if (r == LM_OK)
-        r = lm_cands_init(&c->cands, h->n_vocab, err);
+    if (r == LM_OK && !(c->shared = calloc(1, sizeof *c->shared)))
+        r = lm_fail_nomem(err);
+    if (r == LM_OK && (r = lm_cands_init(&c->shared->cands, h->n_vocab, err)) == LM_OK)
+        c->shared->chains = 1;
     if (r == LM_OK) {
         describe(c, env);
     } else {
@@ -377,11 +393,14 @@ void lm_chain_free(struct lm_chain *c)
     free(c->bias_ids);
     free(c->bias);
     free(c->chances);
-    lm_cands_release(&c->cands);
+    if (c->shared && (c->shared->chains == 0 || --c->shared->chains == 0)) {
+        lm_cands_release(&c->shared->cands);
+        free(c->shared);
+    }
     free(c);
 }
 
-struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
+struct lm_chain *lm_chain_clone(struct lm_chain *from, struct lm_err *err)
 {
     struct lm_chain *c = calloc(1, sizeof *c);
     int r = LM_OK;
@@ -398,8 +417,11 @@ struct lm_chain *lm_chain_clone(const struct lm_chain *from, struct lm_err *err)
         if (k->state && !(k->state = k->sampler->clone(k->state)))
             r = LM_ENOMEM;
     }
-    if (r < 0 || !c->bias_ids || !c->bias ||
-        lm_cands_init(&c->cands, from->cands.n_vocab, err) < 0) {
+    c->shared = from->shared;
+    c->shared->chains++;
+    c->allowed = from->allowed;
+    c->allowed_by = from->allowed_by;
+    if (r < 0 || !c->bias_ids || !c->bias) {
         lm_chain_free(c);
         lm_fail_nomem(err);
         return NULL;
@@ -472,16 +494,27 @@ static int fill(struct lm_cands *c, const struct lm_frame *f, const void *payloa
     return r < 0 ? r : check_left(c, "every logit is -inf", err);
 }
 
+void lm_chain_allow(struct lm_chain *c, const uint64_t *allowed, const char *who)
+{
+    c->allowed = allowed;
+    c->allowed_by = who;
+}
+
 int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
                    uint32_t seq, uint32_t pos, struct lm_err *err)
 {
     c->step.seq = seq;
     c->step.pos = pos;
-    int r = fill(&c->cands, f, payload, err);
+    int r = fill(&c->shared->cands, f, payload, err);
     if (r == LM_OK && c->n_bias) {
-        r = lm_cands_edit(&c->cands, c->bias_ids, c->n_bias, add_to, c->bias, err);
+        r = lm_cands_edit(&c->shared->cands, c->bias_ids, c->n_bias, add_to, c->bias, err);
         if (r == LM_OK)
-            r = check_left(&c->cands, "the logit bias leaves none", err);
+            r = check_left(&c->shared->cands, "the logit bias leaves none", err);
+    }
+    if (r == LM_OK && c->allowed) {
+        lm_cands_allow(&c->shared->cands, c->allowed);
+        if (lm_cands_empty(&c->shared->cands))
+            r = lm_fail(err, LM_EDATA, "no token can be chosen: %s leaves none", c->allowed_by);
     }
 
     /* What only removes others than the best need not run before greedy. */
@@ -492,30 +525,43 @@ int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *pay
         const struct link *k = &c->links[i];
         if (i >= skip && i < greedy)
             continue;
-        r = k->sampler->apply(&c->cands, k->v, k->state, &c->step, err);
-        if (r == LM_OK && lm_cands_empty(&c->cands))
+        r = k->sampler->apply(&c->shared->cands, k->v, k->state, &c->step, err);
+        if (r == LM_OK && lm_cands_empty(&c->shared->cands))
             r = lm_fail(err, LM_EDATA, "no token can be chosen: %s leaves none", k->sampler->name);
     }
     return r;
 }
 
-uint32_t lm_chain_draw(struct lm_chain *c)
+/* The sampler that makes the choice its own, or NULL. */
+static const struct link *chooser(const struct lm_chain *c)
 {
     const struct link *last = c->n_links ? &c->links[c->n_links - 1] : NULL;
+    return last && last->sampler->purpose ? last : NULL;
+}
+
+void lm_chain_chosen(struct lm_chain *c, uint32_t id)
+{
+    const struct link *k = chooser(c);
+    if (k)
+        k->sampler->drawn(k->state, &c->shared->cands, id);
+}
+
+uint32_t lm_chain_draw(struct lm_chain *c)
+{
+    struct lm_cands *left = &c->shared->cands;
+    const struct link *k = chooser(c);
     const struct lm_step *at = &c->step;
-    const enum lm_purpose purpose = last && last->sampler->purpose ? last->sampler->purpose
-                                                                   : LM_PURPOSE_DRAW;
-    const uint32_t id = c->cands.row == NULL && c->cands.n == 1 ? c->cands.list[0].id :
-        lm_cands_pick(&c->cands, lm_uniform(at->seed, at->pos, at->seq, purpose));
-    if (purpose != LM_PURPOSE_DRAW)
-        last->sampler->drawn(last->state, &c->cands, id);
+    const enum lm_purpose purpose = k ? k->sampler->purpose : LM_PURPOSE_DRAW;
+    const uint32_t id = !left->row && left->n == 1 ? left->list[0].id :
+        lm_cands_pick(left, lm_uniform(at->seed, at->pos, at->seq, purpose));
+    lm_chain_chosen(c, id);
     return id;
 }
 
 const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n,
                                          struct lm_err *err)
 {
-    struct lm_cands *s = &c->cands;
+    struct lm_cands *s = &c->shared->cands;
     double total = (double)lm_cands_weigh(s);
     lm_cands_sort(s, LM_BY_RANK);
     *n = k && k < s->n ? k : s->n;

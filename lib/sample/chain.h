@@ -50,6 +50,9 @@ int lm_sampling_set(struct lm_sampling *s, const struct lm_param *p, double v,
 /* Check a list of sampler names; LM_EUSE names the unknown one and those there are. */
 int lm_sampling_check_order(const char *samplers, struct lm_err *err);
 
+/* Does a list that was checked name the sampler? */
+bool lm_sampling_names(const char *samplers, const struct lm_sampler *sampler);
+
 /* Add `add` to the logit of an id; an id named twice gets both. */
 int lm_sampling_bias(struct lm_sampling *s, uint32_t id, double add, struct lm_err *err);
 
@@ -71,8 +74,13 @@ struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logit
                               const struct lm_env *env, struct lm_err *err);
 void lm_chain_free(struct lm_chain *c);
 
-/* A chain in the same state; NULL when memory is short. */
-struct lm_chain *lm_chain_clone(const struct lm_chain *c, struct lm_err *err);
+/*
+ * lm_chain_clone - a chain in the same state; NULL when memory is short.
+ *
+ * It works on the same candidates: what apply leaves in one is gone after apply in the other.
+ * Clones of one chain belong to one thread.
+ */
+struct lm_chain *lm_chain_clone(struct lm_chain *c, struct lm_err *err);
 
 /* Does drawing need random numbers, that is, does the seed matter? */
 bool lm_chain_is_random(const struct lm_chain *c);
@@ -82,6 +90,14 @@ int lm_chain_accept(struct lm_chain *c, uint32_t id, struct lm_err *err);
 
 /* Forget the sequence. */
 void lm_chain_reset(struct lm_chain *c);
+
+/*
+ * lm_chain_allow - only ids whose bit is set (id % 64 of word id / 64) are candidates from now on.
+ *
+ * allowed [n_vocab / 64, rounded up] is borrowed until the next call; NULL: all are.  who names it
+ * when it leaves none.
+ */
+void lm_chain_allow(struct lm_chain *c, const uint64_t *allowed, const char *who);
 
 /*
  * lm_chain_apply - run the samplers on a frame (dense or top-k) of the header's stream, for the
@@ -96,6 +112,9 @@ int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *pay
 
 /* Draw the token from what the last apply, which succeeded, has left: always the same one. */
 uint32_t lm_chain_draw(struct lm_chain *c);
+
+/* The token was chosen from there in another way: samplers that learn from choices are told. */
+void lm_chain_chosen(struct lm_chain *c, uint32_t id);
 
 struct lm_chance {
     uint32_t id;

@@ -113,9 +113,10 @@ static int apply(struct lm_cands *c, const double *v, void *state, const struct 
 static void drawn(void *state, const struct lm_cands *c, uint32_t id)
 {
     struct feedback *f = state;
-    f->waiting = true;
+    const double l = lm_cands_logit(c, id);
+    f->waiting = l > -INFINITY;
     f->id = id;
-    f->surprise = surprise(f, lm_cands_logit(c, id));
+    f->surprise = surprise(f, l);
 }
 
 static int accept(void *state, uint32_t id, struct lm_err *err)

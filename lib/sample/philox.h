@@ -16,6 +16,8 @@ enum lm_purpose {
     LM_PURPOSE_XTC,
     LM_PURPOSE_MIROSTAT,
     LM_PURPOSE_ADAPTIVE_P,
+    LM_PURPOSE_ACCEPT,           /* of a proposal            */
+    LM_PURPOSE_RESIDUAL,         /* when it does not stay    */
 };
 
 /* out = Philox4x32-10 of counter and key. */

@@ -84,7 +84,7 @@ static const struct lm_param threshold = {
     .value  = 0.1,
     .arg    = "P",
     .off    = "above 0.5",
-    .help   = "top choices have chances of at least P",
+    .help   = "top choices have chances from P up",
 };
 
 const struct lm_sampler lm_xtc = {

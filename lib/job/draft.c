@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/generate_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "stream/loop.h"
+
+#define GRACE 2000           /* milliseconds the child gets to end */
+
+/* ---- what was there before ---- */
+
+/* Propose what followed the latest earlier occurrence of the last n ids. */
+static int propose_again(struct lm_sequence *q, size_t n, size_t most, struct lm_err *err)
+{
+    const int32_t *tail = q->ids + q->n - n;
+    if (q->n <= n)
+        return LM_OK;
+    for (size_t end = q->n - 1; end >= n; end--) {
+        if (memcmp(q->ids + end - n, tail, n * sizeof *tail))
+            continue;
+        for (size_t i = end; i < q->n && q->n_proposals < most; i++) {
+            int s = lm_sequence_room(q, err);
+            if (s < 0)
+                return s;
+            q->proposals[q->n_proposals++].id = (uint32_t)q->ids[i];
+        }
+        return LM_OK;
+    }
+    return LM_OK;
+}
+
+/* ---- a model of its own ---- */
+
+static int same_vocabulary(const struct lm_logits_head *a, const struct lm_logits_head *b,
+                           struct lm_err *err)
+{
+    if (a->n_vocab != b->n_vocab)
+        return lm_fail(err, LM_EUSE, "the vocabulary has %" PRIu32 " ids, the model's %" PRIu32,
+                       a->n_vocab, b->n_vocab);
+    if (a->bos != b->bos || a->eos != b->eos || a->n_eog != b->n_eog ||
+        (a->n_eog && memcmp(a->eog, b->eog, a->n_eog * sizeof *a->eog)))
+        return lm_fail(err, LM_EUSE, "the vocabulary has other special ids than the model's");
+    return LM_OK;
+}
+
+int lm_drafter_start(struct lm_drafter *d, const struct lm_generate *g,
+                     const struct lm_logits_head *h, struct lm_err *err)
+{
+    *d = (struct lm_drafter){ .g = g };
+    if (!g->draft)
+        return LM_OK;
+    int s = lm_talk_start(&d->talk, g->draft, err);
+    d->started = true;
+    if (s == LM_OK)
+        s = same_vocabulary(&d->talk.head, h, err);
+    if (s == LM_OK && !d->talk.head.loop)
+        s = lm_fail(err, LM_EUSE, "answers no requests: it wants -i");
+    return s < 0 ? lm_err_at(err, s, "--draft") : LM_OK;
+}
+
+static struct lm_draft_state *state_of(struct lm_drafter *d, uint32_t seq)
+{
+    const size_t old = d->states_cap;
+    if (!lm_grow(&d->states, &d->states_cap, (size_t)seq + 1, sizeof *d->states))
+        return NULL;
+    memset(d->states + old, 0, (d->states_cap - old) * sizeof *d->states);
+    return &d->states[seq];
+}
+
+/* Let the child have ids [n], of which it may have some, and get its frame: 1, or 0 when its
+ * context is full. */
+static int evaluate(struct lm_drafter *d, uint32_t seq, const int32_t *ids, size_t n,
+                    struct lm_frame *f, const void **payload, struct lm_err *err)
+{
+    struct lm_draft_state *t = state_of(d, seq);
+    size_t from = 0, sent = 0;
+    if (!t || !lm_grow(&t->ids, &t->cap, n, sizeof *t->ids))
+        return lm_fail_nomem(err);
+    while (from < t->n && from < n - 1 && t->ids[from] == ids[from])
+        from++;
+    lm_buf_clear(&d->request);
+    lm_buf_printf(&d->request, "%" PRIu32 ": ", seq);
+    if (from < t->n)
+        lm_buf_printf(&d->request, "@%zu ", from);
+    for (size_t i = from; i < n; i++)
+        lm_buf_printf(&d->request, "%" PRId32 "%c", ids[i], i + 1 < n ? ' ' : '\n');
+    if (d->request.failed)
+        return lm_fail_nomem(err);
+    int s = lm_child_send(&d->talk.child, d->request.data, d->request.len, &sent, err);
+    if (s == 0)
+        s = lm_fail(err, LM_EDATA, "answers before it is asked");
+    if (s > 0)
+        s = lm_logits_read_frame(d->talk.frames, f, payload, err);
+    if (s == LM_OK && f->kind == LM_FRAME_ERROR) {
+        if (f->token == LM_LOOP_CONTEXT || f->token == LM_LOOP_TRAINED_LENGTH)
+            return 0;
+        s = lm_draw_error_frame(f, *payload, err);
+    } else if (s == LM_OK && f->kind == LM_FRAME_END) {
+        s = lm_fail(err, LM_EDATA, "ends its stream before its answer");
+    }
+    if (s < 0)
+        return s;
+    memcpy(t->ids + from, ids + from, (n - from) * sizeof *ids);
+    t->n = n;
+    return 1;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct lm_chance *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Draw a proposal from a frame, and keep the chances it had. */
+static int draw(struct lm_sequence *q, struct lm_chain *chain, uint32_t pos,
+                const struct lm_frame *f, const void *payload, struct lm_err *err)
+{
+    size_t n;
+    int s = lm_sequence_room(q, err);
+    struct lm_proposal *x = s < 0 ? NULL : &q->proposals[q->n_proposals];
+    if (s == LM_OK)
+        s = lm_chain_apply(chain, f, payload, q->line, pos, err);
+    if (s < 0)
+        return s;
+    x->id = lm_chain_draw(chain);
+    if (lm_chain_is_random(chain)) {
+        const struct lm_chance *c = lm_chain_chances(chain, 0, &n, err);
+        if (!c || !lm_grow(&x->chances, &x->cap, n, sizeof *x->chances))
+            return lm_fail_nomem(err);
+        memcpy(x->chances, c, n * sizeof *c);
+        qsort(x->chances, n, sizeof *c, by_id);
+        x->n = n;
+    }
+    q->n_proposals++;
+    return lm_chain_accept(chain, x->id, err);
+}
+
+static bool ends(const struct lm_logits_head *h, uint32_t id)
+{
+    for (size_t i = 0; i < h->n_eog; i++)
+        if ((uint32_t)h->eog[i] == id)
+            return true;
+    return false;
+}
+
+static int propose_by_model(struct lm_drafter *d, struct lm_sequence *q, size_t most,
+                            struct lm_err *err)
+{
+    struct lm_chain *chain = lm_chain_clone(q->chain, err);
+    int32_t *ids = lm_malloc_array(q->n + most, sizeof *ids);
+    int s = chain && ids ? LM_OK : lm_fail_nomem(err);
+    if (ids)
+        memcpy(ids, q->ids, q->n * sizeof *ids);
+    if (chain)
+        lm_chain_allow(chain, NULL, NULL);
+    for (size_t n = q->n; s == LM_OK && q->n_proposals < most; n++) {
+        struct lm_frame f;
+        const void *payload;
+        s = evaluate(d, q->seq, ids, n, &f, &payload, err);
+        if (s == 0)
+            break;
+        if (s > 0)
+            s = draw(q, chain, (uint32_t)n, &f, payload, err);
+        if (s == LM_OK)
+            ids[n] = (int32_t)q->proposals[q->n_proposals - 1].id;
+        if (s == LM_OK && ends(&d->talk.head, (uint32_t)ids[n]))
+            break;
+    }
+    lm_chain_free(chain);
+    free(ids);
+    return s < 0 ? lm_err_at(err, s, "--draft") : LM_OK;
+}
+
+int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
+                       struct lm_err *err)
+{
+    q->n_proposals = 0;
+    if (most == 0)
+        return LM_OK;
+    if (d->g->draft)
+        return propose_by_model(d, q, most, err);
+    for (size_t n = d->g->ngram; n > 0 && q->n_proposals == 0; n--) {
+        int s = propose_again(q, n, most, err);
+        if (s < 0)
+            return s;
+    }
+    return LM_OK;
+}
+
+int lm_drafter_end(struct lm_drafter *d, bool in_order, struct lm_err *err)
+{
+    int s = LM_OK;
+    if (d->started) {
+        lm_child_close_input(&d->talk.child);
+        if (in_order)
+            lm_child_drain(&d->talk.child, GRACE);
+        struct lm_child_end e = lm_child_finish(&d->talk.child, GRACE);
+        if (in_order && e.status != 0 && !e.ours)
+            s = lm_fail(err, LM_EIO, "--draft: did not end in order");
+        lm_talk_release(&d->talk);
+    }
+    for (size_t i = 0; i < d->states_cap; i++)
+        free(d->states[i].ids);
+    free(d->states);
+    lm_buf_release(&d->request);
+    return s;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_JOB_GENERATE_PARTS_H
+#define LM_JOB_GENERATE_PARTS_H
+
+/* What the files of generate share: sequence.c, one line of output in the making; draft.c, where
+ * proposals for its next ids come from; generate.c, the child, and lines in their order. */
+
+#include "io/child.h"
+#include "job/generate.h"
+#include "stream/logits.h"
+#include "stream/tokens.h"
+
+/* A child and what comes from it. */
+struct lm_talk {
+    struct lm_child          child;
+    struct lm_in            *answers;
+    struct lm_logits_reader *frames;
+    struct lm_logits_head    head;
+};
+
+/* Start it and read its header; LM_OK or a code, *t to be ended in any case. */
+int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err);
+/* Free all but the child, which must be finished. */
+void lm_talk_release(struct lm_talk *t);
+
+/* An id proposed, and the chances it was drawn by (ids ascending); none: it is a guess. */
+struct lm_proposal {
+    uint32_t          id;
+    struct lm_chance *chances;   /* [n] */
+    size_t            n, cap;
+};
+
+/* One line: the ids of its prompt and those generated. */
+struct lm_sequence {
+    uint32_t          line;          /* its number, from 0: the sequence of random numbers  */
+    uint32_t          seq;           /* its number with the child                           */
+    int32_t          *ids;           /* [n], n_prompt of them the prompt's                  */
+    size_t            n, n_prompt, ids_cap;
+    struct lm_chain  *chain;         /* has accepted all ids                                */
+    struct lm_buf     text;          /* output that nobody has taken yet                    */
+    bool              over;          /* the line is complete                                */
+    bool              fell_short;    /* it ended because the context is full                */
+
+    size_t            known;         /* ids that the child has, as far as they are right    */
+    size_t            sent;          /* ids that it has                                     */
+    size_t            had;           /* ids that it had before it was asked last            */
+    size_t            answers;       /* frames still to come for what was asked             */
+    size_t            asked_at;      /* where its request ends among those being sent       */
+    struct lm_proposal *proposals;   /* [n_proposals] asked about, one frame each           */
+    size_t            n_proposals, proposals_cap, next_proposal;
+
+    struct lm_hold    hold;          /* the last ids, while they may be part of a text      */
+    struct lm_chain **before;        /* [n_before] the chain before each of them, if they may
+                                        be taken back                                       */
+    size_t            n_before, before_cap;
+    struct lm_barred {
+        size_t  pos;
+        int32_t id;                  /* may not come there                                  */
+    }                *barred;
+    size_t            n_barred, barred_cap;
+    uint64_t         *allowed;       /* [n_vocab / 64] what may come next; NULL: all        */
+
+    struct lm_choice *choices;       /* [n_choices] for the record                          */
+    size_t            n_choices, choices_cap;
+};
+
+/* A sequence of the model with that header; its chain begins as `chain`. */
+int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_err *err);
+void lm_sequence_release(struct lm_sequence *q);
+
+/* Begin a line with the prompt that is in q->ids. */
+int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
+                      const struct lm_logits_head *h, uint32_t line, struct lm_err *err);
+
+/* Append the request for the next frames to *out: what the child does not have yet, then the
+ * proposals. */
+int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
+
+/* The last request was refused: make it again without proposals. */
+int lm_sequence_ask_less(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
+
+/* Take the next frame that was asked for: choose an id, or pass the frame over.  May end the
+ * line. */
+int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,
+                     const struct lm_logits_head *h, const struct lm_frame *f,
+                     const void *payload, struct lm_err *err);
+
+/* The context is full: the end of the line. */
+int lm_sequence_full(struct lm_sequence *q, const struct lm_generate *g, struct lm_err *err);
+
+/* Room for one more proposal at q->proposals[q->n_proposals]; LM_OK or LM_ENOMEM. */
+int lm_sequence_room(struct lm_sequence *q, struct lm_err *err);
+
+/* ---- drafts ---- */
+
+/* Where proposals come from: a child with a model of its own, or what was there before. */
+struct lm_drafter {
+    const struct lm_generate *g;
+    struct lm_talk            talk;          /* with a draft                                */
+    bool                      started;
+    struct lm_draft_state {                  /* [states_cap] by the sequence's seq          */
+        int32_t *ids;                        /* [n] what the child has                      */
+        size_t   n, cap;
+    }                        *states;
+    size_t                    states_cap;
+    struct lm_buf             request;
+};
+
+/* LM_OK, or a code with *d to be ended in any case; LM_EUSE: the draft's vocabulary is not that of
+ * the model with header h. */
+int lm_drafter_start(struct lm_drafter *d, const struct lm_generate *g,
+                     const struct lm_logits_head *h, struct lm_err *err);
+
+/* Make at most `most` proposals for what follows the sequence. */
+int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
+                       struct lm_err *err);
+
+/* Bring its child to its end and free all; LM_OK, or a code if it failed. */
+int lm_drafter_end(struct lm_drafter *d, bool in_order, struct lm_err *err);
+
+#endif

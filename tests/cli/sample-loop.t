@@ -1,0 +1,157 @@
+#!/bin/sh
+# sample-loop.t - sample driving a model: several lines at once, proposals, texts that end a
+# line or may not occur, records; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+fake=$root/tests/cli/fake-decode
+m=$root/tests/data/m.gguf
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+same() { # FILE FILE NAME
+    cmp "$1" "$2" >diff 2>&1
+    ok "$(cat diff)" '' "$3"
+}
+awk 'BEGIN { for (i = 0; i < 9; i++) { for (k = 0; k <= i % 4; k++) printf "%d ", 7 * i + 31 * k + 3;
+             print "" } }' >prompts
+loop() { sample "$@" prompts -- decode -i -m "$m"; }
+
+# ---- several lines at once ----
+loop -s 5 -n 12 >one
+for lines in 2 3 9 30; do
+    loop -s 5 -n 12 --parallel "$lines" >many
+    same one many "$lines lines at once give the same ids in the same order"
+done
+loop -s 5 -n 3 --probs 2 >one
+loop -s 5 -n 3 --probs 2 --parallel 4 >many
+same one many 'so do tables of chances'
+yes '3 4' | head -n 700 | sample --greedy -n 3 --parallel 5 -- "$fake" >out
+ok "$(sort -u out | tr '\n' '|') $(wc -l <out)" '5 6 7 | 700' 'more lines than are kept at once'
+printf '3\n14\n5 6\n' | sample --greedy --parallel 2 -- "$fake" >out 2>err
+ok "$(tr '\n' '|' <out)" '4 5 6 7 8 9 10 11 12 13 14 15 0 |15 0 |7 8 9 10 11 12 13 14 15 0 |' \
+    'a short line after a long one waits for it'
+printf '3\n\n5 6\n' | sample --greedy -n 2 --parallel 2 -- "$fake" >out 2>err
+ok "$? $(tail -n 1 out | tail -c 40)" '1 ! <stdin>: line 2: the prompt is empty' 'an empty prompt ends it'
+printf '3 4\n5\n' | sample --greedy -n 3 --parallel 2 -- "$fake" ctx=3 log=log >out 2>err
+ok "$? $(tr '\n' '|' <out)" '2 5 6 |6 7 8 |' 'a context that is full ends its own line'
+ok "$(grep -c '^1: ' log)" 3 'the second line is a sequence of its own'
+
+# ---- proposals ----
+loop --greedy -n 40 >plain
+for max in 1 2 5 16; do
+    loop --greedy -n 40 --draft "decode -i -m '$m'" --draft-max "$max" >draft
+    same plain draft "greedy ids with a draft of $max are those without"
+done
+for size in 1 2 4; do
+    loop -s 9 -n 40 >plain
+    loop -s 9 -n 40 --draft-ngram "$size" --parallel 2 >draft
+    same plain draft "proposals from $size ids before change no id"
+done
+loop -s 4 -n 25 --draft "decode -i -m '$m'" --draft-max 4 >one
+loop -s 4 -n 25 --draft "decode -i -m '$m'" --draft-max 4 --parallel 3 >many
+same one many 'drafted ids are the same for several lines at once'
+printf '1 2\n' >in
+sample -n 9 --draft "'$fake' vocab=17" in -- "$fake" >out 2>err
+ok "$? $(cat out err)" '2 ! --draft: the vocabulary has 17 ids, the model'"'"'s 16
+sample: --draft: the vocabulary has 17 ids, the model'"'"'s 16' 'a draft with another vocabulary is refused'
+sample -n 9 --draft "'$fake' eog=3" in -- "$fake" >out 2>err
+ok "$? $(tail -c 55 err | sed 's,^ ,,')" '2 the vocabulary has other special ids than the model'"'"'s' 'or with other special ids'
+sample --greedy -n 5 --draft "'$fake' frames=2" in -- "$fake" >out 2>err
+ok "$? $(head -c 30 out)" '1 ! --draft: the stream is cut s' 'a draft that fails ends it'
+sample -n 5 --draft 'exit 5' in -- "$fake" >out 2>err
+ok "$(tail -n 1 out)" '! --draft: ends before its stream begins' 'a draft that is none'
+sample --greedy --draft-ngram 1 in -- "$fake" ctx=9 vocab=3 >out 2>err
+ok "$? $(cat out)" '0 0 ' 'the end of a text in a proposal ends the line'
+printf '1 2 3 4 1 2 3 4 1\n' | sample --greedy --draft-ngram 2 -- "$fake" ctx=12 vocab=200 log=log2 >out 2>err
+ok "$? $(cat out)" '0 2 3 4 5 ' 'a full context with proposals'
+
+# The distribution with a draft is that without: pairs of ids against what the logits say.
+awk 'BEGIN { for (i = 0; i < 4000; i++) print 2 }' >in
+for draft in 2 3 4; do
+    sample -s 8 --samplers '' --ignore-eos -n 3 --draft "'$fake' vocab=6 slant=$draft" --draft-max 3 \
+        --parallel 8 in -- "$fake" vocab=6 slant=1 >out
+    ok "$(perl -e '
+        my (%count, %p, $chi);
+        sub row { my @w = map { exp(($_ + 2 * $_[0]) % 5 / 2) } 1 .. 5; my $s = 0; $s += $_ for @w;
+                  (0, map { $_ / $s } @w) }
+        while (<STDIN>) { my @i = split; $count{"@i"}++; $n++ }
+        my @a = row(2);
+        for my $a (1 .. 5) { my @b = row($a); for my $b (1 .. 5) { my @c = row($b); for my $c (1 .. 5) {
+            my $e = $n * $a[$a] * $b[$b] * $c[$c]; $chi += (($count{"$a $b $c"} // 0) - $e) ** 2 / $e } } }
+        print $n, $chi < 180 ? " fits" : " chi-square $chi";        # 124 degrees of freedom
+    ' <out)" '4000 fits' "drafted by other chances ($draft): the same distribution"
+done
+
+# ---- texts ----
+echo 1 | sample --greedy -n 9 -- decode -i -m "$m" >plain
+text=$(tokenize -m "$m" -d <plain)
+stop() { echo 1 | sample --greedy -n 9 -m "$m" "$@" -- decode -i -m "$m" | tokenize -m "$m" -d; }
+i=1
+while [ $i -le 6 ]; do
+    want=$(printf %s "$text" | LC_ALL=C cut -c "$((i + 1))-$((i + 2))")
+    [ "${#want}" = 2 ] && ok "$(stop --stop "$want")" "${text%%"$want"*}" "a line ends before '$want'"
+    i=$((i + 1))
+done
+ok "$(stop --stop zqzq --stop 'never this')" "$text" 'a text that does not come'
+ok "$(echo 1 | sample --greedy -n 9 -m "$m" --stop zqzq -- decode -i -m "$m")" "$(cat plain)" 'nor are ids lost'
+first=$(cut -d ' ' -f 1 <plain)
+banned=$(echo "$first" | tokenize -m "$m" -d)
+out=$(echo 1 | sample --greedy -n 9 -m "$m" --banned-string "$banned" -- decode -i -m "$m" | tokenize -m "$m" -d)
+case $out in *"$banned"*) got=there ;; *) got=none ;; esac
+ok "$got" none 'a banned text of one token does not come'
+two=$(cut -d ' ' -f 2-3 <plain | tokenize -m "$m" -d)
+echo 1 | sample --greedy -n 30 -m "$m" --banned-string "$two" -- decode -i -m "$m" >ids
+out=$(tokenize -m "$m" -d <ids)
+case $out in *"$two"*) got=there ;; *) got=none ;; esac
+ok "$got $(wc -w <ids)" 'none 30' 'nor does one of two'
+ok "$(cut -d ' ' -f 1 <ids)" "$first" 'what is before it stays'
+
+# ---- ends ----
+printf '12\n' | sample --greedy -- "$fake" >out
+ok "$(cat out)" '13 14 15 0 ' 'the end of the text'
+printf '12\n' | sample --greedy --min-tokens 6 --samplers '' -- "$fake" >out
+ok "$(wc -w <out) $(grep -cw 0 out)" '19 1' 'but not before so many ids'
+printf '12\n' | sample --greedy --stop-ids 14 --min-tokens 2 -- "$fake" >out
+ok "$(cat out)" '13 1 2 3 4 5 6 7 8 9 10 11 12 13 14 ' 'nor by a stop id'
+
+# ---- records ----
+loop -s 3 -n 6 --record rec >plain
+ok "$(awk -F '\t' 'NF != 6 || $4 <= 0 || $4 > 1 || $5 != int($5) || $6 < 0 { bad++ } END { print NR, bad + 0 }' rec)" \
+    '54 0' 'a record has a line an id'
+ok "$(awk -F '\t' '{ printf "%s ", $3; if (NR % 6 == 0) print "" }' rec)" "$(cat plain)" 'with the ids in order'
+loop -s 77 -n 6 --replay rec >again
+same plain again 'a record is replayed whatever the seed'
+loop --temp 3 --top-k 0 --top-p 1 --min-p 0 -n 6 --replay rec --parallel 3 --record rec2 >again
+same plain again 'and whatever the samplers'
+ok "$(sort rec2 | cut -f 1-3)" "$(sort rec | cut -f 1-3)" 'which are judged by the new ones'
+head -n 50 rec >short
+loop -n 6 --replay short >out 2>err
+ok "$? $(tail -n 1 err)" "1 sample: sequence 8, position 2: the record has no token that follows" 'a record that is too short'
+for bad in 'x' '0	1' '0	1	9999999999' '0 1 2' '0	1	2
+0	1	3'; do
+    printf '%s\n' "$bad" >short
+    loop -n 6 --replay short >out 2>err
+    ok "$? $(wc -l <err)" '1 1' "no record: $(echo "$bad" | tr '\n\t' '|.')"
+done
+decode -m "$m" prompts | sample -s 1 --record rec >out
+decode -m "$m" prompts | sample -s 2 --replay rec >again
+same out again 'the filter records and replays too'
+loop -n 2 --record /dev/full >out 2>err
+ok "$?" 2 'a record that cannot be written'
+
+# ---- samplers that need to know more ----
+loop -s 2 -n 20 --dry-multiplier 2 -m "$m" >with
+loop -s 2 -n 20 --dry-multiplier 2 --dry-sequence-breaker none >without
+ok "$(wc -l <with) $(wc -l <without)" '9 9' 'dry, with its breakers and without'
+loop -s 2 -n 9 --mirostat 2 --mirostat-ent 3 >one
+loop -s 2 -n 9 --mirostat 2 --mirostat-ent 3 --parallel 3 >many
+same one many 'mirostat remembers for each line'
+loop -s 2 -n 5 -m "$m" --samplers 'top_k;infill' >out
+ok "$?" 0 'infill'
+loop -s 2 -n 5 -m "$m" --samplers 'infill;temperature' >out 2>err
+ok "$?" 0 'infill on a small vocabulary needs no cut'
+echo "1..$n"
