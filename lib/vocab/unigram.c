@@ -23,6 +23,7 @@
 enum { SETTLE = 1 << 16 };                       /* bytes between attempts to settle */
 
 #define UNK_PENALTY 10.0
+#define USER_SCORE  0.0                          /* SentencePiece's, of pieces of type user */
 #define MARKED      0x80000000u                  /* in back, while a place is sought */
 
 static const char mark[] = "\xE2\x96\x81";       /* U+2581, in the place of a space  */
@@ -60,7 +61,7 @@ static bool reachable(const struct lm_vocab *v, const struct lm_vocab_src *src, 
 static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vocab_src *src,
                        struct lm_err *err)
 {
-    double low = 0, high = 0;
+    double low = 0;
     bool any = false;
     u->score = lm_malloc_array(v->n, sizeof *u->score);
     if (!u->score)
@@ -73,13 +74,15 @@ static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vo
         if (!(src->words || v->type[i] == LM_TOKEN_NORMAL) || !src->tokens[i].len)
             continue;
         low = !any || u->score[i] < low ? u->score[i] : low;
-        high = !any || u->score[i] > high ? u->score[i] : high;
         any = true;
     }
     u->unk_score = low - UNK_PENALTY;
-    for (uint32_t i = 0; src->sentencepiece && i < v->n; i++)
-        if (v->type[i] == LM_TOKEN_USER)         /* better than what makes up its bytes */
-            u->score[i] = (double)((float)lm_vocab_text(v, i).len * (float)high) - 0.1;
+    if (!src->sentencepiece)
+        return LM_OK;
+    u->unk_score = (double)(float)u->unk_score;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->type[i] == LM_TOKEN_USER)         /* better than what else there is */
+            u->score[i] = USER_SCORE;
     return LM_OK;
 }
 
