@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json (the tokenizers library's file): what of it conversion reads. */
 
+#include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,17 +36,59 @@ static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
     return LM_OK;
 }
 
+/*
+ * A score as the tokenizers library reads it: the digits as a whole number, rounded to a
+ * double, times or divided by a power of ten, rounded again.  What is nearest to the decimal
+ * may be another double, and the last bit decides between ways of equal sums.  False: no number.
+ */
+static bool read_score(const char *s, double *out)
+{
+    const bool negative = *s == '-';
+    const char *const begin = s += negative;
+    uint64_t digits = 0;
+    long exponent = 0, e = 0;
+    bool point = false;
+    for (; (*s >= '0' && *s <= '9') || (*s == '.' && !point); s++) {
+        const uint64_t d = (uint64_t)(*s - '0');
+        if (*s == '.') {
+            point = true;
+        } else if (digits > (UINT64_MAX - d) / 10) {        /* a digit that is left out */
+            exponent += !point;
+        } else {
+            digits = digits * 10 + d;
+            exponent -= point;
+        }
+    }
+    if (s == begin)
+        return false;
+    if (*s == 'e' || *s == 'E') {
+        char *end;
+        e = strtol(s + 1, &end, 10);
+        s = end;
+    }
+    if (*s || e > 10000 || e < -10000)
+        return false;
+    double f = (double)digits, power;
+    for (exponent += e; exponent < -308; exponent += 308)
+        f /= 1e308;
+    char text[24];
+    snprintf(text, sizeof text, "1e%ld", labs(exponent));
+    power = strtod(text, NULL);
+    f = exponent < 0 ? f / power : f * power;
+    *out = negative ? -f : f;
+    return f <= DBL_MAX;
+}
+
 /* One piece of a list: ["TEXT", score]. */
 static int read_scored(struct lm_json *j, uint64_t id, struct lm_hf_vocab *v, struct lm_err *err)
 {
-    char *end = NULL;
+    double score = 0;
     if (lm_json_next(j) != LM_JSON_STRING)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a text");
     if (v && !lm_hf_copy(v, j->str, j->str_len, &v->pieces[id]))
         return lm_fail_nomem(err);
     enum lm_json_kind k = lm_json_next(j);
-    const double score = k == LM_JSON_NUMBER ? strtod(j->str, &end) : 0;
-    if (k != LM_JSON_NUMBER || *end)
+    if (k != LM_JSON_NUMBER || !read_score(j->str, &score))
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a score");
     if (lm_json_next(j) != LM_JSON_ARRAY_END)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry that is no pair");
