@@ -46,10 +46,58 @@ static const struct {
     { "deepseek-v3", ANY, { "/\\p{N}{1,3}", "/[\u4e00-\u9fa5*",
                             "/[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|*",
                             "bytes" } },
+    { "seed-coder", ANY, { "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}|"
+                           " ?[^\\s\\p{L}\\p{N}\\r\\n]+" SPACES, "bytes" } },
+    { "ufakzeka", ANY, { "/[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+                         SPACES, "bytes" } },
+    { "bailingmoe", ANY, { "/'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}|"
+                           " ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+                           "bytes" } },
+    { "exaone-moe", ANY, { "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?"
+                           "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}|"
+                           " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+                           "bytes" } },
+    { "jais-2", ANY, { "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+                       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|*", "bytes" } },
+    { "minicpm5", ANY, { "/\\p{N}{1,3}", "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+|"
+                         " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES, "bytes" } },
+    { "laguna", ANY, { "/[^\\n]+|[\\n]+", "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+                       "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES, "bytes" } },
+    { "tiny_aya", ANY, { "/\\d{1,3}(?=(?:\\d{3})*\\b)", "/" CASED(CONTRACTIONS "?") "\\p{N}{1,3}|"
+                         " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES, "bytes" } },
+    { "kimi-k2", ANY, { "/[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER "&&[^\\p{Han}]]*["
+                        LOWER "&&[^\\p{Han}]]+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?["
+                        UPPER "&&[^\\p{Han}]]+[" LOWER "&&[^\\p{Han}]]*" CONTRACTIONS "?|"
+                        "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES, "bytes" } },
+    { "youtu", ANY, { "/[\uac00-\ud7a3\u3131-\u318e]+|*", "/" CASED(CONTRACTIONS "?") "\\p{N}|"
+                      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES, "bytes" } },
+    { "spark2_5", ANY, { "/\\p{N}{1,3}", "/[\u4e00-\u9fa5*",
+                         "/[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|*",
+                         "/\\p{N}", "bytes" } },
+    { "superbpe", ANY, { "/\\p{N}+", "/(?=(\\d{3})+(?!\\d))", "bytes" } },
+    { "bloom", ANY, { "/ ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+", "bytes" } },
+    { "bloom", ANY, { "/ ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+", "bytes" } },
     { "falcon", ANY, { "punct", "words", "digit runs", "/[0-9][0-9][0-9]" } },
     { "smollm", ANY, { "digits", "words" } },
     { "gpt-2", ANY, { "words" } },
 };
+
+/* Does text begin with the first n bytes of want?  Some files have \r and \n as themselves.
+ * *rest: what is behind them. */
+static bool begins(const char *want, size_t n, const char *text, const char **rest)
+{
+    const char *end = want + n;
+    while (want < end && *text) {
+        const char escaped = *text == '\n' ? 'n' : *text == '\r' ? 'r' : 0;
+        if (escaped && end - want >= 2 && want[0] == '\\' && want[1] == escaped)
+            want += 2;
+        else if (*want++ != *text)
+            return false;
+        text++;
+    }
+    *rest = text;
+    return want == end;
+}
 
 /* Does the text `kind` + `tail` fit the row's step? */
 static bool fits(const char *step, const char *kind, const char *tail)
@@ -57,9 +105,10 @@ static bool fits(const char *step, const char *kind, const char *tail)
     const size_t k = strlen(kind), n = strlen(step);
     if (strncmp(step, kind, k))
         return false;
+    const char *rest;
     if (n > k && step[n - 1] == '*' && step[0] == '/')
-        return !strncmp(step + k, tail, n - k - 1);
-    return !strcmp(step + k, tail);
+        return begins(step + k, n - k - 1, tail, &rest);
+    return begins(step + k, n - k, tail, &rest) && !*rest;
 }
 
 /* A step as the table spells it: a kind and, for an expression, its text; NULL when the table

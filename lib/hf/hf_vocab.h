@@ -89,6 +89,14 @@ void lm_hf_vocab_release(struct lm_hf_vocab *v);
  */
 const char *lm_hf_pretok_name(const struct lm_jval *pre_tokenizer, bool ignore_merges);
 
+/*
+ * The reference's way to such a name: lm_hf_pretok_hashed gives the one for the ids of
+ * lm_hf_pretok_probe's text, *len bytes, with the start and end tokens that the tokenizer
+ * adds; NULL when nobody has listed them.  (vocab/vocab.h: lm_vocab_hashed_pre.)
+ */
+const char *lm_hf_pretok_probe(size_t *len);
+const char *lm_hf_pretok_hashed(const int32_t *ids, size_t n);
+
 /* One piece of a SentencePiece model; text points into the file's bytes. */
 struct lm_spm_piece {
     const char *text;

@@ -7,6 +7,7 @@
 
 #include "hf/hf_card.h"
 #include "job/convert_parts.h"
+#include "vocab/vocab.h"
 
 static int arch_keys(struct lm_convert *c, struct lm_err *err)
 {
@@ -197,12 +198,33 @@ static int template_keys(struct lm_convert *c, const struct lm_hf_vocab *v,
  * reference says so where no file does. */
 enum { SIZE_WITHOUT_BOS = 49152 };
 
+/* The tokenizer; its pre-tokenizer by its rules, or else by what it makes of a probe. */
+static int load_vocab(struct lm_hf_vocab *v, struct lm_convert *c,
+                      const struct lm_convert_options *o, struct lm_err *err)
+{
+    struct lm_err second;
+    int32_t bos = -1;
+    int r = lm_hf_vocab_load(v, c->src, c->cfg.json, c->generation, c->cfg.h.n_vocab, o->pre,
+                             c->env, err);
+    if (r != LM_ENOSUP || o->pre ||
+        lm_hf_vocab_load(v, c->src, c->cfg.json, c->generation, c->cfg.h.n_vocab, "default",
+                         c->env, &second))
+        return r;
+    for (size_t i = 0; i < v->n_ids; i++)
+        if (!strcmp(v->ids[i].key, "bos_token_id"))
+            bos = (int32_t)v->ids[i].id;
+    v->pre = lm_vocab_hashed_pre_of(c->src, bos);
+    if (v->pre)
+        return LM_OK;
+    lm_hf_vocab_release(v);
+    return r;
+}
+
 static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     struct lm_hf_vocab v;
     bool says_bos = false;
-    int r = lm_hf_vocab_load(&v, c->src, c->cfg.json, c->generation, c->cfg.h.n_vocab, o->pre,
-                             c->env, err);
+    int r = load_vocab(&v, c, o, err);
     if (r)
         return r;
     for (const char *const *p = c->cfg.arch->pre_names; p && *p && !o->pre; p += 2)

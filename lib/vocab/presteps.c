@@ -404,6 +404,20 @@ size_t lm_pre_set(const struct lm_prestep *t, struct lm_scan *s, const char *p)
     return (size_t)(run_set(p, s->end, t->set) - p);
 }
 
+/* [set]+|[another]+|...: sets one behind the other, each with its end, and { 0, 0 } behind the
+ * last */
+size_t lm_pre_sets(const struct lm_prestep *t, struct lm_scan *s, const char *p)
+{
+    for (const struct lm_range *set = t->set; set->last; set++) {
+        const char *q = run_set(p, s->end, set);
+        if (q > p)
+            return (size_t)(q - p);
+        while (set->last)
+            set++;
+    }
+    return 0;
+}
+
 /* \s?[set]+, or \s?C+ for the class bits in opt */
 size_t lm_pre_spaced(const struct lm_prestep *t, struct lm_scan *s, const char *p)
 {
@@ -461,10 +475,16 @@ size_t lm_pre_lines(const struct lm_prestep *t, struct lm_scan *s, const char *p
     return (size_t)(q - p);
 }
 
+/* \w as Oniguruma has it outside of classes: Latin-1's fractions and powers are in it. */
+static bool is_word(uint32_t r)
+{
+    return lm_uni_word(r) || r == 0xB2 || r == 0xB3 || r == 0xB9 || (r >= 0xBC && r <= 0xBE);
+}
+
 /*
  * Digits in threes from the right: of a run of the class in opt, the first one to three,
  * so that a multiple of three remains.  With LM_U_WORD in opt as well, only of a run of
- * \p{Nd} that no letter or mark follows: \d{1,3}(?=(?:\d{3})*\b)
+ * \p{Nd} that no \w follows: \d{1,3}(?=(?:\d{3})*\b)
  */
 size_t lm_pre_right3(const struct lm_prestep *t, struct lm_scan *s, const char *p)
 {
@@ -477,7 +497,7 @@ size_t lm_pre_right3(const struct lm_prestep *t, struct lm_scan *s, const char *
             n++;
         s->mark = q;
         s->good = n && !(t->opt & LM_U_WORD && q < s->end &&
-                         lm_uni_class(lm_uni_next(q, s->end, &k)) & LM_U_WORD);
+                         is_word(lm_uni_next(q, s->end, &k)));
         if (n % 3)
             return s->good ? (size_t)(run_max(p, q, bits, n % 3) - p) : 0;
     }

@@ -67,6 +67,17 @@ static const struct lm_range unspaced[] = {
     { 0xFF65, 0xFF9F }, { 0, 0 },
 };
 
+/* Youtu's runs: Hangul; full-width and CJK punctuation; Bopomofo; Chinese and kana. */
+static const struct lm_range youtu[] = {
+    { 0x3131, 0x318E }, { 0xAC00, 0xD7A3 }, { 0, 0 },
+    { 0x2014, 0x2014 }, { 0x2018, 0x2019 }, { 0x201C, 0x201D }, { 0x2026, 0x2026 },
+    { 0x3001, 0x303F }, { 0xFE30, 0xFE4F }, { 0xFF01, 0xFF01 }, { 0xFF0C, 0xFF0C },
+    { 0xFF1A, 0xFF1B }, { 0, 0 },
+    { 0x3105, 0x312F }, { 0, 0 },
+    { 0x3040, 0x30FF }, { 0x4E00, 0x9FA5 }, { 0, 0 },
+    { 0, 0 },
+};
+
 #define LLAMA3_BUT_DIGITS (LM_TT_SHORT | LM_TT_TAIL)
 #define LLAMA3            { lm_pre_tiktoken, LLAMA3_BUT_DIGITS | LM_TT_DIGITS_3, NULL }
 #define QWEN2             { lm_pre_tiktoken, LLAMA3_BUT_DIGITS | LM_TT_DIGITS_1, NULL }
@@ -82,7 +93,7 @@ static const struct lm_range unspaced[] = {
 #define NFC               LM_PRE_NFC
 
 const struct lm_pretok lm_pretoks[] = {
-    { "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+    { "llama3 llama-v3 llama-bpe falcon3 falcon-h1 falcon_h1 pixtral midm-2.0 lfm2 jina-v5-nano",
       WHOLE | BOS, { LLAMA3 } },
     { "glm4 glm5",                      WHOLE, { LLAMA3 } },
     { "dbrx smaug-bpe chatglm-bpe",     0,     { LLAMA3 } },
@@ -112,6 +123,9 @@ const struct lm_pretok lm_pretoks[] = {
     { "minimax-m2", 0, { GPT4O } },
     { "tekken",     WHOLE | BOS, { { lm_pre_cased, LM_TT_TAIL_SLASH | LM_TT_DIGITS_1, NULL } } },
     { "tiny_aya cohere2moe", 0, { { lm_pre_right3, LM_U_ND | LM_U_WORD, NULL }, GPT4O } },
+    { "youtu",      WHOLE,
+      { { lm_pre_sets, 0, youtu },
+        { lm_pre_cased, LM_TT_SHORT | LM_TT_TAIL_SLASH | LM_TT_DIGITS_1, NULL } } },
     { "kimi-k2",    0,
       { { lm_pre_cased, LM_TT_HAN | LM_TT_SHORT | LM_TT_TAIL | LM_TT_DIGITS_3, NULL } } },
     { "deepseek-llm", 0,
@@ -175,6 +189,8 @@ static const struct {
     { "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES,
       { lm_pre_tiktoken, LM_TT_TAIL | LM_TT_DIGITS_1, NULL } },
     { CASED("", SHORT "?", "\\p{N}{1,3}", "[\\r\\n/]"), GPT4O },
+    { CASED("", SHORT "?", "\\p{N}", "[\\r\\n/]"),
+      { lm_pre_cased, LM_TT_SHORT | LM_TT_TAIL_SLASH | LM_TT_DIGITS_1, NULL } },
     { CASED("", "", "\\p{N}", "[\\r\\n/]"),
       { lm_pre_cased, LM_TT_TAIL_SLASH | LM_TT_DIGITS_1, NULL } },
     { "[\\p{Han}]+|" CASED("&&[^\\p{Han}]", SHORT "?", "\\p{N}{1,3}", "[\\r\\n]"),
@@ -182,6 +198,12 @@ static const struct {
     { DEEPSEEK3, { lm_pre_deepseek3, 0, NULL } },
     { "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
       { lm_pre_set, 0, cjk } },
+    { "[\xEA\xB0\x80-\xED\x9E\xA3\xE3\x84\xB1-\xE3\x86\x8E]+|"
+      "[\xEF\xBC\x81\xE2\x80\xA6\xE2\x80\x9C\xE2\x80\x9D\xE2\x80\x98\xE2\x80\x99\xE2\x80\x94"
+      "\xEF\xBC\x9A\xEF\xBC\x9B\xEF\xBC\x8C\xE3\x80\x81-\xE3\x80\xBF\xEF\xB8\xB0-\xEF\xB9\x8F]+|"
+      "[\xE3\x84\x85-\xE3\x84\xAF]+|"
+      "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+",
+      { lm_pre_sets, 0, youtu } },
     { "\\p{N}{1,3}", DIGITS_3 },
     { "\\p{N}", DIGIT },
     { "\\p{N}+", DIGITS },

@@ -95,7 +95,7 @@ typedef size_t lm_prestep_match(const struct lm_prestep *t, struct lm_scan *s, c
 
 lm_prestep_match lm_pre_gpt2, lm_pre_tiktoken, lm_pre_cased, lm_pre_deepseek3, lm_pre_class,
     lm_pre_set, lm_pre_spaced, lm_pre_trailing, lm_pre_ascii3, lm_pre_lines, lm_pre_right3,
-    lm_pre_before3, lm_pre_bloom, lm_pre_sentinel, lm_pre_image, lm_pre_blanks;
+    lm_pre_before3, lm_pre_bloom, lm_pre_sentinel, lm_pre_image, lm_pre_blanks, lm_pre_sets;
 
 /* opt of lm_pre_tiktoken and lm_pre_cased */
 enum {

@@ -61,6 +61,17 @@ struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err);
 void lm_vocab_free(struct lm_vocab *v);
 
+/*
+ * lm_vocab_hashed_pre - the name that tokenizer.ggml.pre has for this tokenizer, by the ids
+ * that it makes of a probe (hf/hf_vocab.h); NULL when nobody has listed them.
+ *
+ * bos: the start token, also where the tokenizer does not add it; -1: none.  The other one
+ * loads the checkpoint's tokenizer.json for it; NULL also when that cannot be.
+ */
+struct lm_hf_source;
+const char *lm_vocab_hashed_pre(const struct lm_vocab *v, int32_t bos);
+const char *lm_vocab_hashed_pre_of(struct lm_hf_source *src, int32_t bos);
+
 /* Number of ids. */
 uint32_t lm_vocab_n(const struct lm_vocab *v);
 

@@ -2,7 +2,7 @@
 /* The vocabulary in a GGUF file: its keys tokenizer.ggml.*, checked. */
 #include <string.h>
 
-#include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 #define KEY(name) "tokenizer.ggml." name
 
@@ -127,9 +127,32 @@ static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct l
     return own_keys(g, src, err);
 }
 
+static bool is(struct lm_str s, const char *want)
+{
+    return s.len == strlen(want) && memcmp(s.p, want, s.len) == 0;
+}
+
+/* Some pre-tokenizers of "gpt2" are not for bytes: they say that the model is another. */
+static int model_by_pre(struct lm_vocab_src *src, struct lm_err *err)
+{
+    if (!is(src->model, "gpt2"))
+        return LM_OK;
+    if (is(src->pre, "gemma4") || is(src->pre, "granite-embed-multi-311m")) {
+        src->model = (struct lm_str){ "gemma4", 6 };
+        if (src->add_bos == LM_UNSAID)
+            src->add_bos = is(src->pre, "gemma4");
+        return LM_OK;
+    }
+    int s = lm_rules_named(src->pre.p, src->pre.len, src->lowercase == 1, &src->rules, err);
+    if (s == LM_OK && src->rules)
+        src->model = (struct lm_str){ "rules", 5 };
+    return s;
+}
+
 struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
                                     struct lm_err *err)
 {
     struct lm_vocab_src src = LM_VOCAB_SRC;
-    return read_keys(g, &src, err) == LM_OK ? lm_vocab_load(&src, env, err) : NULL;
+    return read_keys(g, &src, err) == LM_OK && model_by_pre(&src, err) == LM_OK
+               ? lm_vocab_load(&src, env, err) : NULL;
 }

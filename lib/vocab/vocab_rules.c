@@ -45,6 +45,59 @@ void lm_rules_free(struct lm_rules *r)
     free(r);
 }
 
+/* ---- rules without a tokenizer.json ---------------------------------------------------- */
+
+/* sarvam-moe: lines and runs of newlines are words, with marks for their spaces. */
+static int lines_with_marks(struct lm_rules *r, struct lm_err *err)
+{
+    static const struct lm_str mark = { "\xE2\x96\x81", 3 }, space = { " ", 1 };
+    struct lm_regex *from = lm_regex_literal(" ", 1, err);
+    struct lm_regex *back = from ? lm_regex_literal(mark.p, mark.len, err) : NULL;
+    r->norm[r->n_norm++] = (struct lm_norm_part){ .kind = LM_NK_REPLACE, .text = mark,
+                                                  .pattern = from };
+    r->pre[r->n_pre++] = (struct lm_pre_part){ .kind = LM_PK_HAND, .how = LM_CUT_ISOLATED,
+                                               .hand = { lm_pre_lines, 0, NULL } };
+    r->dec[r->n_dec++] = (struct lm_dec_part){ .kind = LM_DK_REPLACE, .to = space,
+                                               .pattern = back };
+    r->dec[r->n_dec++] = (struct lm_dec_part){ .kind = LM_DK_FALLBACK };
+    return from && back ? LM_OK : err ? (int)err->code : LM_ENOSUP;
+}
+
+/* whitespace: what stands between blanks, which are dropped. */
+static void between_blanks(struct lm_rules *r, bool lowercase)
+{
+    if (lowercase)
+        r->norm[r->n_norm++] = (struct lm_norm_part){ .kind = LM_NK_LOWER };
+    r->pre[r->n_pre++] = (struct lm_pre_part){ .kind = LM_PK_SPACE, .how = LM_CUT_REMOVED };
+    r->dec[r->n_dec++] = (struct lm_dec_part){ .kind = LM_DK_FALLBACK };
+}
+
+int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,
+                   struct lm_err *err)
+{
+    struct lm_err own = { 0 };
+    bool lines = len == 10 && memcmp(pre, "sarvam-moe", len) == 0;
+    bool blanks = len == 10 && memcmp(pre, "whitespace", len) == 0;
+    *out = NULL;
+    if (!lines && !blanks)
+        return LM_OK;
+    struct lm_rules *r = calloc(1, sizeof *r);
+    if (!r)
+        return lm_fail_nomem(err);
+    int s = LM_OK;
+    if (lines)
+        s = lines_with_marks(r, err ? err : &own);
+    else
+        between_blanks(r, lowercase);
+    r->words = LM_WK_BPE;
+    r->byte_fallback = true;
+    if (s == LM_OK)
+        *out = r;
+    else
+        lm_rules_free(r);
+    return s;
+}
+
 /* ---- words ------------------------------------------------------------------------- */
 
 /* A piece by its text, but not one that only fills a hole. */

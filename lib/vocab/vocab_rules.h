@@ -124,6 +124,13 @@ int lm_rules_read_normalizer(struct lm_rules *r, const struct lm_jval *v, struct
 int lm_rules_read_pre(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err);
 int lm_rules_read_decoder(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err);
 
+/*
+ * The rules of the few pre-tokenizers in GGUF files that are not for bytes: *out stays NULL
+ * for any other name.  lowercase: tokenizer.ggml.normalizer.lowercase.
+ */
+int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,
+                   struct lm_err *err);
+
 /* len bytes at p, normalized, into *out; with_origin: where each byte came from is kept.
  * tmp: another one, for steps in between. */
 int lm_rules_normalize(const struct lm_rules *r, const char *p, size_t len, bool with_origin,
