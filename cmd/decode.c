@@ -3,6 +3,8 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,6 +57,8 @@ static const char help[] =
     "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
     "      --dot            the same graph, to be drawn by dot\n"
     "      --load=HOW       mmap, mlock (and keep it in memory), or read (mmap)\n"
+    "      --lora=FILE[:SCALE]  add an adapter of low rank\n"
+    "      --control-vector=FILE[:SCALE]  add vectors to the results of layers\n"
     "      --load-state=FILE  begin with the sequences saved there\n"
     "      --save-state=FILE  save all sequences when everything is done\n"
     "      --no-repack      use weights as they lie in the file\n"
@@ -68,8 +72,8 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_NLL, OPT_NO_REPACK,
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK,
     OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
     OPT_TEXT,
     OPT_TOP, OPT_DOT
@@ -93,6 +97,8 @@ static const struct option options[] = {
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
     { "load-state", required_argument, NULL, OPT_LOAD_STATE },
+    { "lora",      required_argument, NULL, OPT_LORA },
+    { "control-vector", required_argument, NULL, OPT_CONTROL_VECTOR },
     { "loop",      no_argument,       NULL, 'i' },
     { "model",     required_argument, NULL, 'm' },
     { "nll",       no_argument,       NULL, OPT_NLL },
@@ -117,12 +123,21 @@ static const struct option options[] = {
 #define MAX_TOKENS (1u << 20)     /* of a batch: far above what is of use     */
 #define PIPE_ROOM  (1u << 20)     /* what a pipe is asked to hold, bytes      */
 
+struct adapter {
+    char              *path;
+    float              scale;
+    bool               vector;
+    struct lm_adapter *a;
+};
+
 static struct {
     const char              *model, *file, *load_state, *save_state;
     bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
     size_t                   overrides_cap;
+    struct adapter          *adapters;
+    size_t                   n_adapters, adapters_cap;
     struct lm_model_options  load;
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
@@ -152,6 +167,24 @@ static void add_override(const char *arg)
         cli_bad_usage("--override-kv: %s", err.text);
     opt.load.overrides = opt.overrides;
     opt.load.n_overrides = n + 1;
+}
+
+/* FILE[:SCALE]; what follows the last colon is the scale if it is a number. */
+static void add_adapter(const char *arg, bool vector)
+{
+    struct adapter x = { .path = strdup(arg), .scale = 1, .vector = vector };
+    char *colon = x.path ? strrchr(x.path, ':') : NULL, *end;
+    if (!x.path || !lm_grow(&opt.adapters, &opt.adapters_cap, opt.n_adapters + 1,
+                            sizeof *opt.adapters))
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (colon && colon[1]) {
+        float scale = strtof(colon + 1, &end);
+        if (!*end && isfinite(scale)) {
+            x.scale = scale;
+            *colon = 0;
+        }
+    }
+    opt.adapters[opt.n_adapters++] = x;
 }
 
 static void take_option(int c)
@@ -190,6 +223,8 @@ static void take_option(int c)
     case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
     case OPT_LOAD_STATE: opt.load_state = optarg; break;
     case OPT_SAVE_STATE: opt.save_state = optarg; break;
+    case OPT_LORA:      add_adapter(optarg, false); break;
+    case OPT_CONTROL_VECTOR: add_adapter(optarg, true); break;
     case OPT_NLL:       opt.nll = true; break;
     case OPT_NO_REPACK: opt.load.no_repack = true; break;
     case OPT_PROGRESS:  opt.env.progress = true; break;
@@ -294,6 +329,36 @@ static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
     return c;
 }
 
+/* Load what --lora and --control-vector name. */
+static void load_adapters(struct lm_model *m, struct lm_ctx *c)
+{
+    struct lm_err err;
+    struct lm_adapted *list = lm_malloc_array(opt.n_adapters, sizeof *list);
+    if (!list)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t i = 0; i < opt.n_adapters; i++) {
+        struct adapter *x = &opt.adapters[i];
+        if (!(x->a = lm_adapter_load(m, x->path, &err)))
+            cli_die_err(x->path, &err);
+        if (lm_adapter_is_vector(x->a) != x->vector)
+            cli_die(CLI_NO, "%s: %s", x->path, x->vector ? "this is no control vector"
+                                                         : "this is a control vector");
+        list[i] = (struct lm_adapted){ x->a, x->scale };
+    }
+    if (opt.n_adapters && lm_ctx_adapt(c, list, opt.n_adapters, &err))
+        cli_die_err(opt.n_adapters == 1 ? opt.adapters[0].path : opt.model, &err);
+    free(list);
+}
+
+static void free_adapters(void)
+{
+    for (size_t i = 0; i < opt.n_adapters; i++) {
+        lm_adapter_free(opt.adapters[i].a);
+        free(opt.adapters[i].path);
+    }
+    free(opt.adapters);
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -328,11 +393,13 @@ static int show_plan(struct lm_out *out, const struct lm_env *env)
     if (!m)
         cli_die_err(opt.model, &err);
     struct lm_ctx *c = open_context(m, env);
+    load_adapters(m, c);
     size_t n = lm_ctx_n_ubatch(c), n_out = opt.eval.all ? n : 1;
     int s = (opt.dot ? lm_show_dot : lm_show_plan)(c, n, n_out, out, &err);
     if (s)
         cli_report(NULL, &err);
     lm_ctx_free(c);
+    free_adapters();
     lm_model_free(m);
     return cli_status(s);
 }
@@ -349,6 +416,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     if (!opt.pooled)
         opt.eval.pooling = default_pooling(m);
     struct lm_ctx *c = open_context(m, env);
+    load_adapters(m, c);
     if (opt.load_state)
         load_state(c);
     struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
@@ -368,6 +436,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     lm_in_close(in);
     lm_eval_free(e);
     lm_ctx_free(c);
+    free_adapters();
     lm_model_free(m);
     return status;
 }

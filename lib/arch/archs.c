@@ -305,6 +305,17 @@ struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum
     return NULL;
 }
 
+struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    const size_t n = b->h->n_embd;
+    if (!x || !b->steer || !b->steer[layer])
+        return x;
+    struct lm_tensor *v = lm_new_tensor(b->graph, lm_type_by_id(LM_F32), 1, &n);
+    if (v)
+        v->data = (void *)(uintptr_t)b->steer[layer];       /* only read */
+    return lm_add(b->graph, x, v);
+}
+
 struct lm_rope lm_build_rope(const struct lm_hparams *h)
 {
     struct lm_rope r = { .n_rot = h->n_rot, .base = h->rope_base, .factor = 1 };

@@ -28,6 +28,7 @@ struct lm_build {
     struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
                                             have at the end of the batch; NULL: not used  */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
+    const float *const      *steer;      /* [n_layer] [n_embd] or NULL, see below; or NULL */
     struct lm_tensor        *runs;       /* I32 [2, n_tokens], see lm_attn_whole          */
     struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out], or, for
                                             embed, [n_embd, n_out] hidden states          */
@@ -41,6 +42,10 @@ static inline struct lm_tensor *lm_build_pages(const struct lm_build *b, uint32_
 {
     return b->pages[b->places[layer].list];
 }
+
+/* The result of a layer, with what a control vector adds to it.  Builders pass that of every
+ * layer through here. */
+struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 
 /* The rope scaling that the model's numbers ask for. */
 struct lm_rope lm_build_rope(const struct lm_hparams *h);

@@ -492,7 +492,7 @@ int lm_dense_build(struct lm_build *b)
     struct lm_tensor *tables[2], *x = embed(b);
     make_tables(b, tables);
     for (uint32_t i = 0; i < b->h->n_layer; i++)
-        if (!(x = layer_of(b, i, x, table_of(b, i, tables))))
+        if (!(x = lm_build_steer(b, i, layer_of(b, i, x, table_of(b, i, tables)))))
             return b->graph->err.code;
     return head(b, x);
 }

@@ -38,6 +38,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
     memset(r, 0, sizeof *r);
     r->n_tokens = n;
     r->n_out = n_out;
+    lm_ctx_hook(c, &r->graph);
     r->b = (struct lm_build){
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
@@ -45,6 +46,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .pages = { addresses(c, r, n, 1), addresses(c, r, n, 1) },
         .states = addresses(c, r, 2, n), .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed,
+        .steer = (const float *const *)c->steer,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
@@ -262,6 +264,10 @@ void lm_ctx_free(struct lm_ctx *c)
     for (size_t i = 0; i < LM_MAX_PLACES; i++)
         if (c->backend[i])
             c->backend[i]->ops->free(c->backend[i]);
+    for (uint32_t i = 0; c->steer && i < c->m->h.n_layer; i++)
+        free(c->steer[i]);
+    free(c->steer);
+    free(c->adapted);
     free(c->places);
     free(c->logits);
     free(c->row);

@@ -37,6 +37,9 @@ struct lm_ctx {
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
     struct lm_memory_token *tokens;      /* [n_batch]                             */
     size_t                  n;           /* tokens of the last batch              */
+    struct lm_adapted      *adapted;     /* [n_adapted]                           */
+    size_t                  n_adapted;
+    float                 **steer;       /* [n_layer] [n_embd] or NULL            */
     void                  (*observe)(void *, const struct lm_observed *);
     void                   *observe_arg;
 };
@@ -47,6 +50,11 @@ struct lm_ctx {
 int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
                  struct lm_err *err);
 void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
+
+/* Have a graph that is to be built add what the context's adapters add. */
+void lm_ctx_hook(struct lm_ctx *c, struct lm_graph *g);
+/* A sum over an adapter's tensors. */
+uint64_t lm_adapter_sum(const struct lm_adapter *a);
 
 /* Memory for n rows of results. */
 bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);

@@ -159,6 +159,25 @@ int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out
 int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err);
 
 /*
+ * Adapters: of low rank, as gguf-convert --lora writes them, and control vectors.
+ *
+ * lm_adapter_load: for a model, which must outlive it; LM_EDATA where it does not suit the
+ * model.  Several contexts may use it.
+ * lm_ctx_adapt: evaluate with these [n] from now on, instead of others before; what is
+ * remembered stays as it is.  They must stay until the context is freed or adapted anew.
+ * LM_ENOSUP where the model's graph has no place for one; then none is left.
+ */
+struct lm_adapter;
+struct lm_adapted {
+    const struct lm_adapter *adapter;
+    float                    scale;
+};
+struct lm_adapter *lm_adapter_load(struct lm_model *m, const char *path, struct lm_err *err);
+void lm_adapter_free(struct lm_adapter *a);
+bool lm_adapter_is_vector(const struct lm_adapter *a);
+int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, struct lm_err *err);
+
+/*
  * lm_ctx_room - see to it that tokens t [n] will find memory once seq is cut at pos.
  *
  * For callers that must not cut a sequence in vain: ask, cut, then evaluate t, in batches

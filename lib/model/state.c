@@ -74,6 +74,14 @@ static int fingerprint(const struct lm_ctx *c, uint64_t *out, struct lm_err *err
         if (r)
             return r;
     }
+    for (size_t i = 0; i < c->n_adapted; i++) {
+        uint8_t part[12];
+        uint32_t scale;
+        memcpy(&scale, &c->adapted[i].scale, sizeof scale);
+        put64(part, lm_adapter_sum(c->adapted[i].adapter));
+        put32(part + 8, scale);
+        lm_xxh64_add(&x, part, sizeof part);
+    }
     *out = lm_xxh64_digest(&x);
     return LM_OK;
 }

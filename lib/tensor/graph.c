@@ -165,9 +165,14 @@ static struct lm_tensor *node(struct lm_graph *g, enum lm_op op, const union lm_
     return t;
 }
 
+static struct lm_tensor *adapted(struct lm_graph *g, struct lm_tensor *t)
+{
+    return t && g->adapt ? g->adapt(g->adapt_arg, g, t) : t;
+}
+
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows)
 {
-    return node(g, LM_OP_GET_ROWS, NULL, (struct lm_tensor *[]){ a, rows });
+    return adapted(g, node(g, LM_OP_GET_ROWS, NULL, (struct lm_tensor *[]){ a, rows }));
 }
 
 struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
@@ -255,7 +260,7 @@ struct lm_tensor *lm_add_id(struct lm_graph *g, struct lm_tensor *x, struct lm_t
 struct lm_tensor *lm_mul_mat_id(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x,
                                 struct lm_tensor *ids)
 {
-    return node(g, LM_OP_MUL_MAT_ID, NULL, (struct lm_tensor *[]){ w, x, ids });
+    return adapted(g, node(g, LM_OP_MUL_MAT_ID, NULL, (struct lm_tensor *[]){ w, x, ids }));
 }
 
 struct lm_tensor *lm_weighted_sum(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w)
@@ -319,7 +324,7 @@ struct lm_tensor *lm_state_delta(struct lm_graph *g, struct lm_tensor *q, struct
 
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
 {
-    return node(g, LM_OP_MUL_MAT, NULL, (struct lm_tensor *[]){ w, x });
+    return adapted(g, node(g, LM_OP_MUL_MAT, NULL, (struct lm_tensor *[]){ w, x }));
 }
 
 struct lm_tensor *lm_mul_mat_heads(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)

@@ -174,6 +174,10 @@ struct lm_graph {
     size_t             n_leaves, cap_leaves;
     size_t             planned[LM_MAX_PLACES];      /* bytes of each buffer, after the plan */
     struct lm_err      err;             /* the first failure, code 0 if none               */
+    /* If not NULL, what lm_mul_mat, lm_mul_mat_id and lm_get_rows return goes through it:
+     * the node, or another in its place. */
+    struct lm_tensor *(*adapt)(void *arg, struct lm_graph *g, struct lm_tensor *node);
+    void              *adapt_arg;
 };
 
 /* Zero-initialise a graph before use; release gives everything back and leaves it empty. */

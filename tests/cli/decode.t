@@ -297,6 +297,43 @@ error 5:0 code 1 line 8: @1 is beyond the 0 tokens of the sequence
 dense 0:4 5 best $(best 4)
 end 11 6" "copies go on by themselves; one of nothing is nothing"
 
+# ---- adapters ----
+cp -R "$root/tests/data/lora" "$root/tests/data/hf" . && mv hf llama
+gguf-convert -q --lora -T f32 lora lora.gguf
+for how in '--lora lora.gguf' '--lora lora.gguf:0.25 --lora lora.gguf:0.75' \
+    '--lora lora.gguf -t 3 -u 7' '--lora lora.gguf:1e0 --no-repack'; do
+    # shellcheck disable=SC2086
+    decode --text --all --top 3 $exact $how -m "$m" "$golden.tokens" >got
+    within got "$root/tests/data/decode/lora-llama.tsv" 6 0 2e-4 "logits, $how"
+done
+decode --all -m "$m" "$golden.tokens" >want
+decode --all --lora lora.gguf:0 -m "$m" "$golden.tokens" >got
+ok "$(frames <got)" "$(frames <want)" "a scale of 0 adds nothing"
+head -c 20000 lora.gguf >cut.gguf
+decode --lora cut.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" "an adapter cut short"
+decode --lora "$m" -m "$m" in >got 2>err;  ok "$? $(lines err)" "1 1" "a model is no adapter"
+decode --lora lora.gguf -m "$root/tests/data/vocab/qwen.gguf" in >got 2>err; s=$?
+[ $s != 0 ];                               ok $? 0 "another model's adapter"
+
+# One direction for the last layer, so long that what it is added to does not matter: the
+# hidden state is its sign times the last norm's weights.
+{ printf 'GGUF\003\0\0\0\001\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0'
+  printf '\024\0\0\0\0\0\0\0general.architecture\010\0\0\0\015\0\0\0\0\0\0\0controlvector'
+  printf '\013\0\0\0\0\0\0\0direction.1\001\0\0\0\200\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+} >vector.gguf
+while [ $(($(bytes vector.gguf) % 32)) != 0 ]; do printf '\0' >>vector.gguf; done
+i=0
+while [ $i -lt 64 ]; do printf '\0\0\200\077\0\0\200\277' >>vector.gguf; i=$((i + 1)); done
+gguf-inspect --print output_norm.weight "$m" | tr ' ' '\n' |
+    awk '{ print (NR % 2 ? 1 : -1) * $1 }' >want
+echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:1e7 -m "$m" |
+    tr -d '[]' | tr ',' '\n' >got
+within got want 1 0 1e-5 "a control vector for the last layer"
+echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:0 -m "$m" >got
+ok "$(cat got)" "$(echo 1 2 3 | decode --embed --pooling last -m "$m")" "a scale of 0 adds nothing"
+decode --control-vector lora.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" \
+    "an adapter is no control vector"
+
 # ---- saved state ----
 printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
 printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got
@@ -324,6 +361,8 @@ has "$(cat err)" "bad: the saved state is damaged" "is noticed"
 quantize -q "$m" other.gguf q8_0 >/dev/null 2>&1
 decode -i --load-state st -m other.gguf </dev/null >got 2>err; ok $? 1 "another model's"
 has "$(cat err)" "another model's" "is refused"
+decode -i --lora lora.gguf --load-state st -m "$m" </dev/null >got 2>err
+ok $? 1 "a model with an adapter is another one"
 decode -i --load-state st --save-state st -m "$m" </dev/null 2>err; ok $? 2 "the same file twice"
 decode -i -c 2 --load-state st -m "$m" </dev/null >got 2>err; ok $? 2 "longer than the context"
 echo old >st3; printf 'x\n' | decode --save-state st3 -m "$m" >/dev/null 2>&1
@@ -498,7 +537,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
-    "-m $m --lora x" "-m $m --gpu-layers x" "-m $m --override-kv x" \
+    "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x" \
     "-m $m --save-state -" "-m $m --load-state -" "-m $m --save-state x --nll --chunk 4"; do
     # shellcheck disable=SC2086
