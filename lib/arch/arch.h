@@ -56,6 +56,15 @@ struct lm_hparams {
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t global_every;            /* with a window: layer 0 and every n-th after it
                                          see everything; 0: not                           */
+    uint32_t conv;                    /* inputs that a convolution over time looks at     */
+    uint32_t ssm_inner, ssm_state;    /* recurrent layers: width, and length of a state's row */
+    uint32_t ssm_rank, ssm_groups;    /* heads or rank of the steps; groups or key heads  */
+    uint32_t attn_every;              /* every n-th layer is attention where no list says */
+    bool     ssm_norms;               /* inputs of a scan are normalized without weights  */
+    bool     no_rope;                 /* no layer rotates                                 */
+    bool     rope_switch;             /* what a key says that no_rope is made from        */
+    bool     has_recurrent;           /* recurrent[] says which layers are               */
+    uint64_t recurrent[LM_MAX_LAYERS / 64];      /* bit i: layer i                       */
     bool     parallel;                /* attention and feed-forward of the same input    */
     bool     has_pattern;             /* local[] says which layers the window is for     */
     uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
@@ -89,6 +98,13 @@ enum lm_key_from {
     LM_FROM_SUM,            /* of all config[]                                            */
     LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
     LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */
+    LM_FROM_PRODUCT,        /* of all config[]; those that begin with / divide            */
+    LM_FROM_IS_CLASS,       /* bool: is config[0] the class in config.json                */
+    LM_FROM_16TH,           /* config[0], else config[1] divided by 16, rounded up        */
+    LM_FROM_FF_ADJUSTED,    /* config[], cut by LFM2's rule                               */
+    LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0] in layers with attention, else 0      */
+    LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
+    LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
     LM_FROM_LOCAL_LAYERS,   /* layer_types[i] is "sliding_attention"; with a window only  */
     LM_FROM_ROPE_LOCAL,     /* rope_theta of sliding_attention, else config[]             */
     LM_FROM_ROPE_ATTN,      /* longrope's factor of cosine and sine                       */
@@ -154,7 +170,21 @@ enum lm_dim {
     LM_DIM_PLAIN,           /* head_k_full - n_rot                                        */
     LM_DIM_V_FULL,          /* head_v_full                                                */
     LM_DIM_Q_FULL,          /* n_head * head_k_full                                       */
-    LM_DIM_OUT_FULL         /* n_head * head_v_full                                       */
+    LM_DIM_OUT_FULL,        /* n_head * head_v_full                                       */
+    LM_DIM_2_Q,             /* 2 n_head * head_k                                          */
+    LM_DIM_3_EMBD,          /* 3 n_embd                                                   */
+    LM_DIM_CONV,            /* conv                                                       */
+    LM_DIM_SSM_INNER,       /* ssm_inner                                                  */
+    LM_DIM_SSM_2_INNER,     /* 2 ssm_inner                                                */
+    LM_DIM_SSM_STATE,       /* ssm_state                                                  */
+    LM_DIM_SSM_RANK,        /* ssm_rank                                                   */
+    LM_DIM_SSM_2_RANK,      /* 2 ssm_rank                                                 */
+    LM_DIM_SSM_STEP,        /* ssm_rank + 2 ssm_state                                     */
+    LM_DIM_SSM_CHANNELS,    /* ssm_inner + 2 ssm_groups * ssm_state                       */
+    LM_DIM_SSM_ALL,         /* 2 ssm_inner + 2 ssm_groups * ssm_state + ssm_rank          */
+    LM_DIM_SSM_GROUPS,      /* ssm_groups                                                 */
+    LM_DIM_SSM_OF_GROUP,    /* ssm_inner / ssm_groups                                     */
+    LM_DIM_SSM_OF_HEAD      /* ssm_inner / ssm_rank                                       */
 };
 
 /* What conversion does to a tensor. */
@@ -179,6 +209,19 @@ enum lm_transform {
     LM_ODD_ROWS,
     LM_STACK_TURNED,        /* a stack, transposed unless the source is a block type      */
     LM_SKIP_PADDING_ROWS,   /* without the first rows, which are for padding              */
+    LM_FLAT,                /* the source has one axis                                    */
+    LM_NEG_EXP,             /* -exp of every weight                                       */
+    LM_DELTA_QKV,           /* rows of ssm_groups key heads, each with a query, a key, its
+                               values and their gates: all queries, all keys, all values  */
+    LM_DELTA_GATE,          /* of the same, all gates                                     */
+    LM_TILE_ROWS,           /* rows, of ssm_rank heads that neighbour others of their key
+                               head: the first of every key head, the second ..           */
+    LM_TILE_ROWS_NEG_EXP,
+    LM_TILE_COLUMNS,        /* the same for columns                                       */
+    LM_TILE_LAST_ROWS,      /* the same for rows after those of queries and keys          */
+    LM_TIMES,               /* every weight times the family's factors, one by one       */
+    LM_TIMES_ROWS,          /* times the first, then the rows of gate, x, b, c, dt times those
+                               of a list                                                  */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
     LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */
@@ -192,7 +235,9 @@ enum {
     LM_TENSOR_TABLE     = 8,    /* rows are looked up                                     */
     LM_TENSOR_EXPERTS   = 16,   /* a matrix for each expert                               */
     LM_TENSOR_IF_DENSE  = 32,   /* only in models without experts                         */
-    LM_TENSOR_IF_MIXED  = 64    /* only in models with experts                            */
+    LM_TENSOR_IF_MIXED  = 64,   /* only in models with experts                            */
+    LM_TENSOR_IF_ATTN   = 128,  /* only in layers with attention                          */
+    LM_TENSOR_IF_RECURRENT = 256        /* only in recurrent layers                       */
 };
 
 /* More of these: */
@@ -224,6 +269,10 @@ enum lm_role {
     LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
     LM_ROUTER_SHARED, LM_ROUTER_SHARED_B, LM_GATE_SHARED, LM_GATE_SHARED_B,
     LM_UP_SHARED, LM_UP_SHARED_B, LM_DOWN_SHARED, LM_DOWN_SHARED_B,
+    LM_SSM_IN, LM_SSM_IN_B, LM_SSM_CONV, LM_SSM_CONV_B, LM_SSM_X, LM_SSM_X_B, LM_SSM_DT,
+    LM_SSM_DT_B, LM_SSM_A, LM_SSM_D, LM_SSM_DT_NORM, LM_SSM_B_NORM, LM_SSM_C_NORM, LM_SSM_NORM,
+    LM_SSM_OUT, LM_SSM_OUT_B, LM_SSM_GATE, LM_SSM_GATE_B, LM_SSM_BA, LM_SSM_BA_B, LM_SSM_ALPHA,
+    LM_SSM_ALPHA_B, LM_SSM_BETA, LM_SSM_BETA_B,
     LM_N_ROLES
 };
 
@@ -238,6 +287,13 @@ struct lm_arch_tensor {
                                        is missing (tied output); 0: none                  */
     enum lm_role      role;
     const char       *source_2;     /* another name of the source, or NULL                */
+};
+
+/* What LM_TIMES and LM_TIMES_ROWS multiply a tensor by. */
+struct lm_arch_factor {
+    enum lm_role role;              /* LM_N_ROLES ends the list                           */
+    const char  *names[2];          /* of numbers, "NAME.i" of an entry of a list, or
+                                       (TIMES_ROWS, the second) of a list of five         */
 };
 
 struct lm_build;                    /* build.h: what a graph builder works with           */
@@ -286,6 +342,7 @@ struct lm_arch {
     const struct lm_arch_token  *tokens;        /* ends with a NULL key; or NULL          */
     bool                         adds_first;    /* whether a token is added at the beginning
                                                    or end stands before the tokens' keys  */
+    const struct lm_arch_factor *factors;       /* or NULL                                */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
@@ -317,6 +374,10 @@ bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
 
 /* Has a layer experts? */
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer);
+
+/* Is a layer recurrent; has it attention? */
+bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer);
+bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
 
 /* Has the family's table a tensor of that role? */
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role);

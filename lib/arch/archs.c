@@ -15,7 +15,9 @@ extern const struct lm_arch
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
     lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
-    lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss;
+    lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss, lm_arch_mamba, lm_arch_mamba2,
+    lm_arch_jamba, lm_arch_falcon_h1, lm_arch_lfm2, lm_arch_granitehybrid, lm_arch_qwen3next,
+    lm_arch_qwen35;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
@@ -26,6 +28,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_gpt2, &lm_arch_gptneox, &lm_arch_falcon, &lm_arch_minicpm3,
     &lm_arch_bert, &lm_arch_roberta, &lm_arch_nomic_bert, &lm_arch_modern_bert,
     &lm_arch_deepseek2, &lm_arch_gpt_oss,
+    &lm_arch_mamba, &lm_arch_mamba2, &lm_arch_jamba, &lm_arch_falcon_h1, &lm_arch_lfm2,
+    &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35,
     NULL
 };
 
@@ -110,6 +114,16 @@ bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
     return h->n_expert && layer >= h->n_dense_first;
 }
 
+bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer)
+{
+    return h->recurrent[layer / 64] >> layer % 64 & 1;
+}
+
+bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
+{
+    return !lm_arch_recurrent(h, layer) || (a->dense && a->dense->both);
+}
+
 bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
                     const struct lm_hparams *h, uint32_t layer)
 {
@@ -120,7 +134,10 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
         not |= LM_TENSOR_IF_SHARED;
     if (layer == 0)
         not |= LM_TENSOR_NOT_FIRST;
-    (void)a;
+    if (!lm_arch_recurrent(h, layer))
+        not |= LM_TENSOR_IF_RECURRENT;
+    if (!lm_arch_attends(a, h, layer))
+        not |= LM_TENSOR_IF_ATTN;
     return !(t->flags & not);
 }
 
@@ -163,21 +180,62 @@ static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *
                    (int)(s.len < 64 ? s.len : 64), s.p);
 }
 
-/* Which layers have a window. */
-static int read_local(const struct lm_gguf *g, const char *key, struct lm_hparams *h,
-                      struct lm_err *err)
+static int too_many(const char *key, uint64_t n, struct lm_err *err)
+{
+    return lm_fail(err, LM_EDATA, "%s: %llu layers", key, (unsigned long long)n);
+}
+
+/* Which layers have a window, or are recurrent: a bit each. */
+static int read_bits(const struct lm_gguf *g, const char *key, bool *there, uint64_t *bits,
+                     struct lm_err *err)
 {
     struct lm_gguf_arr a;
     int r = lm_gguf_arr(g, key, LM_GGUF_BOOL, &a, err);
     if (r)
         return r;
     if (a.n > LM_MAX_LAYERS)
-        return lm_fail(err, LM_EDATA, "%s: %llu layers", key, (unsigned long long)a.n);
-    h->has_pattern = true;
+        return too_many(key, a.n, err);
+    *there = true;
     for (size_t i = 0; i < a.n; i++)
         if (((const uint8_t *)a.data)[i])
-            h->local[i / 64] |= UINT64_C(1) << i % 64;
+            bits[i / 64] |= UINT64_C(1) << i % 64;
     return LM_OK;
+}
+
+/* Heads of each layer, where 0 says that it is recurrent; or one number for all. */
+static int read_heads(const struct lm_gguf *g, const char *key, struct lm_hparams *h,
+                      struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int r = lm_gguf_u32(g, key, &h->n_head_kv, NULL);
+    if (r >= 0 || (r = lm_gguf_arr(g, key, LM_GGUF_I32, &a, err)))
+        return r;
+    if (a.n > LM_MAX_LAYERS)
+        return too_many(key, a.n, err);
+    h->has_recurrent = true;
+    for (size_t i = 0; i < a.n; i++) {
+        int32_t n;
+        memcpy(&n, (const char *)a.data + i * sizeof n, sizeof n);
+        if (n < 0 || (n && h->n_head_kv && (uint32_t)n != h->n_head_kv))
+            return lm_fail(err, n < 0 ? LM_EDATA : LM_ENOSUP, "%s: %d heads in layer %zu", key, n,
+                           i);
+        if (n)
+            h->n_head_kv = (uint32_t)n;
+        else
+            h->recurrent[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    return LM_OK;
+}
+
+/* A list that says something of every layer. */
+static int read_layers(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
+                       struct lm_hparams *h, struct lm_err *err)
+{
+    if (k->from == LM_FROM_KV_OF_LAYERS)
+        return read_heads(g, key, h, err);
+    if (k->from == LM_FROM_RECURRENT_LAYERS)
+        return read_bits(g, key, &h->has_recurrent, h->recurrent, err);
+    return read_bits(g, key, &h->has_pattern, h->local, err);
 }
 
 static int read_key(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
@@ -188,7 +246,7 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     int r;
     switch (k->kind) {
     case LM_GGUF_ARR:
-        return read_local(g, key, h, err);
+        return read_layers(g, key, k, h, err);
     case LM_GGUF_BOOL:
         return lm_gguf_bool(g, key, field, err);
     case LM_GGUF_U32:
@@ -278,6 +336,24 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_EXPERTS:   *out = h->n_expert; return true;
     case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
     case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;
+    case LM_DIM_2_Q:       return lm_mul_u64(2 * (uint64_t)h->n_head, h->head_k, out);
+    case LM_DIM_3_EMBD:    *out = 3 * (uint64_t)h->n_embd; return true;
+    case LM_DIM_CONV:      *out = h->conv; return true;
+    case LM_DIM_SSM_INNER: *out = h->ssm_inner; return true;
+    case LM_DIM_SSM_2_INNER: *out = 2 * (uint64_t)h->ssm_inner; return true;
+    case LM_DIM_SSM_STATE: *out = h->ssm_state; return true;
+    case LM_DIM_SSM_RANK:  *out = h->ssm_rank; return true;
+    case LM_DIM_SSM_2_RANK: *out = 2 * (uint64_t)h->ssm_rank; return true;
+    case LM_DIM_SSM_STEP:  *out = h->ssm_rank + 2 * (uint64_t)h->ssm_state; return true;
+    case LM_DIM_SSM_CHANNELS:
+        *out = h->ssm_inner + 2 * (uint64_t)h->ssm_groups * h->ssm_state;
+        return true;
+    case LM_DIM_SSM_ALL:
+        *out = 2 * ((uint64_t)h->ssm_inner + (uint64_t)h->ssm_groups * h->ssm_state) + h->ssm_rank;
+        return true;
+    case LM_DIM_SSM_GROUPS: *out = h->ssm_groups; return true;
+    case LM_DIM_SSM_OF_GROUP: *out = h->ssm_groups ? h->ssm_inner / h->ssm_groups : 0; return true;
+    case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
     case LM_DIM_END:       break;
     }
     *out = 1;
@@ -314,6 +390,16 @@ struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struc
     if (v)
         v->data = (void *)(uintptr_t)b->steer[layer];       /* only read */
     return lm_add(b->graph, x, v);
+}
+
+void lm_build_missing(const struct lm_build *b, uint32_t layer, enum lm_role role)
+{
+    char name[LM_ARCH_NAME] = "a weight";
+    for (const struct lm_arch_tensor *t = b->arch->tensors; t->name; t++)
+        if (t->role == role)
+            lm_arch_expand(t->name, layer, name);
+    if (!b->graph->err.code)
+        lm_fail(&b->graph->err, LM_EDATA, "%s: missing", name);
 }
 
 struct lm_rope lm_build_rope(const struct lm_hparams *h)

@@ -37,6 +37,9 @@ struct lm_build {
 /* A weight as a leaf of the graph, or NULL.  Those that are not per layer: layer 0. */
 struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum lm_role role);
 
+/* The graph fails for want of a weight. */
+void lm_build_missing(const struct lm_build *b, uint32_t layer, enum lm_role role);
+
 /* The pages that hold a layer's keys and values. */
 static inline struct lm_tensor *lm_build_pages(const struct lm_build *b, uint32_t layer)
 {

@@ -3,27 +3,41 @@
 
 #include <math.h>
 
-/* A count that memory is sized by: 1 .. max. */
-static int need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
-                struct lm_err *err)
+#include "arch/recurrent.h"
+
+int lm_dense_need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
+                  struct lm_err *err)
 {
     if (v >= 1 && v <= max)
         return LM_OK;
     return lm_fail(err, LM_EDATA, "%s.%s: %u: must be 1 to %u", a->name, key, v, max);
 }
 
+/* Has any layer attention? */
+static bool attends(const struct lm_arch *a, const struct lm_hparams *h)
+{
+    uint32_t i = 0;
+    while (i < h->n_layer && i < LM_MAX_LAYERS && !lm_arch_attends(a, h, i))
+        i++;
+    return i < h->n_layer;
+}
+
 static int check_counts(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
 {
     int r;
-    if ((r = need(a, "block_count", h->n_layer, LM_MAX_LAYERS, err)) ||
-        (r = need(a, "context_length", h->n_ctx_train, 1 << 30, err)) ||
-        (r = need(a, "embedding_length", h->n_embd, 1 << 20, err)) ||
-        (r = need(a, "feed_forward_length", h->n_ff, 1 << 24, err)) ||
-        (r = need(a, "attention.head_count", h->n_head, 1 << 16, err)) ||
-        (r = need(a, "attention.head_count_kv", h->n_head_kv, 1 << 16, err)) ||
-        (r = need(a, "attention.key_length", h->head_k, 1 << 14, err)) ||
-        (r = need(a, "attention.value_length", h->head_v, 1 << 14, err)) ||
-        (r = need(a, "rope.dimension_count", h->n_rot, h->head_k, err)))
+    if ((r = lm_dense_need(a, "block_count", h->n_layer, LM_MAX_LAYERS, err)) ||
+        (r = lm_dense_need(a, "context_length", h->n_ctx_train, 1 << 30, err)) ||
+        (r = lm_dense_need(a, "embedding_length", h->n_embd, 1 << 20, err)) ||
+        (lm_arch_has(a, LM_FFN_UP) &&
+         (r = lm_dense_need(a, "feed_forward_length", h->n_ff, 1 << 24, err))))
+        return r;
+    if (!attends(a, h))
+        return LM_OK;
+    if ((r = lm_dense_need(a, "attention.head_count", h->n_head, 1 << 16, err)) ||
+        (r = lm_dense_need(a, "attention.head_count_kv", h->n_head_kv, 1 << 16, err)) ||
+        (r = lm_dense_need(a, "attention.key_length", h->head_k, 1 << 14, err)) ||
+        (r = lm_dense_need(a, "attention.value_length", h->head_v, 1 << 14, err)) ||
+        (r = lm_dense_need(a, "rope.dimension_count", h->n_rot, h->head_k, err)))
         return r;
     if (h->n_head % h->n_head_kv)
         return lm_fail(err, LM_EDATA, "%s.attention.head_count_kv: %u does not divide "
@@ -107,7 +121,7 @@ static int check_routing(const struct lm_arch *a, const struct lm_hparams *h, st
 static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
     int r;
-    if (!h->n_expert && lm_arch_has(a, LM_FFN_UP))
+    if (!h->n_expert && (lm_arch_has(a, LM_FFN_UP) || !lm_arch_has(a, LM_ROUTER)))
         return LM_OK;
     if (!lm_arch_has(a, LM_ROUTER))
         return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: experts are not supported", a->name,
@@ -115,35 +129,35 @@ static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct 
     if (!h->n_ff_expert)
         h->n_ff_expert = h->n_ff;
     if (h->n_shared && !h->n_ff_shared) {
-        if ((r = need(a, "expert_shared_count", h->n_shared, 1 << 8, err)))
+        if ((r = lm_dense_need(a, "expert_shared_count", h->n_shared, 1 << 8, err)))
             return r;
         h->n_ff_shared = h->n_shared * (h->n_ff_expert < 1 << 24 ? h->n_ff_expert : 0);
     }
-    if ((r = need(a, "expert_count", h->n_expert, 1 << 12, err)) ||
-        (r = need(a, "expert_used_count", h->n_expert_used, h->n_expert, err)) ||
-        (r = need(a, "expert_feed_forward_length", h->n_ff_expert, 1 << 24, err)) ||
+    if ((r = lm_dense_need(a, "expert_count", h->n_expert, 1 << 12, err)) ||
+        (r = lm_dense_need(a, "expert_used_count", h->n_expert_used, h->n_expert, err)) ||
+        (r = lm_dense_need(a, "expert_feed_forward_length", h->n_ff_expert, 1 << 24, err)) ||
         (r = check_routing(a, h, err)))
         return r;
     return lm_arch_has(a, LM_ROUTER_SHARED)
-               ? need(a, "expert_shared_feed_forward_length", h->n_ff_shared, 1 << 24, err)
+               ? lm_dense_need(a, "expert_shared_feed_forward_length", h->n_ff_shared, 1 << 24, err)
                : LM_OK;
 }
 
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
     int r = settle_experts(a, h, err);
-    if (r)
+    if (r || (a->dense->recurrent && (r = lm_recurrent_settle(a, h, err))))
         return r;
     if (h->rope_scaling == LM_ROPE_LONG && !lm_arch_has(a, LM_ROPE_LONG_FACTORS))
         return lm_fail(err, LM_ENOSUP, "%s.rope.scaling.type: longrope is not supported",
                        a->name);
-    if (h->n_head == 0)
-        return need(a, "attention.head_count", 0, 1 << 16, err);
+    if (h->n_head == 0 && attends(a, h))
+        return lm_dense_need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)
         h->n_head_kv = h->n_head;
-    if (h->head_k == 0)
+    if (h->head_k == 0 && h->n_head)
         h->head_k = h->n_embd / h->n_head;
-    if (h->head_v == 0)
+    if (h->head_v == 0 && h->n_head)
         h->head_v = h->n_embd / h->n_head;
     if (h->n_rot == 0)
         h->n_rot = h->head_k;
@@ -169,7 +183,10 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
 struct lm_tensor *lm_dense_linear(struct lm_build *b, uint32_t layer, enum lm_role w,
                                   struct lm_tensor *x)
 {
-    struct lm_tensor *y = lm_mul_mat(b->graph, lm_build_weight(b, layer, w), x);
+    struct lm_tensor *weight = lm_build_weight(b, layer, w);
+    if (!weight)
+        lm_build_missing(b, layer, w);
+    struct lm_tensor *y = lm_mul_mat(b->graph, weight, x);
     struct lm_tensor *bias = lm_build_weight(b, layer, w + 1);
     return bias ? lm_add(b->graph, y, bias) : y;
 }
@@ -261,6 +278,9 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
 /* Tables of rotation: [0] of layers without a window, [1] of layers with one. */
 static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
 {
+    tables[0] = tables[1] = NULL;
+    if (b->h->no_rope || b->arch->dense->learned_positions || !attends(b->arch, b->h))
+        return;
     struct lm_rope rope = lm_build_rope(b->h), local = rope;
     struct lm_tensor *near = lm_build_weight(b, 0, LM_ROPE_FREQS), *far = NULL;
     if (!near && (near = lm_build_weight(b, 0, LM_ROPE_SHORT_FACTORS)))
@@ -294,7 +314,7 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
 {
     const struct lm_hparams *h = b->h;
     const struct lm_dense *d = b->arch->dense;
-    struct lm_tensor *qkv[3] = { NULL, NULL, NULL };
+    struct lm_tensor *qkv[4] = { NULL };
     float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
     (d->qkv ? d->qkv : plain_qkv)(b, layer, x, table, qkv);
     if (b->arch->encoder)
@@ -312,7 +332,32 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
                                   &b->places[layer].kv, scale,
                                   lm_arch_window(b->arch, b->h, layer), h->attn_cap);
     lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
-    return d->values ? d->values(b, layer, y) : y;
+    if (d->values)
+        y = d->values(b, layer, y);
+    return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
+}
+
+/* Attention of a layer in y[0], what a recurrent one has in y[1], both without their last
+ * products; NULL: it has none, or nothing is wanted. */
+static void mix(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struct lm_tensor *table,
+                bool only_store, struct lm_tensor *y[2])
+{
+    const struct lm_dense *d = b->arch->dense;
+    y[0] = y[1] = NULL;
+    if (d->recurrent && lm_arch_recurrent(b->h, layer))
+        y[1] = d->recurrent(b, layer, x);
+    if (lm_arch_attends(b->arch, b->h, layer))
+        y[0] = attention(b, layer, x, table, only_store);
+    if (only_store && y[1])
+        lm_graph_expand(b->graph, y[1]);
+}
+
+/* The last products, and their sum. */
+static struct lm_tensor *mixed(struct lm_build *b, uint32_t layer, struct lm_tensor *const y[2])
+{
+    struct lm_tensor *a = y[0] ? lm_dense_linear(b, layer, LM_ATTN_OUT, y[0]) : NULL;
+    struct lm_tensor *r = y[1] ? lm_dense_linear(b, layer, LM_SSM_OUT, y[1]) : NULL;
+    return a && r ? lm_add(b->graph, a, r) : a ? a : r;
 }
 
 static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
@@ -467,21 +512,25 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
     struct lm_tensor *n = lm_dense_norm(b, i, LM_ATTN_NORM, x), *in = n;
     if (lm_build_weight(b, i, LM_ATTN_NORM_2))
         in = lm_dense_norm(b, i, LM_ATTN_NORM_2, x);
-    struct lm_tensor *a = attention(b, i, in, table, last && b->n_out == 0);
+    struct lm_tensor *y[2];
+    mix(b, i, in, table, last && b->n_out == 0, y);
     if (last && b->n_out == 0)
         return NULL;
     if (last && b->n_out < b->n_tokens) {
-        a = lm_get_rows(g, a, b->wanted);
+        y[0] = y[0] ? lm_get_rows(g, y[0], b->wanted) : NULL;
+        y[1] = y[1] ? lm_get_rows(g, y[1], b->wanted) : NULL;
         x = lm_get_rows(g, x, b->wanted);
         n = parallel ? lm_get_rows(g, n, b->wanted) : n;
     }
-    a = lm_dense_norm(b, i, LM_POST_ATTN_NORM, lm_dense_linear(b, i, LM_ATTN_OUT, a));
+    struct lm_tensor *a = lm_dense_norm(b, i, LM_POST_ATTN_NORM, mixed(b, i, y));
     if (parallel) {
         if (lm_build_weight(b, i, LM_FFN_NORM))
             n = lm_dense_norm(b, i, LM_FFN_NORM, x);
         return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, n)));
     }
     x = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
+    if (!lm_arch_has(b->arch, LM_FFN_UP) && !lm_arch_has(b->arch, LM_ROUTER))
+        return x;
     n = feed_forward(b, i, lm_dense_norm(b, i, LM_FFN_NORM, x));
     x = add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
     return lm_dense_norm(b, i, LM_LAYER_OUT_NORM, x);

@@ -25,6 +25,8 @@
  * original order, Vaswani et al., 2017): x = norm(x + a, attn_out_norm), x = norm(x +
  * feed_forward(x), layer_out_norm).
  *
+ * Recurrent layers (recurrent.h) have something else in attention's place, or beside it.
+ *
  * logits = Woutput norm(x, output_norm).  A norm without its weight leaves x as it is, a
  * product without its bias adds none: what there is is said by the tensor rows.
  */
@@ -50,17 +52,26 @@ struct lm_dense {
     /* What the family's runtime knows beside the file's keys, before lm_dense_settle's
      * checks; or NULL. */
     void       (*constants)(struct lm_hparams *h);
-    /* Queries, keys and values of a layer from its input, rotated; NULL: as above. */
+    /* Queries, keys and values of a layer from its input, rotated; NULL: as above.  What a
+     * family sets out[3] to, [n_head * head_v, n], multiplies the weighted values. */
     void       (*qkv)(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
-                      struct lm_tensor *table, struct lm_tensor *out[3]);
+                      struct lm_tensor *table, struct lm_tensor *out[4]);
     /* What becomes of the weighted values [n_head * head_v, n] before the last product; NULL: they
      * stay as they are. */
     struct lm_tensor *(*values)(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
+    /* What recurrent layers (lm_arch_recurrent) do with their input instead of attention, or
+     * with `both` beside it, up to the last product, LM_SSM_OUT; or NULL. */
+    struct lm_tensor *(*recurrent)(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
+    bool         both;
 };
 
 /* For struct lm_arch: defaults and checks; the graph. */
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
 int lm_dense_build(struct lm_build *b);
+
+/* A count that memory is sized by must be 1 .. max: LM_EDATA naming the key. */
+int lm_dense_need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
+                  struct lm_err *err);
 
 /* W x, plus its bias if there is one. */
 struct lm_tensor *lm_dense_linear(struct lm_build *b, uint32_t layer, enum lm_role w,

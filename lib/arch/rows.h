@@ -105,6 +105,31 @@
 #define LM_KEYS_BEGIN \
     LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV, \
     LM_KEYS_ROPE_SCALING
+/* Numbers of recurrent layers. */
+#define LM_KEY_CONV(...) \
+    LM_KEY_U32("ssm.conv_kernel", LM_KEY_REQUIRED, conv, __VA_ARGS__)
+#define LM_KEY_SSM_STATE(...) \
+    LM_KEY_U32("ssm.state_size", LM_KEY_REQUIRED, ssm_state, __VA_ARGS__)
+#define LM_KEY_SSM_GROUPS(...) \
+    LM_KEY_U32("ssm.group_count", LM_KEY_REQUIRED, ssm_groups, __VA_ARGS__)
+#define LM_KEY_SSM_RANK(...) \
+    LM_KEY_U32("ssm.time_step_rank", LM_KEY_REQUIRED, ssm_rank, __VA_ARGS__)
+#define LM_KEY_SSM_INNER(...) \
+    { "ssm.inner_size", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_PRODUCT, { __VA_ARGS__ }, \
+      LM_FIELD(ssm_inner) }
+#define LM_KEY_KV_OF_LAYERS \
+    { "attention.head_count_kv", LM_GGUF_ARR, LM_KEY_REQUIRED, LM_FROM_KV_OF_LAYERS, \
+      { "num_key_value_heads" }, 0 }
+#define LM_KEYS_RECURRENT_LAYERS \
+    { "attention.recurrent_layers", LM_GGUF_ARR, 0, LM_FROM_RECURRENT_LAYERS, { NULL }, 0 }, \
+    LM_KEY_U32("full_attention_interval", 0, attn_every, "full_attention_interval", "=4")
+#define LM_KEYS_NO_ATTENTION \
+    LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, "=1048576"), \
+    LM_KEY_EMBD, \
+    LM_KEY_U32("feed_forward_length", 0, n_ff, "=0"), \
+    LM_KEY_U32("attention.head_count", 0, n_head, "=0"), \
+    LM_KEY_LAYERS
+
 #define LM_KEYS_END { NULL, LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, 0 }
 
 /* --- tensors ---------------------------------------------------------------------------- */
@@ -208,6 +233,75 @@
 #define LM_T_TWO_NORMS \
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")
+/* Of recurrent layers: a matrix, something else. */
+#define LM_R_MATRIX(role, name, source, cols, rows, transform) \
+    { "blk.{i}." name ".weight", source, { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | LM_TENSOR_IF_RECURRENT, transform, 0, role, NULL }
+#define LM_R_OTHER(role, name, source, ne0, ne1, transform) \
+    { "blk.{i}." name, source, { ne0, ne1 }, LM_TENSOR_PER_LAYER | LM_TENSOR_IF_RECURRENT, \
+      transform, 0, role, NULL }
+#define LM_R_MAYBE(role, name, source, ne0, ne1, transform) \
+    { "blk.{i}." name, source, { ne0, ne1 }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_IF_RECURRENT | LM_TENSOR_OPTIONAL, transform, 0, role, NULL }
+/* What layers with attention have, in models that have others too. */
+#define LM_A_MATRIX(role, name, source, cols, rows, transform) \
+    { "blk.{i}." name ".weight", source, { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | LM_TENSOR_IF_ATTN, transform, 0, role, NULL }
+#define LM_A_VECTOR(role, name, source, len, transform) \
+    { "blk.{i}." name ".weight", source, { len }, LM_TENSOR_PER_LAYER | LM_TENSOR_IF_ATTN, \
+      transform, 0, role, NULL }
+#define LM_A_QKV(q_rows, q_transform, k_transform) \
+    LM_A_MATRIX(LM_ATTN_Q, "attn_q", LM_HF "self_attn.q_proj.weight", LM_DIM_EMBD, q_rows, \
+                q_transform), \
+    LM_A_MATRIX(LM_ATTN_K, "attn_k", LM_HF "self_attn.k_proj.weight", LM_DIM_EMBD, LM_DIM_K, \
+                k_transform), \
+    LM_A_MATRIX(LM_ATTN_V, "attn_v", LM_HF "self_attn.v_proj.weight", LM_DIM_EMBD, LM_DIM_V, \
+                LM_AS_IS)
+#define LM_A_OUT(source) \
+    LM_A_MATRIX(LM_ATTN_OUT, "attn_output", source, LM_DIM_HEADS_OUT, LM_DIM_EMBD, LM_AS_IS)
+
+/* Mamba's tensors under a prefix: what all have, of the first kind, of the second. */
+#define LM_R_CONV(prefix, channels) \
+    LM_R_OTHER(LM_SSM_CONV, "ssm_conv1d.weight", prefix "conv1d.weight", LM_DIM_CONV, channels, \
+               LM_AS_IS), \
+    LM_R_MAYBE(LM_SSM_CONV_B, "ssm_conv1d.bias", prefix "conv1d.bias", channels, LM_DIM_END, \
+               LM_AS_IS)
+#define LM_R_MAMBA(prefix) \
+    LM_R_CONV(prefix, LM_DIM_SSM_INNER), \
+    LM_R_MATRIX(LM_SSM_IN, "ssm_in", prefix "in_proj.weight", LM_DIM_EMBD, LM_DIM_SSM_2_INNER, \
+                LM_AS_IS), \
+    LM_R_MAYBE(LM_SSM_IN_B, "ssm_in.bias", prefix "in_proj.bias", LM_DIM_SSM_2_INNER, \
+               LM_DIM_END, LM_AS_IS), \
+    LM_R_MATRIX(LM_SSM_X, "ssm_x", prefix "x_proj.weight", LM_DIM_SSM_INNER, LM_DIM_SSM_STEP, \
+                LM_AS_IS), \
+    LM_R_MATRIX(LM_SSM_DT, "ssm_dt", prefix "dt_proj.weight", LM_DIM_SSM_RANK, \
+                LM_DIM_SSM_INNER, LM_AS_IS), \
+    LM_R_OTHER(LM_SSM_DT_B, "ssm_dt.bias", prefix "dt_proj.bias", LM_DIM_SSM_INNER, LM_DIM_END, \
+               LM_AS_IS), \
+    LM_R_OTHER(LM_SSM_A, "ssm_a", prefix "A_log", LM_DIM_SSM_STATE, LM_DIM_SSM_INNER, \
+               LM_NEG_EXP), \
+    LM_R_OTHER(LM_SSM_D, "ssm_d", prefix "D", LM_DIM_SSM_INNER, LM_DIM_END, LM_AS_IS), \
+    LM_R_MATRIX(LM_SSM_OUT, "ssm_out", prefix "out_proj.weight", LM_DIM_SSM_INNER, LM_DIM_EMBD, \
+                LM_AS_IS), \
+    LM_R_MAYBE(LM_SSM_OUT_B, "ssm_out.bias", prefix "out_proj.bias", LM_DIM_EMBD, LM_DIM_END, \
+               LM_AS_IS)
+#define LM_R_MAMBA2(prefix, in, out) \
+    LM_R_CONV(prefix, LM_DIM_SSM_CHANNELS), \
+    LM_R_MATRIX(LM_SSM_IN, "ssm_in", prefix "in_proj.weight", LM_DIM_EMBD, LM_DIM_SSM_ALL, in), \
+    LM_R_MAYBE(LM_SSM_IN_B, "ssm_in.bias", prefix "in_proj.bias", LM_DIM_SSM_ALL, LM_DIM_END, \
+               in), \
+    LM_R_OTHER(LM_SSM_DT_B, "ssm_dt.bias", prefix "dt_bias", LM_DIM_SSM_RANK, LM_DIM_END, \
+               LM_AS_IS), \
+    LM_R_OTHER(LM_SSM_A, "ssm_a", prefix "A_log", LM_DIM_1, LM_DIM_SSM_RANK, LM_NEG_EXP), \
+    LM_R_OTHER(LM_SSM_D, "ssm_d", prefix "D", LM_DIM_1, LM_DIM_SSM_RANK, LM_AS_IS), \
+    LM_R_MATRIX(LM_SSM_OUT, "ssm_out", prefix "out_proj.weight", LM_DIM_SSM_INNER, LM_DIM_EMBD, \
+                out), \
+    LM_R_MAYBE(LM_SSM_OUT_B, "ssm_out.bias", prefix "out_proj.bias", LM_DIM_EMBD, LM_DIM_END, \
+               out)
+#define LM_R_MAMBA2_NORM(prefix) \
+    LM_R_OTHER(LM_SSM_NORM, "ssm_norm.weight", prefix "norm.weight", LM_DIM_SSM_OF_GROUP, \
+               LM_DIM_SSM_GROUPS, LM_FLAT)
+
 /* Ends of a checkpoint with the usual names. */
 #define LM_T_ENDS \
     LM_T_EMBD("model.embed_tokens.weight"), LM_T_OUTPUT("lm_head.weight"), \

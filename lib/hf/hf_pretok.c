@@ -78,6 +78,7 @@ static const struct {
     { "bloom", ANY, { "/ ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+", "bytes" } },
     { "bloom", ANY, { "/ ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+", "bytes" } },
     { "falcon", ANY, { "punct", "words", "digit runs", "/[0-9][0-9][0-9]" } },
+    { "falcon-h1", ANY, { "punct", "digits", "words" } },
     { "smollm", ANY, { "digits", "words" } },
     { "gpt-2", ANY, { "words" } },
 };

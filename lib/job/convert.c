@@ -144,14 +144,6 @@ static int take(void *arg, size_t slot)
     return k ? k : 1;
 }
 
-/* As the reference: weights of binary16 are computed with in it. */
-static void apply(void (*f)(float *, size_t), const struct lm_type *from, float *v, size_t n)
-{
-    f(v, n);
-    for (size_t i = 0; from->id == LM_F16 && i < n; i++)
-        v[i] = lm_f16_load(lm_f16_store(v[i]));
-}
-
 /* The first of n values that is infinite or NaN, or -1: no block type would show it. */
 static int64_t first_bad(const float *v, size_t n)
 {
@@ -195,14 +187,13 @@ static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_
     const struct lm_convert_item *it = &c->items[j->block.item];
     const struct lm_convert_source *s = &it->sources[j->block.box.source];
     const struct lm_type *from = lm_convert_value_type(s->st), *to = it->t.type;
-    void (*const values)(float *, size_t) = lm_convert_values(it->transform);
     uint8_t *dst = j->dst + i / to->block * to->bytes;
     int64_t bad = -1;
     from->decode(src + i / from->block * from->bytes, to->id == LM_F32 ? (float *)dst : v, n);
     if (to->id == LM_F32)
         v = (float *)dst;
-    if (values)
-        apply(values, from, v, n);
+    if (lm_convert_has_values(it))
+        lm_convert_values(it, &it->views[j->block.view], from, v, n);
     for (size_t k = 0; it->factor && k < n; k++)
         v[k] *= it->factor;
     if (to->block > 1)
@@ -246,7 +237,7 @@ static int work(void *arg, size_t slot, int thread)
     if (!src)
         return lm_fail_nomem(&j->err);
     j->out_bytes = (size_t)(n / to->block * to->bytes);
-    if (from == to && !lm_convert_values(it->transform) && !it->factor) {
+    if (from == to && !lm_convert_has_values(it) && !it->factor) {
         j->out = src;
         return check_copy(p->c, j, src);
     }

@@ -149,6 +149,7 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     if (!name)
         return lm_fail(err, LM_EDATA, "config.json: no architectures: cannot tell what model "
                        "this is");
+    c->cfg.class = name;
     c->cfg.arch = lm_arch_by_class(name);
     if (!c->cfg.arch)
         return unknown_class(name, err);
@@ -295,26 +296,176 @@ static int pooling_by_name(const char *name, int64_t *out)
     return 0;
 }
 
+/* Whole numbers of config[], multiplied and divided. */
+static int product(const struct lm_convert_config *g, const struct lm_arch_key *k, int64_t *out,
+                   struct lm_err *err)
+{
+    double all = 1;
+    for (size_t i = 0; i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
+        const bool divide = *k->config[i] == '/';
+        const char *name = k->config[i] + divide;
+        double v;
+        if (!lm_jval_f64(lm_jval_get(g->json, name), &v) || !(v > 0 && v <= UINT32_MAX))
+            return lm_fail(err, LM_EDATA, "config.json: no %s", name);
+        all = divide ? all / v : all * v;
+    }
+    if (!(all >= 0 && all <= UINT32_MAX) || all != floor(all))
+        return lm_fail(err, LM_EDATA, "config.json: %s and what belongs to it make no whole number",
+                       k->config[0]);
+    *out = (int64_t)all;
+    return LM_OK;
+}
+
+/* LFM2's feed-forward length: two thirds, times a factor, rounded up. */
+static int adjusted(const struct lm_convert_config *g, int64_t *out, struct lm_err *err)
+{
+    bool adjust = false;
+    int64_t of = 256;
+    double times = 1;
+    lm_jval_bool(lm_jval_get(g->json, "block_auto_adjust_ff_dim"), &adjust);
+    if (!adjust)
+        return LM_OK;
+    *out = 2 * *out / 3;
+    if (lm_jval_f64(present(lm_jval_get(g->json, "block_ffn_dim_multiplier")), &times))
+        *out = (int64_t)((double)*out * times);
+    lm_jval_i64(lm_jval_get(g->json, "block_multiple_of"), &of);
+    if (of < 1 || of > UINT32_MAX || !(times > 0 && times < 1e6))
+        return lm_fail(err, LM_EDATA, "config.json: block_multiple_of or block_ffn_dim_multiplier is "
+                       "out of range");
+    *out = (*out + of - 1) / of * of;
+    return LM_OK;
+}
+
+/* A number that is computed: as made_number. */
+static int computed(const struct lm_convert_config *g, const struct lm_arch_key *k, int64_t *out,
+                    struct lm_err *err)
+{
+    int64_t v;
+    *out = -1;
+    if (k->from == LM_FROM_PRODUCT)
+        return product(g, k, out, err);
+    if (k->from == LM_FROM_16TH) {
+        if (!lm_jval_i64(lm_jval_get(g->json, k->config[0]), out) &&
+            lm_jval_i64(lm_jval_get(g->json, k->config[1]), &v) && v > 0 && v <= UINT32_MAX)
+            *out = (v + 15) / 16;
+        return LM_OK;
+    }
+    for (size_t i = 0; i < sizeof k->config / sizeof *k->config && k->config[i] && *out < 0; i++)
+        if (lm_jval_i64(lm_jval_get(g->json, k->config[i]), &v) && v > 0 && v <= UINT32_MAX)
+            *out = v;
+    return *out < 0 ? LM_OK : adjusted(g, out, err);
+}
+
+static bool is_computed(enum lm_key_from from)
+{
+    return from == LM_FROM_PRODUCT || from == LM_FROM_16TH || from == LM_FROM_FF_ADJUSTED;
+}
+
 static bool is_made(enum lm_key_from from)
 {
     return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
-           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS;
+           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS || is_computed(from);
 }
 
-int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, uint8_t *local,
+/* Has layer i attention, by one of the ways to say so? */
+static bool attends(const struct lm_convert *c, int64_t i)
+{
+    const struct lm_jval *json = c->cfg.json, *types = present(lm_jval_get(json, "layer_types"));
+    const struct lm_jval *list = present(lm_jval_get(json, "full_attn_idxs"));
+    int64_t period = 0, offset = 0, at = 0, v;
+    for (const struct lm_jval *t = types ? types->first : NULL; t; t = t->next, at++) {
+        const char *s = lm_jval_str(t);
+        if (at == i)
+            return s && (!strcmp(s, "attention") || !strcmp(s, "full_attention"));
+    }
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next)
+        if (lm_jval_i64(t, &v) && v == i)
+            return true;
+    if (lm_jval_i64(lm_jval_get(json, "attn_layer_period"), &period) && period > 0) {
+        lm_jval_i64(lm_jval_get(json, "attn_layer_offset"), &offset);
+        return i >= offset && (i - offset) % period == 0;
+    }
+    if (types || list)
+        return false;
+    period = 4;
+    lm_jval_i64(lm_jval_get(json, "full_attention_interval"), &period);
+    return period > 0 && (i + 1) % period == 0;
+}
+
+/* Heads or a flag for every layer, by which of them have attention. */
+static int by_attention(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
+                        size_t max, size_t *n, struct lm_err *err)
+{
+    int64_t heads = 0;
+    if (k->from == LM_FROM_KV_OF_LAYERS &&
+        (!lm_jval_i64(lm_jval_get(c->cfg.json, k->config[0]), &heads) || heads < 1 ||
+         heads > 1 << 16))
+        return lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]);
+    for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n)
+        values[*n] = k->from == LM_FROM_KV_OF_LAYERS
+                         ? (attends(c, (int64_t)*n) ? (int32_t)heads : 0)
+                         : !attends(c, (int64_t)*n);
+    return LM_OK;
+}
+
+/* Parts of a head for each kind of position, zeros after them. */
+static int sections(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
+                    size_t *n, struct lm_err *err)
+{
+    static const int32_t usual[4] = { 11, 11, 10, 0 };
+    const struct lm_jval *list = present(lm_jval_get(c->cfg.rope, k->config[0]));
+    int64_t v;
+    memcpy(values, usual, sizeof usual);
+    *n = 4;
+    if (!list)
+        return LM_OK;
+    memset(values, 0, sizeof usual);
+    *n = 0;
+    for (const struct lm_jval *t = list->first; t; t = t->next) {
+        if (!lm_jval_i64(t, &v) || v < 0 || v > INT32_MAX || *n == 4)
+            return lm_fail(err, LM_EDATA, "config.json: %s: bad entry", k->config[0]);
+        values[(*n)++] = (int32_t)v;
+    }
+    *n = 4;
+    return LM_OK;
+}
+
+int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                       size_t max, size_t *n, struct lm_err *err)
 {
     const struct lm_jval *types = present(lm_jval_get(c->cfg.json, "layer_types"));
     *n = 0;
+    if (k->from == LM_FROM_KV_OF_LAYERS || k->from == LM_FROM_RECURRENT_LAYERS)
+        return by_attention(c, k, values, max, n, err);
+    if (k->from == LM_FROM_SECTIONS)
+        return sections(c, k, values, n, err);
     if (k->from != LM_FROM_LOCAL_LAYERS || !types || !c->cfg.h.window)
         return 1;
     for (const struct lm_jval *t = types->first; t; t = t->next) {
         const char *s = lm_jval_str(t);
         if (!s || *n == max)
             return lm_fail(err, LM_EDATA, "config.json: layer_types: bad entry");
-        local[(*n)++] = !strcmp(s, "sliding_attention");
+        values[(*n)++] = !strcmp(s, "sliding_attention");
     }
     return LM_OK;
+}
+
+/* Which layers are recurrent, as reading the file would find it. */
+static int find_recurrent(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
+{
+    struct lm_hparams *h = &c->cfg.h;
+    int32_t values[LM_MAX_LAYERS];
+    size_t n;
+    int r = by_attention(c, k, values, LM_MAX_LAYERS, &n, err);
+    for (size_t i = 0; !r && i < n; i++) {
+        bool recurrent = k->from == LM_FROM_KV_OF_LAYERS ? !values[i] : values[i];
+        if (recurrent)
+            h->recurrent[i / 64] |= UINT64_C(1) << i % 64;
+        else if (k->from == LM_FROM_KV_OF_LAYERS)
+            h->n_head_kv = (uint32_t)values[i];
+    }
+    h->has_recurrent = true;
+    return r;
 }
 
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
@@ -338,6 +489,10 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
     }
     if (k->from == LM_FROM_ROPE_ATTN)
         return rope_attn(g, f, err);
+    if (k->from == LM_FROM_IS_CLASS) {
+        *u = !strcmp(g->class, k->config[0]);
+        return LM_OK;
+    }
     if (k->from == LM_FROM_FILE_TYPE) {
         *u = c->file_type;
         return LM_OK;
@@ -347,7 +502,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         return g->pooling ? LM_OK : 1;
     }
     const struct lm_jval *v = made ? NULL : find_value(g, k, &text);
-    int r = made ? made_number(g, k, &i, err) : LM_OK;
+    int r = is_computed(k->from) ? computed(g, k, &i, err)
+          : made ? made_number(g, k, &i, err) : LM_OK;
     if (r)
         return r;
     if (!v && !text && i < 0)
@@ -391,6 +547,11 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
         uint32_t u = 0;
         float f = 0;
         const char *s = NULL;
+        if (k->from == LM_FROM_KV_OF_LAYERS || k->from == LM_FROM_RECURRENT_LAYERS) {
+            const int q = find_recurrent(c, k, err);
+            if (q)
+                return q;
+        }
         if (k->flags & LM_KEY_UNUSED || k->kind == LM_GGUF_ARR)
             continue;
         const int r = lm_convert_key(c, k, &u, &f, &s, err);

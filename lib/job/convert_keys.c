@@ -9,6 +9,20 @@
 #include "job/convert_parts.h"
 #include "vocab/vocab.h"
 
+/* A list of numbers, or of flags. */
+static void set_layers(struct lm_gguf_writer *w, const char *name, enum lm_key_from from,
+                       const int32_t *values, size_t n)
+{
+    uint8_t flags[LM_MAX_LAYERS];
+    if (from == LM_FROM_KV_OF_LAYERS || from == LM_FROM_SECTIONS) {
+        lm_gguf_set_arr(w, name, LM_GGUF_I32, values, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        flags[i] = values[i] != 0;
+    lm_gguf_set_arr(w, name, LM_GGUF_BOOL, flags, n);
+}
+
 static int arch_keys(struct lm_convert *c, struct lm_err *err)
 {
     for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
@@ -16,10 +30,10 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         uint32_t u = 0;
         float f = 0;
         const char *s = NULL;
-        uint8_t local[LM_MAX_LAYERS];
+        int32_t values[LM_MAX_LAYERS];
         size_t n;
         const int r = k->kind == LM_GGUF_ARR
-                          ? lm_convert_layers(c, k, local, LM_MAX_LAYERS, &n, err)
+                          ? lm_convert_layers(c, k, values, LM_MAX_LAYERS, &n, err)
                           : lm_convert_key(c, k, &u, &f, &s, err);
         if (r < 0)
             return r;
@@ -37,7 +51,7 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         else if (k->kind == LM_GGUF_BOOL)
             lm_gguf_set_bool(c->w, name, u);
         else if (k->kind == LM_GGUF_ARR)
-            lm_gguf_set_arr(c->w, name, LM_GGUF_BOOL, local, n);
+            set_layers(c->w, name, k->from, values, n);
         else
             lm_gguf_set_u32(c->w, name, u);
     }

@@ -44,6 +44,7 @@ struct lm_convert_view {
     uint32_t               n_axes;
     uint64_t               start;
     struct lm_convert_axis axis[LM_VIEW_AXES];
+    float                  times[2];    /* every value by these, one after the other; 0: not */
 };
 
 struct lm_convert_item {
@@ -56,12 +57,14 @@ struct lm_convert_item {
     size_t                       n_sources;     /* LM_STACK: one a part               */
     struct lm_convert_view      *views;
     size_t                       n_views;
+    uint64_t                     source_rows;   /* LM_DELTA_*: of the whole source    */
     float                       *made;  /* [elements] or NULL                         */
 };
 
 /* The numbers of config.json that conversion works with. */
 struct lm_convert_config {
     const struct lm_jval *json;
+    const char           *class;        /* architectures[0]                           */
     const struct lm_arch *arch;
     struct lm_hparams     h;
     const struct lm_jval *rope;         /* rope_parameters or rope_scaling, or NULL   */
@@ -121,10 +124,10 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
                    float *f, const char **s, struct lm_err *err);
 
 /*
- * The key that says of each layer whether it has a window: local[i] is 1 or 0, *n layers of at
- * most max.  1 when it is not written.
+ * A key that is a list, mostly saying something of each layer: *n values of at most max; flags
+ * are 1 or 0.  1 when it is not written.
  */
-int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, uint8_t *local,
+int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                       size_t max, size_t *n, struct lm_err *err);
 
 /* Rows at the beginning of a table of positions that are for padding. */
@@ -187,8 +190,10 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
 uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_convert_item *it,
                                  uint64_t shape[LM_GGUF_MAX_DIMS]);
 
-/* What is done to each value once it is a float, or NULL. */
-void (*lm_convert_values(enum lm_transform t))(float *v, size_t n);
+/* What is done to each value of a view once it is a float; is there anything? */
+void lm_convert_values(const struct lm_convert_item *it, const struct lm_convert_view *view,
+                       const struct lm_type *from, float *v, size_t n);
+bool lm_convert_has_values(const struct lm_convert_item *it);
 
 /* The type that a source's values have when they are read, or NULL: no weights. */
 const struct lm_type *lm_convert_value_type(const struct lm_st_tensor *st);

@@ -4,9 +4,12 @@
  * sources (convert_parts.h).
  */
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/f16.h"
 #include "base/size.h"
 #include "job/convert_parts.h"
 
@@ -140,9 +143,121 @@ static void as_is(struct lm_convert_item *it)
         add_axis(add_view(it, i, 0), elements(&it->t) / it->n_sources, 1);
 }
 
+/*
+ * Rows of key heads, each with its query, its key, the values of its value heads and their
+ * gates: all queries, all keys, all values, or all gates.
+ */
+static int delta_rows(struct lm_convert_item *it, const struct lm_hparams *h, bool qkv,
+                      struct lm_err *err)
+{
+    const uint64_t cols = it->t.ne[0], keys = h->ssm_groups, size = h->ssm_state;
+    const uint64_t values = keys ? h->ssm_inner / keys : 0, head = 2 * (size + values);
+    const uint64_t starts[4] = { 0, size, 2 * size, 2 * size + values };
+    if (!keys || keys * values != h->ssm_inner)
+        return lm_fail(err, LM_EDATA, "%s: %u values in %u key heads", it->sources[0].name,
+                       h->ssm_inner, h->ssm_groups);
+    it->source_rows = keys * head;
+    for (int part = qkv ? 0 : 3; part < (qkv ? 3 : 4); part++) {
+        struct lm_convert_view *v = add_view(it, 0, starts[part] * cols);
+        add_axis(v, keys, head * cols);
+        add_axis(v, (part < 2 ? size : values) * cols, 1);
+    }
+    return LM_OK;
+}
+
+/*
+ * Rows or columns of value heads after the first `keep` rows.  Those of a key head stand
+ * together; then come the first of every key head, the second of every one, and so on.
+ */
+static int tile(struct lm_convert_item *it, const struct lm_hparams *h, uint64_t keep,
+                bool columns, struct lm_err *err)
+{
+    uint64_t cols, rows;
+    matrix(&it->t, &cols, &rows);
+    const uint64_t n = columns ? cols : rows - keep, keys = h->ssm_groups;
+    const uint64_t each = keys ? h->ssm_rank / keys : 0;        /* value heads of a key head */
+    if (!each || each * keys != h->ssm_rank || n % h->ssm_rank)
+        return lm_fail(err, LM_EDATA, "%s: %llu rows in %u heads of %u key heads",
+                       it->sources[0].name, (unsigned long long)n, h->ssm_rank, h->ssm_groups);
+    const uint64_t of = n / h->ssm_rank * (columns ? 1 : cols);         /* elements of a head */
+    if (keep)
+        add_axis(add_view(it, 0, 0), keep * cols, 1);
+    struct lm_convert_view *v = add_view(it, 0, keep * cols);
+    if (columns)
+        add_axis(v, rows, cols);
+    add_axis(v, each, of);
+    add_axis(v, keys, each * of);
+    add_axis(v, of, 1);
+    return LM_OK;
+}
+
+/* A factor of config.json: "NAME", or "NAME.i" of a list. */
+static int factor(const struct lm_convert *c, const char *name, double *out, struct lm_err *err)
+{
+    char key[64];
+    const char *dot = strchr(name, '.');
+    snprintf(key, sizeof key, "%.*s", (int)(dot ? (size_t)(dot - name) : strlen(name)), name);
+    const struct lm_jval *v = lm_jval_get(c->cfg.json, key);
+    if (dot && v) {
+        v = v->kind == LM_JSON_ARRAY ? v->first : NULL;
+        for (int i = dot[1] - '0'; v && i > 0; i--)
+            v = v->next;
+    }
+    if (!lm_jval_f64(v, out) || !isfinite(*out) || *out == 0)
+        return lm_fail(err, LM_EDATA, "config.json: %s is no number to multiply weights by", name);
+    return LM_OK;
+}
+
+static const struct lm_arch_factor *factors_of(const struct lm_convert *c,
+                                               const struct lm_convert_item *it)
+{
+    const struct lm_arch_factor *f = c->cfg.arch->factors;
+    while (f->role != it->row->role && f->role != LM_N_ROLES)
+        f++;
+    return f;
+}
+
+static int times(const struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    const struct lm_arch_factor *f = factors_of(c, it);
+    double one;
+    as_is(it);
+    for (size_t i = 0; i < 2 && f->names[i]; i++) {
+        int r = factor(c, f->names[i], &one, err);
+        if (r)
+            return r;
+        it->views[0].times[i] = (float)one;
+    }
+    return LM_OK;
+}
+
+/* The rows of gate, input, b, c and steps, each with a factor of their own. */
+static int times_rows(const struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    const struct lm_arch_factor *f = factors_of(c, it);
+    const struct lm_hparams *h = &c->cfg.h;
+    const uint64_t bc = (uint64_t)h->ssm_groups * h->ssm_state;
+    const uint64_t sizes[5] = { h->ssm_inner, h->ssm_inner, bc, bc, h->ssm_rank };
+    uint64_t cols, rows, at = 0;
+    double all = 1, one;
+    matrix(&it->t, &cols, &rows);
+    int r = f->names[0] ? factor(c, f->names[0], &all, err) : LM_OK;
+    for (int i = 0; i < 5 && !r; at += sizes[i++]) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%d", f->names[1], i);
+        if ((r = factor(c, name, &one, err)))
+            break;
+        struct lm_convert_view *v = add_view(it, 0, at * cols);
+        add_axis(v, sizes[i] * cols, 1);
+        v->times[0] = (float)all;
+        v->times[1] = (float)one;
+    }
+    return r;
+}
+
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
-    const size_t most = it->n_sources < 3 ? 3 : it->n_sources;
+    const size_t most = it->n_sources < 5 ? 5 : it->n_sources;
     it->n_views = 0;
     it->views = lm_arena_array(&c->arena, most, sizeof *it->views);
     if (!it->views)
@@ -167,6 +282,16 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     case LM_SKIP_PADDING_ROWS: skip_rows(it, lm_convert_padding_rows(c)); break;
     case LM_FIRST_HALVES:   half_rows(it, 0); break;
     case LM_SECOND_HALVES:  half_rows(it, 1); break;
+    case LM_DELTA_QKV:      return delta_rows(it, &c->cfg.h, true, err);
+    case LM_DELTA_GATE:     return delta_rows(it, &c->cfg.h, false, err);
+    case LM_TILE_ROWS:
+    case LM_TILE_ROWS_NEG_EXP:
+        return tile(it, &c->cfg.h, 0, false, err);
+    case LM_TILE_LAST_ROWS:
+        return tile(it, &c->cfg.h, 2 * c->cfg.h.ssm_groups * c->cfg.h.ssm_state, false, err);
+    case LM_TILE_COLUMNS:   return tile(it, &c->cfg.h, 0, true, err);
+    case LM_TIMES:          return times(c, it, err);
+    case LM_TIMES_ROWS:     return times_rows(c, it, err);
     default:                as_is(it); break;
     }
     return LM_OK;
@@ -208,6 +333,13 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
         shape[n - 1] = t->ne[1];
         shape[n - 2] = t->ne[0];
         break;
+    case LM_FLAT:
+        shape[0] = elements(t);
+        return 1;
+    case LM_DELTA_QKV:
+    case LM_DELTA_GATE:
+        shape[0] = it->source_rows;
+        break;
     case LM_FIRST_HALVES:
     case LM_SECOND_HALVES:
         shape[n - 2] = 2 * t->ne[1];
@@ -218,17 +350,46 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
     return n;
 }
 
-static void add_one(float *v, size_t n)
+static void neg_exp(float *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        v[i] += 1;
+        v[i] = (float)-exp((double)v[i]);
 }
 
-void (*lm_convert_values(enum lm_transform t))(float *v, size_t n)
+/* As the reference: weights of binary16 are worked on in it. */
+static void round_to(const struct lm_type *type, float *v, size_t n)
 {
-    switch (t) {
-    case LM_ADD_ONE: return add_one;
-    default:         return NULL;
+    for (size_t i = 0; type->id == LM_F16 && i < n; i++)
+        v[i] = lm_f16_load(lm_f16_store(v[i]));
+}
+
+bool lm_convert_has_values(const struct lm_convert_item *it)
+{
+    switch (it->transform) {
+    case LM_ADD_ONE:
+    case LM_NEG_EXP:
+    case LM_TILE_ROWS_NEG_EXP:
+    case LM_TIMES:
+    case LM_TIMES_ROWS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void lm_convert_values(const struct lm_convert_item *it, const struct lm_convert_view *view,
+                       const struct lm_type *from, float *v, size_t n)
+{
+    const enum lm_transform t = it->transform;
+    for (size_t i = 0; t == LM_ADD_ONE && i < n; i++)
+        v[i] += 1;
+    if (t == LM_NEG_EXP || t == LM_TILE_ROWS_NEG_EXP)
+        neg_exp(v, n);
+    round_to(from, v, n);
+    for (size_t k = 0; k < 2 && view->times[k] != 0; k++) {
+        for (size_t i = 0; i < n; i++)
+            v[i] *= view->times[k];
+        round_to(from, v, n);
     }
 }
 

@@ -347,7 +347,8 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
     int32_t *wanted = r->b.wanted ? r->b.wanted->data : NULL;
     for (size_t i = 0; i < r->n_tokens; i++) {
         ids[i] = t[first + i].id;
-        pos[i] = (int32_t)t[first + i].pos;
+        if (r->b.pos->seen)
+            pos[i] = (int32_t)t[first + i].pos;
         if (wanted && t[first + i].want)
             *wanted++ = (int32_t)i;
     }
