@@ -8,6 +8,7 @@
 
 #include "arch/arch.h"
 #include "base/buf.h"
+#include "base/size.h"
 #include "cli/cli.h"
 #include "io/input.h"
 #include "job/convert.h"
@@ -23,21 +24,27 @@ static const char help[] =
     "\n"
     "      --base=SOURCE         the model of an adapter [where the adapter says]\n"
     "      --chat-template=FILE  write the template in FILE, not the checkpoint's\n"
-    "      --dry-run             list the tensors as TSV and convert nothing: name,\n"
-    "                            type, shape, bytes, file, name there, type there\n"
+    "      --dry-run             print what would be done, a line a tensor\n"
+    "      --exclude-weights=NAME  without importance of tensors with NAME in theirs\n"
     "      --force               write to a terminal\n"
+    "      --imatrix=FILE        importance of weights, as imatrix writes it\n"
+    "      --include-weights=NAME  importance only of tensors with NAME in theirs\n"
     "      --list                list the model classes that can be converted\n"
     "      --lora                convert a LoRA adapter (PEFT), not a model\n"
+    "      --max-size=N          files OUT-00001-of-0000M.gguf of at most N bytes\n"
+    "      --max-tensors=N       files of at most N tensors\n"
     "      --metadata=FILE       JSON object of general.* keys to set\n"
     "      --model-name=NAME     general.name [from the card or the folder]\n"
-    "  -o, --output=FILE         the same as the operand out\n"
+    "  -o, --output=OUT          the same as the operand out\n"
     "      --pre=NAME            tokenizer.ggml.pre [recognised]\n"
     "      --print-deps          print a makefile rule for out instead of converting\n"
     "      --progress            show progress even if stderr is no terminal\n"
+    "      --provenance          add a key that names this program and its options\n"
     "  -q, --quiet               no warnings\n"
+    "      --resume              keep an unfinished file, and go on with one\n"
     "      --spool=DIR           keep in DIR what comes in another order than needed\n"
     "  -T, --type=TYPE           f32, f16, bf16, q8_0, auto, or any other type of\n"
-    "                            quantize that needs no importance data [auto]\n"
+    "                            quantize [auto]\n"
     "  -t, --threads=N           threads [the CPUs there are]\n"
     "  -v, --verbose             say more\n"
     "      --vocab-only          metadata and vocabulary, no tensors\n"
@@ -45,39 +52,50 @@ static const char help[] =
     "  -V, --version             show the version\n";
 
 enum {
-    OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_FORCE, OPT_LIST, OPT_LORA, OPT_METADATA, OPT_MODEL_NAME,
-    OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_SPOOL, OPT_VOCAB_ONLY
+    OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX,
+    OPT_INCLUDE, OPT_LIST, OPT_LORA, OPT_MAX_SIZE, OPT_MAX_TENSORS, OPT_METADATA, OPT_MODEL_NAME,
+    OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL, OPT_VOCAB_ONLY
 };
 
 static const struct option options[] = {
-    { "base",          required_argument, NULL, OPT_BASE },
-    { "chat-template", required_argument, NULL, OPT_CHAT_TEMPLATE },
-    { "dry-run",       no_argument,       NULL, OPT_DRY_RUN },
-    { "force",         no_argument,       NULL, OPT_FORCE },
-    { "help",          no_argument,       NULL, 'h' },
-    { "list",          no_argument,       NULL, OPT_LIST },
-    { "lora",          no_argument,       NULL, OPT_LORA },
-    { "metadata",      required_argument, NULL, OPT_METADATA },
-    { "model-name",    required_argument, NULL, OPT_MODEL_NAME },
-    { "output",        required_argument, NULL, 'o' },
-    { "pre",           required_argument, NULL, OPT_PRE },
-    { "print-deps",    no_argument,       NULL, OPT_PRINT_DEPS },
-    { "progress",      no_argument,       NULL, OPT_PROGRESS },
-    { "quiet",         no_argument,       NULL, 'q' },
-    { "spool",         required_argument, NULL, OPT_SPOOL },
-    { "threads",       required_argument, NULL, 't' },
-    { "type",          required_argument, NULL, 'T' },
-    { "verbose",       no_argument,       NULL, 'v' },
-    { "version",       no_argument,       NULL, 'V' },
-    { "vocab-only",    no_argument,       NULL, OPT_VOCAB_ONLY },
+    { "base",            required_argument, NULL, OPT_BASE },
+    { "chat-template",   required_argument, NULL, OPT_CHAT_TEMPLATE },
+    { "dry-run",         no_argument,       NULL, OPT_DRY_RUN },
+    { "exclude-weights", required_argument, NULL, OPT_EXCLUDE },
+    { "force",           no_argument,       NULL, OPT_FORCE },
+    { "help",            no_argument,       NULL, 'h' },
+    { "imatrix",         required_argument, NULL, OPT_IMATRIX },
+    { "include-weights", required_argument, NULL, OPT_INCLUDE },
+    { "list",            no_argument,       NULL, OPT_LIST },
+    { "lora",            no_argument,       NULL, OPT_LORA },
+    { "max-size",        required_argument, NULL, OPT_MAX_SIZE },
+    { "max-tensors",     required_argument, NULL, OPT_MAX_TENSORS },
+    { "metadata",        required_argument, NULL, OPT_METADATA },
+    { "model-name",      required_argument, NULL, OPT_MODEL_NAME },
+    { "output",          required_argument, NULL, 'o' },
+    { "pre",             required_argument, NULL, OPT_PRE },
+    { "print-deps",      no_argument,       NULL, OPT_PRINT_DEPS },
+    { "progress",        no_argument,       NULL, OPT_PROGRESS },
+    { "provenance",      no_argument,       NULL, OPT_PROVENANCE },
+    { "quiet",           no_argument,       NULL, 'q' },
+    { "resume",          no_argument,       NULL, OPT_RESUME },
+    { "spool",           required_argument, NULL, OPT_SPOOL },
+    { "threads",         required_argument, NULL, 't' },
+    { "type",            required_argument, NULL, 'T' },
+    { "verbose",         no_argument,       NULL, 'v' },
+    { "version",         no_argument,       NULL, 'V' },
+    { "vocab-only",      no_argument,       NULL, OPT_VOCAB_ONLY },
     { 0 }
 };
 
 #define MAX_FILE (64u << 20)        /* bytes of a metadata or template file */
 
 static struct {
-    const char                *source, *base, *out, *metadata, *chat_template, *spool;
-    bool                       dry_run, force, print_deps;
+    const char                *source, *base, *out, *metadata, *chat_template, *spool, *imatrix;
+    bool                       dry_run, force, print_deps, provenance, resume;
+    const char               **include, **exclude;
+    size_t                     n_include, n_exclude, include_cap, exclude_cap;
+    struct lm_split_options    split;
     struct lm_convert_options  convert;
     struct cli_env_options     env;
 } opt;
@@ -103,6 +121,41 @@ static const char *read_type(const char *s)
     cli_bad_usage("--type: %s is none of %s", s, all.data ? all.data : "the types");
 }
 
+static void add_name(const char ***list, size_t *n, size_t *cap, const char *name)
+{
+    if (!lm_grow(list, cap, *n + 2, sizeof **list))
+        cli_die(CLI_TROUBLE, "out of memory");
+    (*list)[(*n)++] = name;
+    (*list)[*n] = NULL;
+}
+
+/* What cannot be asked for together. */
+static void check_options(void)
+{
+    const bool split = opt.split.max_size || opt.split.max_tensors;
+    if (opt.base && !opt.convert.lora)
+        cli_bad_usage("--base needs --lora");
+    if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre ||
+                             opt.imatrix))
+        cli_bad_usage("an adapter has no vocabulary: --lora excludes --vocab-only, --pre, "
+                      "--chat-template and --imatrix");
+    if (opt.include && opt.exclude)
+        cli_bad_usage("--include-weights and --exclude-weights exclude each other");
+    if ((opt.include || opt.exclude) && !opt.imatrix)
+        cli_bad_usage("--include-weights and --exclude-weights need --imatrix");
+    if (opt.split.max_size && opt.split.max_tensors)
+        cli_bad_usage("--max-size and --max-tensors exclude each other");
+    if ((split || opt.resume) && !opt.dry_run && (!opt.out || !strcmp(opt.out, "-")))
+        cli_bad_usage(split ? "several files cannot go to standard output"
+                            : "--resume needs the name of the output");
+    if (split && (opt.resume || opt.print_deps))
+        cli_bad_usage("--max-size and --max-tensors exclude --resume and --print-deps");
+    if (opt.resume && !strcmp(opt.source, "-"))
+        cli_bad_usage("--resume needs a source that can be read again");
+    if (opt.print_deps && !opt.out)
+        cli_bad_usage("--print-deps needs the name of the output");
+}
+
 static void read_options(int argc, char *argv[])
 {
     int c;
@@ -118,14 +171,29 @@ static void read_options(int argc, char *argv[])
         case OPT_BASE:          opt.base = optarg; break;
         case OPT_CHAT_TEMPLATE: opt.chat_template = optarg; break;
         case OPT_DRY_RUN:       opt.dry_run = true; break;
+        case OPT_EXCLUDE:
+            add_name(&opt.exclude, &opt.n_exclude, &opt.exclude_cap, optarg);
+            break;
         case OPT_FORCE:         opt.force = true; break;
+        case OPT_IMATRIX:       opt.imatrix = optarg; break;
+        case OPT_INCLUDE:
+            add_name(&opt.include, &opt.n_include, &opt.include_cap, optarg);
+            break;
         case OPT_LIST:          exit(list_classes());
         case OPT_LORA:          opt.convert.lora = true; break;
+        case OPT_MAX_SIZE:
+            opt.split.max_size = cli_u64("max-size", optarg, 1, UINT64_MAX);
+            break;
+        case OPT_MAX_TENSORS:
+            opt.split.max_tensors = cli_u64("max-tensors", optarg, 1, UINT64_MAX);
+            break;
         case OPT_METADATA:      opt.metadata = optarg; break;
         case OPT_MODEL_NAME:    opt.convert.model_name = optarg; break;
         case OPT_PRE:           opt.convert.pre = optarg; break;
         case OPT_PRINT_DEPS:    opt.print_deps = true; break;
         case OPT_PROGRESS:      opt.env.progress = true; break;
+        case OPT_PROVENANCE:    opt.provenance = true; break;
+        case OPT_RESUME:        opt.resume = true; break;
         case OPT_SPOOL:         opt.spool = optarg; break;
         case OPT_VOCAB_ONLY:    opt.convert.vocab_only = true; break;
         default: cli_try_help();
@@ -139,13 +207,7 @@ static void read_options(int argc, char *argv[])
         opt.out = argv[optind++];
     if (optind < argc)
         cli_bad_usage("too many operands: %s", argv[optind]);
-    if (opt.base && !opt.convert.lora)
-        cli_bad_usage("--base needs --lora");
-    if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre))
-        cli_bad_usage("an adapter has no vocabulary: --lora excludes --vocab-only, --pre and "
-                      "--chat-template");
-    if (opt.print_deps && !opt.out)
-        cli_bad_usage("--print-deps needs the name of the output");
+    check_options();
 }
 
 /* The files that options name, whole. */
@@ -162,6 +224,16 @@ static void read_files(void)
         if (lm_read_file(opt.chat_template, MAX_FILE, &data, &opt.convert.chat_template_len, &err))
             cli_die_err(opt.chat_template, &err);
         opt.convert.chat_template = data;
+    }
+    if (opt.imatrix) {
+        struct lm_in *in = lm_in_open(opt.imatrix, 0, &err);
+        opt.convert.weights = (struct lm_weights){
+            .importance = in ? lm_importance_read(in, &err) : NULL, .name = opt.imatrix,
+            .include = opt.include, .exclude = opt.exclude, .dry_run = opt.dry_run,
+        };
+        if (!opt.convert.weights.importance)
+            cli_die_err(opt.imatrix, &err);
+        lm_in_close(in);
     }
 }
 
@@ -181,7 +253,7 @@ static void print_name(const char *name)
  * after the last. */
 static const char *dependency(const struct lm_hf_source *const src[2], size_t i)
 {
-    const char *const named[] = { opt.metadata, opt.chat_template };
+    const char *const named[] = { opt.metadata, opt.chat_template, opt.imatrix };
     for (size_t k = 0; k < 2; k++)
         for (size_t n = 0; src[k] && lm_hf_dep(src[k], n); n++)
             if (i-- == 0)
@@ -206,30 +278,115 @@ static void print_deps(const struct lm_hf_source *const src[2])
     putchar('\n');
 }
 
+/* TSV as quantize prints it, and where each tensor comes from; a last line for all. */
 static void print_plan(const struct lm_convert *c)
 {
+    struct lm_buf b = { 0 };
+    uint64_t from = 0, to = 0;
+    puts("tensor\tshape\tfrom\tto\tbytes_from\tbytes_to\timportance\tparts\tfile\tsource");
     for (size_t i = 0; i < lm_convert_n_tensors(c); i++) {
         const struct lm_convert_tensor t = lm_convert_tensor(c, i);
-        printf("%s\t%s\t", t.name, t.type->name);
+        lm_buf_clear(&b);
+        lm_buf_escape(&b, t.name, strlen(t.name));
         for (uint32_t d = 0; d < t.n_dims; d++)
-            printf("%s%" PRIu64, d ? "," : "", t.ne[d]);
-        printf("\t%" PRIu64 "\t%s\t%s\t%s\n", t.bytes, t.file ? t.file : "-",
-               t.source ? t.source : "-", t.dtype ? t.dtype : "-");
+            lm_buf_printf(&b, "%c%" PRIu64, d ? 'x' : '\t', t.ne[d]);
+        lm_buf_printf(&b, "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%zu\t", t.from, t.type->name,
+                      t.bytes_from, t.bytes, t.weighted ? "yes" : "no", t.n_parts);
+        lm_buf_escape(&b, t.file ? t.file : "-", strlen(t.file ? t.file : "-"));
+        lm_buf_byte(&b, '\t');
+        lm_buf_escape(&b, t.source ? t.source : "-", strlen(t.source ? t.source : "-"));
+        lm_buf_byte(&b, '\n');
+        if (b.failed)
+            cli_die(CLI_TROUBLE, "out of memory");
+        cli_write(b.data, b.len);
+        from += t.bytes_from;
+        to += t.bytes;
     }
+    printf("total\t\t\t\t%" PRIu64 "\t%" PRIu64 "\t\t\t\t\n", from, to);
+    lm_buf_release(&b);
+}
+
+/* The outputs of a conversion to several files. */
+struct outputs {
+    char            *prefix;            /* out without ".gguf"                            */
+    struct lm_split *split;
+    struct lm_out  **outs;
+    size_t           n;
+};
+
+static char *shard_name(const struct outputs *o, size_t k)
+{
+    char *name = lm_split_path(o->prefix, k, o->split->n_shards);
+    if (!name)
+        cli_die(CLI_TROUBLE, "out of memory");
+    return name;
+}
+
+static struct lm_out *open_shard(void *user, size_t k, struct lm_err *err)
+{
+    struct outputs *o = user;
+    char *name = shard_name(o, k);
+    (void)err;
+    o->outs[o->n] = cli_out_open(name, true, opt.force);
+    free(name);
+    return o->outs[o->n++];
+}
+
+static void refuse_same(const struct lm_hf_source *const src[2], const char *out)
+{
+    const char *dep;
+    for (size_t i = 0; (dep = dependency(src, i)); i++)
+        cli_refuse_same(strcmp(dep, "<stdin>") ? dep : "-", out);
+}
+
+/* All files, or none. */
+static int write_shards(const struct lm_hf_source *const src[2], struct lm_convert *c)
+{
+    struct lm_err err = {0};
+    struct outputs o = { .prefix = strdup(opt.out) };
+    const size_t n = strlen(opt.out);
+    if (o.prefix && n > 5 && !strcmp(opt.out + n - 5, ".gguf"))
+        o.prefix[n - 5] = 0;
+    o.split = o.prefix ? lm_convert_split(c, &opt.split, opt.out, &err) : NULL;
+    o.outs = o.split ? lm_malloc_array(o.split->n_shards, sizeof *o.outs) : NULL;
+    if (o.prefix && !o.split)
+        cli_die_err(NULL, &err);
+    if (!o.outs)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t k = 0; k < o.split->n_shards; k++) {
+        char *name = shard_name(&o, k);
+        refuse_same(src, name);
+        free(name);
+    }
+    const struct lm_convert_target t = { .split = o.split, .open = open_shard, .user = &o };
+    int status;
+    if (lm_convert_write_to(c, &t, &err)) {
+        while (o.n)
+            cli_out_abort(o.outs[--o.n]);
+        status = cli_report(NULL, &err);
+    } else {
+        status = cli_out_commit_all(o.outs, o.n);
+    }
+    lm_split_free(o.split);
+    free(o.outs);
+    free(o.prefix);
+    return status;
 }
 
 static int write_out(const struct lm_hf_source *const src[2], struct lm_convert *c)
 {
     struct lm_err err = {0};
-    const char *dep;
-    for (size_t i = 0; (dep = dependency(src, i)); i++)
-        cli_refuse_same(strcmp(dep, "<stdin>") ? dep : "-", opt.out);
-    struct lm_out *out = cli_out_open(opt.out, true, opt.force);
-    if (lm_convert_write(c, out, &err)) {
-        cli_out_abort(out);
+    refuse_same(src, opt.out);
+    struct lm_convert_target t = { .resume = opt.resume };
+    t.out = opt.resume ? lm_out_open_kept(opt.out, &err)
+                       : cli_out_open(opt.out, true, opt.force);
+    if (!t.out)
+        cli_die_err(opt.out, &err);
+    if (lm_convert_write_to(c, &t, &err)) {
+        cli_out_abort(t.out);
         return cli_report(NULL, &err);
     }
-    return cli_out_commit(out);
+    return cli_out_commit(t.out);
 }
 
 static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const struct lm_env *env)
@@ -245,6 +402,8 @@ static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const st
         print_deps(read);
     else if (opt.dry_run)
         print_plan(c);
+    else if (opt.split.max_size || opt.split.max_tensors)
+        status = write_shards(read, c);
     else
         status = write_out(read, c);
     lm_convert_free(c);
@@ -258,6 +417,10 @@ int main(int argc, char *argv[])
     cli_start(argv);
     read_options(argc, argv);
     read_files();
+    if (opt.provenance) {
+        opt.convert.provenance = cli_provenance(argv);
+        opt.convert.provenance_key = CLI_PROVENANCE_KEY;
+    }
     const struct lm_env env = cli_env(opt.env);
     struct lm_hf_source *src = lm_hf_open(opt.source, opt.spool, &env, &err);
     if (!src)
@@ -270,5 +433,9 @@ int main(int argc, char *argv[])
     lm_hf_close(src);
     free((char *)opt.convert.metadata);
     free((char *)opt.convert.chat_template);
+    free((char *)opt.convert.provenance);
+    lm_importance_free((struct lm_importance *)opt.convert.weights.importance);
+    free(opt.include);
+    free(opt.exclude);
     return cli_finish(status);
 }

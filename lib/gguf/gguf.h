@@ -187,6 +187,13 @@ void lm_gguf_unset(struct lm_gguf_writer *w, const char *key);
 void lm_gguf_add_tensor(struct lm_gguf_writer *w, const char *name, size_t name_len,
                         uint32_t n_dims, const uint64_t *ne, const struct lm_type *type);
 
+/*
+ * The same as lm_gguf_read would read it, without offsets of entries and infos: for
+ * planning.  Texts and arrays are the writer's.  NULL with *err filled;
+ * lm_gguf_free takes it back.
+ */
+struct lm_gguf *lm_gguf_of_writer(const struct lm_gguf_writer *w, struct lm_err *err);
+
 /* Total file size that will result; false when it does not fit 64 bits. */
 bool lm_gguf_total_size(const struct lm_gguf_writer *w, uint64_t *size);
 
@@ -203,7 +210,8 @@ int lm_gguf_write_same(const struct lm_gguf *g, struct lm_out *out, struct lm_er
 uint64_t lm_gguf_head_size(const struct lm_gguf *g);
 uint64_t lm_gguf_info_size(const struct lm_gguf *g, const struct lm_gguf_tensor *t);
 
-/* Zeros after a tensor's data of `bytes` bytes, up to the alignment. */
+/* Zeros after a tensor's data of `bytes` bytes, up to the alignment: how many, and written. */
+uint64_t lm_gguf_padding(const struct lm_gguf_writer *w, uint64_t bytes);
 int lm_gguf_write_pad(const struct lm_gguf_writer *w, struct lm_out *out, uint64_t bytes,
                       struct lm_err *err);
 

@@ -426,17 +426,63 @@ static void put_start(struct sink *k, uint32_t version, uint64_t n_tensors, uint
     put_count(k, n_kv);
 }
 
-int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struct lm_err *err)
+/* What cannot be written, whatever comes. */
+static int check_writer(const struct lm_gguf_writer *w, struct lm_err *err)
 {
-    uint64_t total, n_kv = 0, align = alignment(w);
+    uint64_t total;
     if (w->failed == LM_ENOMEM)
         return lm_fail_nomem(err);
     if (w->failed)
         return lm_fail(err, w->failed, "%s", w->why);
-    if (!align)
+    if (!alignment(w))
         return lm_fail(err, LM_EUSE, "key general.alignment must be a u32, a power of two");
     if (!lm_gguf_total_size(w, &total))
         return lm_fail(err, LM_EUSE, "the file would not fit 64 bits");
+    return LM_OK;
+}
+
+struct lm_gguf *lm_gguf_of_writer(const struct lm_gguf_writer *w, struct lm_err *err)
+{
+    if (check_writer(w, err))
+        return NULL;
+    struct lm_gguf *g = calloc(1, sizeof *g);
+    if (!g) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    g->version = 3;
+    g->alignment = alignment(w);
+    g->kv = lm_malloc_array(w->n_kv + 1, sizeof *g->kv);
+    g->tensors = lm_malloc_array(w->n_tensors + 1, sizeof *g->tensors);
+    if (!g->kv || !g->tensors) {
+        lm_gguf_free(g);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    for (size_t i = 0; i < w->n_kv; i++)
+        if (w->kv[i].kind != REMOVED)
+            g->kv[g->n_kv++] = w->kv[i];
+    uint64_t offset = 0;
+    for (size_t i = 0; i < w->n_tensors; i++) {
+        g->tensors[i] = w->tensors[i];
+        g->tensors[i].offset = offset;
+        lm_align_u64(offset + w->tensors[i].bytes, g->alignment, &offset);
+    }
+    g->n_tensors = w->n_tensors;
+    if (lm_gguf_index(g))
+        return g;
+    lm_gguf_free(g);
+    lm_fail_nomem(err);
+    return NULL;
+}
+
+int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struct lm_err *err)
+{
+    const uint64_t align = alignment(w);
+    uint64_t n_kv = 0;
+    const int r = check_writer(w, err);
+    if (r)
+        return r;
     for (size_t i = 0; i < w->n_kv; i++)
         n_kv += w->kv[i].kind != REMOVED;
 
@@ -453,11 +499,16 @@ int lm_gguf_write_head(const struct lm_gguf_writer *w, struct lm_out *out, struc
     return lm_out_zeros(out, data_offset - size, err);
 }
 
+uint64_t lm_gguf_padding(const struct lm_gguf_writer *w, uint64_t bytes)
+{
+    uint64_t align = alignment(w);
+    return align ? -bytes & (align - 1) : 0;
+}
+
 int lm_gguf_write_pad(const struct lm_gguf_writer *w, struct lm_out *out, uint64_t bytes,
                       struct lm_err *err)
 {
-    uint64_t align = alignment(w);
-    return align ? lm_out_zeros(out, -bytes & (align - 1), err) : LM_OK;
+    return lm_out_zeros(out, lm_gguf_padding(w, bytes), err);
 }
 
 /* ---- as a file that was read has it -------------------------------------- */

@@ -207,6 +207,29 @@ struct lm_split *lm_split_open(struct lm_in *in, int flags, const struct lm_env 
     return NULL;
 }
 
+struct lm_split *lm_split_of(struct lm_gguf *g, const char *name, struct lm_err *err)
+{
+    struct lm_err own;
+    err = err ? err : &own;
+    struct lm_split *s = calloc(1, sizeof *s);
+    struct lm_split_input *f = calloc(1, sizeof *f);
+    if (!s || !f) {
+        free(s);
+        free(f);
+        lm_gguf_free(g);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    *f = (struct lm_split_input){ .path = strdup(name), .g = g };
+    s->inputs = f;
+    s->n_inputs = 1;
+    s->padded = true;
+    if (f->path ? list_tensors(s, err) == LM_OK : lm_fail_nomem(err) == LM_OK)
+        return s;
+    lm_split_free(s);
+    return NULL;
+}
+
 void lm_split_free(struct lm_split *s)
 {
     if (!s)
@@ -421,6 +444,14 @@ static int write_tensors(struct lm_split *s, const struct lm_split_shard *f, uin
     return LM_OK;
 }
 
+int lm_split_write_head(const struct lm_split *s, size_t k, struct lm_out *out,
+                        struct lm_err *err)
+{
+    const struct lm_split_shard *f = &s->shards[k];
+    const int r = lm_gguf_write_same(&f->g, out, err);
+    return r == LM_OK ? lm_out_zeros(out, padding(s, f), err) : r;
+}
+
 int lm_split_write(struct lm_split *s, size_t k, struct lm_out *out, const struct lm_env *env,
                    struct lm_err *err)
 {
@@ -430,9 +461,7 @@ int lm_split_write(struct lm_split *s, size_t k, struct lm_out *out, const struc
     uint8_t *block = malloc(BLOCK);
     if (!block)
         return lm_fail_nomem(err);
-    int r = lm_gguf_write_same(&f->g, out, err);
-    if (r == LM_OK)
-        r = lm_out_zeros(out, padding(s, f), err);
+    int r = lm_split_write_head(s, k, out, err);
     if (r != LM_OK)
         lm_err_at(err, r, "%s", lm_out_name(out));
     else

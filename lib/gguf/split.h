@@ -88,6 +88,9 @@ struct lm_split_options {
  */
 struct lm_split *lm_split_open(struct lm_in *in, int flags, const struct lm_env *env,
                                struct lm_err *err);
+/* The same for a file that is not there yet: only planning and lm_split_write_head can be
+ * done with it.  name is what messages call it; g becomes the split's, also on failure. */
+struct lm_split *lm_split_of(struct lm_gguf *g, const char *name, struct lm_err *err);
 void lm_split_free(struct lm_split *s);
 
 /* Is the model in shards, even if it is only one? */
@@ -106,6 +109,10 @@ int lm_split_plan(struct lm_split *s, const struct lm_split_options *o, const st
 /* Write shard k of the plan; in order, each once.  Failures name the file. */
 int lm_split_write(struct lm_split *s, size_t k, struct lm_out *out, const struct lm_env *env,
                    struct lm_err *err);
+
+/* Only what stands before the data.  Failures do not name the file. */
+int lm_split_write_head(const struct lm_split *s, size_t k, struct lm_out *out,
+                        struct lm_err *err);
 
 /* PREFIX-00001-of-0000n.gguf for k = 0, and so on: malloc'ed, NULL when memory is short. */
 char *lm_split_path(const char *prefix, size_t k, size_t n);

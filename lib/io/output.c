@@ -26,6 +26,8 @@ struct lm_out {
     int      fd;
     bool     owned;
     bool     complete;        /* only the renaming is left                   */
+    bool     kept;            /* part stays after abort                      */
+    uint64_t left;            /* bytes of an earlier run from pos on         */
     uint64_t pos;
     size_t   used;            /* bytes in buf                                */
     uint8_t *buf;             /* [CHUNK]                                     */
@@ -186,6 +188,134 @@ struct lm_out *lm_out_open(const char *path, struct lm_err *err)
     return NULL;
 }
 
+/* "DIR/.NAME.part" for "DIR/NAME"; malloc'ed, or NULL. */
+static char *kept_name(const char *target)
+{
+    const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
+    size_t size = strlen(target) + sizeof "..part";
+    char *s = malloc(size);
+    if (s)
+        snprintf(s, size, "%.*s.%s.part", (int)(base - target), target, base);
+    return s;
+}
+
+static int open_kept(struct lm_out *out, const char *path, struct lm_err *err)
+{
+    struct stat st;
+    size_t len = strlen(path);
+    if (len == 0 || path[len - 1] == '/' || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        return lm_fail(err, LM_EUSE, "only a regular file can be written in several runs");
+    if (len > 4 && !strcmp(path + len - 4, ".zst"))
+        return lm_fail(err, LM_EUSE, "a compressed file cannot be written in several runs");
+    out->target = resolve(path);
+    out->part = out->target ? kept_name(out->target) : NULL;
+    if (!out->part)
+        return lm_fail_nomem(err);
+    out->kept = true;
+    out->fd = open(out->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    out->owned = out->fd >= 0;
+    if (out->fd < 0)
+        return lm_fail_errno(err, "cannot open %s", out->part);
+    if (fstat(out->fd, &st) < 0 || fchmod(out->fd, mode_of(out->target)) < 0)
+        return lm_fail_errno(err, "cannot set the mode");
+    out->left = (uint64_t)st.st_size;
+    return LM_OK;
+}
+
+struct lm_out *lm_out_open_kept(const char *path, struct lm_err *err)
+{
+    struct lm_out *out = calloc(1, sizeof *out);
+    if (!out) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    out->fd = -1;
+    out->name = strdup(path);
+    out->buf = malloc(CHUNK);
+    if (!out->name || !out->buf)
+        lm_fail_nomem(err);
+    else if (open_kept(out, path, err) == LM_OK)
+        return out;
+    lm_out_abort(out);
+    return NULL;
+}
+
+const char *lm_out_kept_part(const struct lm_out *out)
+{
+    return out->kept ? out->part : NULL;
+}
+
+uint64_t lm_out_left(const struct lm_out *out)
+{
+    return out->left;
+}
+
+int lm_out_read_left(const struct lm_out *out, uint64_t off, void *dst, size_t n,
+                     struct lm_err *err)
+{
+    char *to = dst;
+    off += out->pos;
+    while (n) {
+        const ssize_t k = pread(out->fd, to, n, (off_t)off);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return k ? lm_fail_errno(err, "cannot read %s", out->part)
+                     : lm_fail(err, LM_EIO, "%s became shorter", out->part);
+        to += k;
+        off += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return LM_OK;
+}
+
+/* Writing goes on at pos. */
+static int go_on(struct lm_out *out, struct lm_err *err)
+{
+    if (out->left == 0 && lseek(out->fd, (off_t)out->pos, SEEK_SET) < 0)
+        return lm_fail_errno(err, "cannot seek");
+    return LM_OK;
+}
+
+int lm_out_skip(struct lm_out *out, uint64_t n, struct lm_err *err)
+{
+    out->pos += n;
+    out->left -= n;
+    return go_on(out, err);
+}
+
+int lm_out_cut(struct lm_out *out, struct lm_err *err)
+{
+    if (!out->left)
+        return LM_OK;
+    if (ftruncate(out->fd, (off_t)out->pos) < 0)
+        return lm_fail_errno(err, "cannot shorten %s", out->part);
+    out->left = 0;
+    return go_on(out, err);
+}
+
+/* Compare with what an earlier run left: *same bytes of n are there already. */
+static int compare_left(struct lm_out *out, const void *p, size_t n, size_t *same,
+                        struct lm_err *err)
+{
+    uint8_t old[4096];
+    *same = 0;
+    while (*same < n && out->left) {
+        size_t k = n - *same < sizeof old ? n - *same : sizeof old;
+        k = out->left < k ? (size_t)out->left : k;
+        int s = lm_out_read_left(out, 0, old, k, err);
+        if (s)
+            return s;
+        if (memcmp(old, (const char *)p + *same, k))
+            return lm_out_cut(out, err);
+        *same += k;
+        s = lm_out_skip(out, k, err);
+        if (s)
+            return s;
+    }
+    return LM_OK;
+}
+
 const char *lm_out_name(const struct lm_out *out)
 {
     return out->name;
@@ -193,7 +323,7 @@ const char *lm_out_name(const struct lm_out *out)
 
 const char *lm_out_part(const struct lm_out *out)
 {
-    return out->part;
+    return out->kept ? NULL : out->part;
 }
 
 uint64_t lm_out_pos(const struct lm_out *out)
@@ -282,6 +412,14 @@ static int put_zstd(struct lm_out *out, const void *p, size_t n, ZSTD_EndDirecti
 
 int lm_out_write(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
 {
+    if (out->left) {
+        size_t same;
+        const int s = compare_left(out, p, n, &same, err);
+        if (s)
+            return s;
+        p = (const char *)p + same;
+        n -= same;
+    }
     out->pos += n;
 #ifdef LM_HAVE_ZSTD
     if (out->z)
@@ -314,6 +452,8 @@ int lm_out_complete(struct lm_out *out, struct lm_err *err)
 #endif
     if (s == LM_OK)
         s = lm_out_flush(out, err);
+    if (s == LM_OK && out->left)
+        s = lm_out_cut(out, err);
     if (s == LM_OK && out->part && fsync(out->fd) < 0)
         s = lm_fail_errno(err, "write error");
     if (out->owned) {
@@ -346,7 +486,7 @@ void lm_out_abort(struct lm_out *out)
         return;
     if (out->owned)
         close(out->fd);
-    if (out->part)
+    if (out->part && !out->kept)
         unlink(out->part);
 #ifdef LM_HAVE_ZSTD
     ZSTD_freeCStream(out->z);

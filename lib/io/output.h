@@ -23,10 +23,29 @@ struct lm_out;
 /* Open; "-" or NULL is standard output.  NULL with *err filled. */
 struct lm_out *lm_out_open(const char *path, struct lm_err *err);
 
+/*
+ * lm_out_open_kept - the same for a regular file that may take several runs: the temporary
+ * file is .NAME.part, and stays after lm_out_abort, and however the process ends.
+ *
+ * What an earlier run left there is not written again: bytes that are appended are compared
+ * with it, and from the first that differs on it is cut off.  LM_EUSE for anything but a
+ * regular file, and for one that would be compressed.
+ */
+struct lm_out *lm_out_open_kept(const char *path, struct lm_err *err);
+/* The temporary file of one that is kept, else NULL.  Valid until commit or abort. */
+const char *lm_out_kept_part(const struct lm_out *out);
+/* Kept: bytes of an earlier run from here on.  To read them: exactly n from `off` after
+ * here.  To go over n of them, known to be right.  To forget them. */
+uint64_t lm_out_left(const struct lm_out *out);
+int lm_out_read_left(const struct lm_out *out, uint64_t off, void *dst, size_t n,
+                     struct lm_err *err);
+int lm_out_skip(struct lm_out *out, uint64_t n, struct lm_err *err);
+int lm_out_cut(struct lm_out *out, struct lm_err *err);
+
 /* The path, or "<stdout>". */
 const char *lm_out_name(const struct lm_out *out);
 
-/* The temporary file's path, or NULL when written directly: what a signal
+/* The temporary file's path, or NULL when written directly or kept: what a signal
  * handler has to unlink.  Valid until commit or abort. */
 const char *lm_out_part(const struct lm_out *out);
 

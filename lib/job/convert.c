@@ -14,7 +14,7 @@
 #include "base/f16.h"
 #include "base/line.h"
 #include "base/size.h"
-#include "job/convert_parts.h"
+#include "job/convert_sink.h"
 
 /* Values that are floats at a time, more where rows help each other; threads beyond which
  * memory bandwidth is what limits. */
@@ -44,8 +44,7 @@ static int plan(struct lm_convert *c, const struct lm_convert_options *o, struct
     if (!r && !o->vocab_only)
         r = lm_convert_shards(c, err);
     if (!r)
-        r = o->vocab_only ? lm_convert_no_items(c, o->type, err)
-                          : lm_convert_items(c, o->type, err);
+        r = o->vocab_only ? lm_convert_types(c, o, err) : lm_convert_items(c, o, err);
     return r ? r : lm_convert_keys(c, o, err);
 }
 
@@ -106,7 +105,21 @@ size_t lm_convert_n_tensors(const struct lm_convert *c)
 
 struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i)
 {
-    return c->items[i].t;
+    const struct lm_convert_item *it = &c->items[i];
+    struct lm_convert_tensor t = it->t;
+    const char *dtype = t.dtype ? t.dtype : "-";
+    for (size_t k = 0; k + 1 < sizeof t.from && dtype[k]; k++)
+        t.from[k] = dtype[k] >= 'A' && dtype[k] <= 'Z' ? (char)(dtype[k] + 32) : dtype[k];
+    const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+    const struct lm_type *type = st ? lm_convert_value_type(st) : NULL;
+    t.bytes_from = type ? type->bytes : 0;
+    for (uint32_t d = 0; d < t.n_dims; d++)
+        t.bytes_from *= d == 0 && type ? t.ne[0] / type->block : t.ne[d];
+    if (st && st->packed && type->block == 1)
+        t.bytes_from = st->bytes;
+    t.n_parts = it->n_sources;
+    t.weighted = it->weights;
+    return t;
 }
 
 /* A block on its way. */
@@ -122,13 +135,12 @@ struct job {
 
 struct pass {
     struct lm_convert     *c;
-    struct lm_out         *out;
+    struct lm_convert_sink sink;
     struct lm_convert_walk walk;
     struct job            *jobs;
     float                **scratch;     /* a piece of floats for each thread          */
     size_t                *scratch_cap;
-    size_t                 item;        /* that the next job put away belongs to      */
-    uint64_t               total;
+    uint64_t               done, total; /* bytes                                      */
 };
 
 static int take(void *arg, size_t slot)
@@ -179,6 +191,22 @@ static int bad_weight(const struct lm_convert *c, struct job *j, const float *v,
                    (unsigned long long)(origin % cols), worst, it->t.type->name);
 }
 
+/* Importance of the columns of the rows that element i of the item is in: of one matrix of a
+ * stack.  NULL without. */
+static const float *weights_of(const struct lm_convert_item *it, uint64_t i, float *out)
+{
+    const struct lm_importance_entry *e = it->weights;
+    const uint64_t matrix = i / (it->t.ne[0] * it->t.ne[1]) % it->t.ne[2];
+    if (!e)
+        return NULL;
+    const struct lm_importance_entry one = {
+        .name = e->name, .width = it->t.ne[0], .n_mat = 1, .sum2 = e->sum2 + matrix * it->t.ne[0],
+        .counts = e->counts + (e->n_mat > 1 ? matrix : 0),
+    };
+    lm_importance_means(&one, out);
+    return out;
+}
+
 /* n elements from element i of the job on: `rows` whole rows, or part of one where every
  * element is a block. */
 static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_t *src,
@@ -199,7 +227,8 @@ static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_
     if (to->block > 1)
         bad = first_bad(v, n);
     if (bad < 0 && to->id != LM_F32) {
-        const int r = lm_type_encode(to, v, dst, rows, n / rows, NULL, &j->err);
+        const float *w = weights_of(it, j->block.first + i, v + n);
+        const int r = lm_type_encode(to, v, dst, rows, n / rows, w, &j->err);
         if (r)
             return lm_err_at(&j->err, r, "%s", it->t.name);
     }
@@ -232,7 +261,7 @@ static int work(void *arg, size_t slot, int thread)
     const uint8_t *src = lm_convert_arrange(p->c, &j->block, &j->room);
     const uint64_t n = j->block.n, row = to->block > 1 || from->block > 1 ? it->t.ne[0] : 1;
     const uint64_t most = row > 1 ? PIECE : PIECE_OF_FLOATS;
-    uint64_t piece = most < row ? row : most / row * row;
+    const uint64_t piece = most < row ? row : most / row * row;
     int r = LM_OK;
     if (!src)
         return lm_fail_nomem(&j->err);
@@ -242,12 +271,17 @@ static int work(void *arg, size_t slot, int thread)
         return check_copy(p->c, j, src);
     }
     if (!lm_grow(&j->dst, &j->dst_cap, j->out_bytes, 1) ||
-        !lm_grow(&p->scratch[thread], &p->scratch_cap[thread], (size_t)piece, sizeof(float)))
+        !lm_grow(&p->scratch[thread], &p->scratch_cap[thread], (size_t)(piece + it->t.ne[0]),
+                 sizeof(float)))
         return lm_fail_nomem(&j->err);
     j->out = j->dst;
-    for (uint64_t i = 0; !r && i < n; i += piece) {
-        piece = n - i < piece ? n - i : piece;
-        r = convert_piece(p->c, j, src, i, (size_t)piece, row > 1 ? (size_t)(piece / row) : 1,
+    /* Pieces never span the matrices of a stack, which have importance of their own. */
+    const uint64_t matrix = it->t.ne[0] * it->t.ne[1];
+    for (uint64_t i = 0, k; !r && i < n; i += k) {
+        const uint64_t left = matrix - (j->block.first + i) % matrix;
+        k = piece < n - i ? piece : n - i;
+        k = it->weights && left < k ? left : k;
+        r = convert_piece(p->c, j, src, i, (size_t)k, row > 1 ? (size_t)(k / row) : 1,
                           p->scratch[thread]);
     }
     return r;
@@ -256,16 +290,17 @@ static int work(void *arg, size_t slot, int thread)
 /* Write the tensors without blocks that stand before item `end`: those that are made. */
 static int put_made(struct pass *p, size_t end, struct lm_err *err)
 {
+    struct lm_convert_sink *k = &p->sink;
     int r = LM_OK;
-    for (; !r && p->item < end; p->item++) {
-        const struct lm_convert_item *it = &p->c->items[p->item];
-        if (!it->made)
-            continue;
-        r = lm_out_write(p->out, it->made, (size_t)it->t.bytes, err);
+    while (!r && k->item < end) {
+        const struct lm_convert_item *it = &p->c->items[k->item];
+        r = lm_sink_begin(k, err);
         if (!r)
-            r = lm_gguf_write_pad(p->c->w, p->out, it->t.bytes, err);
+            r = lm_sink_bytes(k, it->made, (size_t)it->t.bytes, err);
+        if (!r)
+            r = lm_sink_end(k, err);
     }
-    return r ? lm_err_at(err, r, "%s", lm_out_name(p->out)) : LM_OK;
+    return r;
 }
 
 static int put(void *arg, size_t slot)
@@ -275,18 +310,18 @@ static int put(void *arg, size_t slot)
     const struct lm_convert_block *b = &j->block;
     const struct lm_convert_tensor *t = &p->c->items[b->item].t;
     uint64_t elements = 1;
-    int r = put_made(p, b->item, &j->err);
-    if (r)
-        return r;
-    r = lm_out_write(p->out, j->out, j->out_bytes, &j->err);
     for (uint32_t d = 0; d < t->n_dims; d++)
         elements *= t->ne[d];
-    if (!r && b->first + b->n == elements) {
-        r = lm_gguf_write_pad(p->c->w, p->out, t->bytes, &j->err);
-        p->item = b->item + 1;
-    }
-    lm_progress(p->c->env, t->name, lm_out_pos(p->out), p->total);
-    return r ? lm_err_at(&j->err, r, "%s", lm_out_name(p->out)) : LM_OK;
+    int r = put_made(p, b->item, &j->err);
+    if (!r && b->first == 0)
+        r = lm_sink_begin(&p->sink, &j->err);
+    if (!r)
+        r = lm_sink_bytes(&p->sink, j->out, j->out_bytes, &j->err);
+    if (!r && b->first + b->n == elements)
+        r = lm_sink_end(&p->sink, &j->err);
+    p->done += j->out_bytes;
+    lm_progress(p->c->env, t->name, p->done, p->total);
+    return r;
 }
 
 static int run(struct pass *p, int threads, struct lm_err *err)
@@ -319,17 +354,39 @@ static int run(struct pass *p, int threads, struct lm_err *err)
     return r;
 }
 
-int lm_convert_write(struct lm_convert *c, struct lm_out *out, struct lm_err *err)
+struct lm_split *lm_convert_split(const struct lm_convert *c, const struct lm_split_options *o,
+                                  const char *name, struct lm_err *err)
+{
+    struct lm_gguf *g = lm_gguf_of_writer(c->w, err);
+    struct lm_split *s = g ? lm_split_of(g, name, err) : NULL;
+    if (!s || lm_split_plan(s, o, c->outer, err) == LM_OK)
+        return s;
+    lm_split_free(s);
+    return NULL;
+}
+
+int lm_convert_write_to(struct lm_convert *c, const struct lm_convert_target *t,
+                        struct lm_err *err)
 {
     struct lm_err own = {0};
     const int threads = lm_env_threads(c->env);
-    struct pass p = { .c = c, .out = out, .walk = { .c = c }, .total = lm_convert_size(c) };
+    struct pass p = { .c = c, .sink = { .c = c, .t = t }, .walk = { .c = c },
+                      .total = lm_convert_size(c) };
     err = err ? err : &own;
-    int r = lm_gguf_write_head(c->w, out, err);
-    if (r)
-        return lm_err_at(err, r, "%s", lm_out_name(out));
-    r = run(&p, threads < MOST_THREADS ? threads : MOST_THREADS, err);
+    int r = lm_sink_start(&p.sink, err);
+    p.walk.item = p.sink.item;
+    for (size_t i = 0; i < p.sink.item; i++)
+        p.done += c->items[i].t.bytes;
+    if (!r)
+        r = run(&p, threads < MOST_THREADS ? threads : MOST_THREADS, err);
     if (!r && (r = lm_hf_drain(c->src, err)))
         lm_err_at(err, r, "%s", lm_hf_path(c->src));
+    lm_sink_close(&p.sink, r == LM_OK);
     return r;
+}
+
+int lm_convert_write(struct lm_convert *c, struct lm_out *out, struct lm_err *err)
+{
+    const struct lm_convert_target t = { .out = out };
+    return lm_convert_write_to(c, &t, err);
 }

@@ -19,8 +19,10 @@
 
 #include "base/env.h"
 #include "base/err.h"
+#include "gguf/split.h"
 #include "hf/source.h"
 #include "io/output.h"
+#include "job/weights.h"
 #include "quant/quant.h"
 
 struct lm_convert_options {
@@ -32,6 +34,9 @@ struct lm_convert_options {
     const char *chat_template;      /* instead of the checkpoint's, or NULL              */
     size_t      chat_template_len;
     const char *pre;                /* tokenizer.ggml.pre, or NULL: recognise it         */
+    struct lm_weights weights;      /* importance, borrowed until lm_convert_free        */
+    const char *provenance;         /* what made the file, or NULL                       */
+    const char *provenance_key;     /* and where that stands                             */
     bool        lora;               /* src is an adapter (PEFT)                          */
     struct lm_hf_source *base;      /* its model, borrowed, or NULL: where it says       */
 };
@@ -40,7 +45,7 @@ struct lm_convert_options {
  * Is that a type a file may be converted to?  "auto" is the type of the first 16-bit tensor with
  * two axes, else f16; "f32", "f16", "bf16" and "q8_0" are as the reference converter
  * makes them; every other name of quantize (quant/mix.h), any case, is what quantize makes of the
- * automatic file, from unrounded weights.
+ * automatic file, from unrounded weights, with options.weights.
  */
 bool lm_convert_knows_type(const char *name);
 
@@ -75,10 +80,35 @@ struct lm_convert_tensor {
     const char           *file, *source;    /* where it comes from; NULL: made      */
     const char           *dtype;            /* as in the file's header; NULL: made,
                                                or not known yet                     */
+    /* the rest is filled by lm_convert_tensor */
+    char                  from[16];         /* dtype in small letters, "-" without  */
+    uint64_t              bytes_from;       /* in the checkpoint, as far as known   */
+    size_t                n_parts;          /* checkpoint tensors that it is        */
+    bool                  weighted;         /* encoded with importance              */
 };
 
 size_t lm_convert_n_tensors(const struct lm_convert *c);
 struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i);
+
+/* Where the file goes. */
+struct lm_convert_target {
+    struct lm_out   *out;           /* the file; NULL: several                           */
+    struct lm_split *split;         /* several: what lm_convert_split planned            */
+    struct lm_out *(*open)(void *user, size_t k, struct lm_err *err);   /* shard k of these */
+    void            *user;
+    bool             resume;        /* out is kept (io/output.h): leave a list of sums
+                                       beside it, and go over what has the sum it had    */
+};
+
+/* Plan how the file is divided, as gguf-split divides it; lm_split_free takes it back.  NULL
+ * with *err filled. */
+struct lm_split *lm_convert_split(const struct lm_convert *c, const struct lm_split_options *o,
+                                  const char *name, struct lm_err *err);
+
+/* lm_convert_write to any target; with several files, each is complete (lm_out_complete) before
+ * the next is opened.  Committing, or removing what is there, is left to the caller. */
+int lm_convert_write_to(struct lm_convert *c, const struct lm_convert_target *t,
+                        struct lm_err *err);
 
 /*
  * lm_convert_write - the whole file.  Weights that the output's type cannot hold (an

@@ -312,6 +312,10 @@ int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, st
         lm_gguf_set_u32(c->w, "general.quantization_version", 2);
         lm_gguf_set_u32(c->w, "general.file_type", c->file_type);
     }
+    if (o->weights.importance)
+        lm_weights_keys(&o->weights, c->w);
+    if (o->provenance)
+        lm_gguf_set_str(c->w, o->provenance_key, o->provenance, strlen(o->provenance));
     for (size_t i = 0; !r && i < c->n_items; i++) {
         const struct lm_convert_tensor *t = &c->items[i].t;
         lm_gguf_add_tensor(c->w, t->name, strlen(t->name), t->n_dims, t->ne, t->type);

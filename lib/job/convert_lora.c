@@ -451,6 +451,8 @@ static int set_keys(const struct lora *l, const struct lm_convert_options *o, st
     if (!r)
         r = set_tokens(l, err);
     lm_gguf_set_u32(c->w, "general.quantization_version", 2);
+    if (o->provenance)
+        lm_gguf_set_str(c->w, o->provenance_key, o->provenance, strlen(o->provenance));
     for (size_t i = 0; !r && i < c->n_items; i++) {
         const struct lm_convert_tensor *t = &c->items[i].t;
         lm_gguf_add_tensor(c->w, t->name, strlen(t->name), t->n_dims, t->ne, t->type);

@@ -59,6 +59,7 @@ struct lm_convert_item {
     size_t                       n_views;
     uint64_t                     source_rows;   /* LM_DELTA_*: of the whole source    */
     float                       *made;  /* [elements] or NULL                         */
+    const struct lm_importance_entry *weights;  /* to encode with, or NULL            */
 };
 
 /* The numbers of config.json that conversion works with. */
@@ -153,9 +154,11 @@ int lm_convert_unpack(struct lm_convert *c, struct lm_err *err);
 /* Can the quantization_config be dealt with? */
 int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err);
 /* From headers and the index to items; sets cfg.h.n_vocab. */
-int lm_convert_items(struct lm_convert *c, const char *type, struct lm_err *err);
-/* Settle the file's type when there are no tensors. */
-int lm_convert_no_items(struct lm_convert *c, const char *type, struct lm_err *err);
+int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);
+/* Settle the file's type and those of the tensors, of which there may be none, and their bytes. */
+int lm_convert_types(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);
+/* The type of weights that are blocks in the checkpoint and stay what they are, or NULL. */
+const struct lm_type *lm_convert_kept_type(const struct lm_convert_item *it);
 /* Plan the conversion of an adapter instead of a model. */
 int lm_convert_lora(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);
 /* Settle types and bytes of an adapter's items. */

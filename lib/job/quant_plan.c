@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/size.h"
 #include "job/quant_job.h"
+#include "job/weights.h"
 
 struct planner {
     struct lm_quantize               *q;
@@ -150,83 +151,11 @@ static void note_fallbacks(const struct planner *p)
         lm_note(p->env, LM_WARN, "%s", first);
 }
 
-/* ---- importance ---------------------------------------------------------- */
-
-static bool contains_one(const char *name, const char *const *parts)
+/* The options that are about importance. */
+static struct lm_weights weights(const struct planner *p)
 {
-    for (; parts && *parts; parts++)
-        if (strstr(name, *parts))
-            return true;
-    return false;
-}
-
-static bool is_included(const struct lm_quantize_options *o, const char *name)
-{
-    return (!o->include || contains_one(name, o->include)) && !contains_one(name, o->exclude);
-}
-
-/* The importance of a tensor to be encoded, or NULL; *wrong says that there is some, of
- * another size. */
-static const struct lm_importance_entry *weights_of(const struct planner *p,
-                                                    const struct lm_mix_tensor *t, bool *wrong)
-{
-    const struct lm_importance_entry *e =
-        p->o->importance && is_included(p->o, t->name)
-            ? lm_importance_find(p->o->importance, t->name) : NULL;
-    *wrong = e && e->width * e->n_mat != t->ne[0] * t->ne[2];
-    if (!*wrong)
-        return e;
-    if (!strcmp(t->name, "token_embd.weight") || !strcmp(t->name, "per_layer_token_embd.weight"))
-        *wrong = false;                        /* such entries count something else */
-    return NULL;
-}
-
-static bool is_exempt(const char *name)
-{
-    return !strcmp(name, "output.weight") || !strcmp(name, "token_embd.weight") ||
-           !strcmp(name, "per_layer_token_embd.weight");
-}
-
-/* All faults are told before the last word, which says how many. */
-static int check_importance(const struct planner *p)
-{
-    uint64_t n_wrong = 0, n_missing = 0, n_plain = 0;
-    char first[256] = "", plain[128] = "", what[256], all[320];
-    for (size_t i = 0; i < p->q->n_rows; i++) {
-        const struct lm_mix_tensor *t = &p->mix[i];
-        bool wrong, needs = t->needs_weights || t->target->needs_weights;
-        if (t->target == t->source || t->target->block == 1)
-            continue;
-        const struct lm_importance_entry *e = weights_of(p, t, &wrong);
-        if (e)
-            continue;
-        if (wrong) {
-            e = lm_importance_find(p->o->importance, t->name);
-            snprintf(what, sizeof what, "tensor %.*s: importance of %" PRIu64 " values, wanted %"
-                     PRIu64, 100, t->name, e->width * e->n_mat, t->ne[0] * t->ne[2]);
-        } else if (needs)
-            snprintf(what, sizeof what, "tensor %.*s: no importance, which %s needs", 100, t->name,
-                     t->target->name);
-        else {
-            if (!is_exempt(t->name) && !n_plain++)
-                snprintf(plain, sizeof plain, "%.*s", 100, t->name);
-            continue;
-        }
-        if (!n_wrong++)
-            memcpy(first, what, sizeof first);
-        else
-            lm_note(p->env, LM_WARN, "%s", what);
-        n_missing += !wrong;
-    }
-    if (n_plain && p->o->importance)
-        lm_note(p->env, LM_WARN, "no importance for %" PRIu64 " tensors, the first: %s", n_plain,
-                plain);
-    if (!n_wrong)
-        return LM_OK;
-    snprintf(all, sizeof all, n_wrong > 1 ? "%s (and %" PRIu64 " more like it)" : "%s", first,
-             n_wrong - 1);
-    return n_missing == n_wrong ? refuse(p, LM_EUSE, all)
-                                : lm_fail(p->err, LM_EDATA, "%s", all);
+    return (struct lm_weights){ p->o->importance, p->o->importance_name, p->o->include,
+                                p->o->exclude, p->o->dry_run };
 }
 
 /* ---- output -------------------------------------------------------------- */
@@ -241,31 +170,10 @@ static uint32_t file_type(const struct planner *p, const size_t *order)
     return lm_mix_guess(p->mix, p->q->n_rows, order);
 }
 
-static void set_cut_str(struct lm_gguf_writer *w, const char *key, const char *s)
-{
-    size_t n = strlen(s);
-    lm_gguf_unset(w, key);
-    lm_gguf_set_str(w, key, s, n < 127 ? n : 127);       /* what the reference keeps */
-}
-
 static void set_last_u32(struct lm_gguf_writer *w, const char *key, uint32_t v)
 {
     lm_gguf_unset(w, key);
     lm_gguf_set_u32(w, key, v);
-}
-
-static void set_importance(const struct planner *p, struct lm_gguf_writer *w)
-{
-    const struct lm_importance *m = p->o->importance;
-    uint32_t n = 0;
-    for (size_t i = 0; i < m->n; i++)
-        n += is_included(p->o, m->entries[i].name);
-    set_cut_str(w, "quantize.imatrix.file", p->o->importance_name);
-    if (m->n_datasets)
-        set_cut_str(w, "quantize.imatrix.dataset", m->datasets[0]);
-    set_last_u32(w, "quantize.imatrix.entries_count", n);
-    if (m->chunk_count)
-        set_last_u32(w, "quantize.imatrix.chunks_count", m->chunk_count);
 }
 
 static void set_metadata(const struct planner *p, const size_t *order)
@@ -282,8 +190,9 @@ static void set_metadata(const struct planner *p, const size_t *order)
         lm_gguf_unset(w, p->o->overrides[i].key.p);
         lm_gguf_set_kv(w, &p->o->overrides[i]);
     }
+    const struct lm_weights importance = weights(p);
     if (p->o->importance)
-        set_importance(p, w);
+        lm_weights_keys(&importance, w);
 }
 
 static int by_offset(const void *x, const void *y)
@@ -300,6 +209,7 @@ static int by_offset(const void *x, const void *y)
 static int set_tensors(const struct planner *p, const size_t *order)
 {
     struct lm_quantize *q = p->q;
+    const struct lm_weights importance = weights(p);
     struct lm_quantize_row *sorted = lm_malloc_array(q->n_rows, sizeof *sorted);
     if (!sorted)
         return lm_fail_nomem(p->err);
@@ -309,7 +219,7 @@ static int set_tensors(const struct planner *p, const size_t *order)
         bool wrong;
         *row = q->rows[order[i]];
         row->target = t->target;
-        row->weights = t->target == t->source ? NULL : weights_of(p, t, &wrong);
+        row->weights = t->target == t->source ? NULL : lm_weights_of(&importance, t, &wrong);
         if (!lm_type_row_bytes(t->target, t->ne[0], &row->bytes) ||
             !lm_mul_u64(row->bytes, t->ne[1] * t->ne[2] * t->ne[3], &row->bytes)) {
             free(sorted);
@@ -440,8 +350,9 @@ static int plan(struct planner *p)
         s = check_names(p, order);
     if (s == LM_OK)
         s = check_sources(p);
+    const struct lm_weights importance = weights(p);
     if (s == LM_OK)
-        s = check_importance(p);
+        s = lm_weights_check(&importance, p->mix, q->n_rows, p->env, p->err);
     if (s == LM_OK) {
         note_fallbacks(p);
         set_metadata(p, order);

@@ -425,8 +425,10 @@ gguf-convert --vocab-only one v.gguf 2>err;       ok $? 0 "--vocab-only"
 ok "$(gguf-inspect --tensors v.gguf | grep -c weight) $(get v.gguf tokenizer.ggml.tokens | wc -l)" "0 40" "has no tensors"
 rm one/model.safetensors; gguf-convert --vocab-only one v2.gguf 2>err; cmp v.gguf v2.gguf; ok $? 0 "needs no weights"
 mk one 40 40
-ok "$(gguf-convert -q --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight" { print $2, $3, $4, $5, $6, $7 }' | sort | tr '\n' '|')" \
-   "f16 8,4 64 model.safetensors model.layers.0.self_attn.k_proj.weight BF16|q8_0 32,8 272 model.safetensors model.layers.0.mlp.down_proj.weight BF16|" "--dry-run"
+ok "$(gguf-convert -q --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight"' | sort | tr '\t\n' ' |')" \
+   "blk.0.attn_k.weight 8x4 bf16 f16 64 64 no 1 model.safetensors model.layers.0.self_attn.k_proj.weight|blk.0.ffn_down.weight 32x8 bf16 q8_0 512 272 no 1 model.safetensors model.layers.0.mlp.down_proj.weight|" "--dry-run"
+ok "$(gguf-convert -q --dry-run one | sed -n '1p; $p' | tr '\t\n' ' |')" \
+   "tensor shape from to bytes_from bytes_to importance parts file source|total     3248 3296    |" "with a heading and totals"
 has "$(gguf-convert --list)" "MistralForCausalLM	llama" "--list"
 gguf-convert --print-deps one 'a b' >rule;        ok $? 0 "--print-deps"
 has "$(cat rule)" 'a\ b: \' "quotes as makefiles do"
@@ -460,8 +462,56 @@ if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
          END { printf "}"; printf "%d", at >"size" }' lines >head
     { le "$(wc -c <head)" 8; cat head; } >large/model.safetensors
     truncate -s $(($(wc -c <head) + 8 + $(cat size))) large/model.safetensors
-    refused large 2 "needs importance data" "a type that needs importance" -T IQ2_XXS
+    refused large 2 "no importance, which iq2_xxs needs" "a type that needs importance" -q -T IQ2_XXS
     (ulimit -v 131072; gguf-convert -t 1 -T f32 large /dev/null) 2>err
     ok "$? $(cat err)" "0 " "$(($(cat size) >> 20)) MiB of weights within 128 MiB"
 fi
+
+# ---- several files, and several runs ----
+for o in "--max-size=100K" "--max-tensors=5"; do
+    gguf-convert llama out.gguf && gguf-split "$o" out.gguf a && gguf-convert "$o" llama b.gguf
+    ok "$? $(for f in a-*; do cmp "$f" "b${f#a}"; done; ls a-* | wc -l)" "0 $(ls b-* | wc -l)" "$o: as gguf-split does it"
+    rm a-* b-*
+done
+gguf-convert --max-size=100K llama 2>err;            ok $? 2 "several files need a name"
+ok "$(gguf-convert --max-tensors 5 --resume llama b.gguf 2>&1 | grep -c exclude)" 1 "and cannot be resumed"
+touch b-00003-of-00005.gguf && chmod 400 b-00003-of-00005.gguf
+(ulimit -f 100; gguf-convert --max-tensors 5 llama b.gguf 2>err); ok "$? $(ls -A | grep -c '^\.*b-')" "2 1" "all or none"
+rm -f b-*
+gguf-convert --resume llama r.gguf;                  ok "$? $(sum <r.gguf)" "0 $m" "--resume of nothing"
+ok "$(ls -A | grep -c 'r.gguf')" 1 "leaves nothing beside it"
+rm r.gguf
+(trap '' XFSZ; ulimit -f 400; gguf-convert --resume llama r.gguf 2>err); ok $? 2 "a run that fails"
+ok "$(ls -A | grep 'r.gguf' | tr '\n' ' ')" ".r.gguf.part .r.gguf.part.sums " "leaves what it has"
+gguf-inspect --hash out.gguf | head -n "$(wc -l <.r.gguf.part.sums)" | cmp - .r.gguf.part.sums
+ok $? 0 "with the sums that gguf-inspect prints"
+k=$(wc -l <.r.gguf.part.sums)
+has "$(gguf-convert -v --resume llama r.gguf 2>&1)" "$k of 22 tensors were there already" "the next goes on"
+ok "$(sum <r.gguf) $(ls -A | grep -c 'r.gguf')" "$m 1" "to the same file"
+rm r.gguf
+(trap '' XFSZ; ulimit -f 400; gguf-convert --resume llama r.gguf 2>err)
+printf X | dd of=.r.gguf.part bs=1 seek=100000 conv=notrunc 2>err
+gguf-convert -v --resume llama r.gguf 2>err;         ok "$? $(sum <r.gguf)" "0 $m" "damage is noticed"
+ok "$(grep -c "$k of 22" err)" 0 "and what follows written again"
+rm r.gguf
+(trap '' XFSZ; ulimit -f 400; gguf-convert --resume llama r.gguf 2>err)
+gguf-convert -v --resume -T q8_0 llama r.gguf 2>err
+ok "$? $(sum <r.gguf) $(grep -c already err)" "0 $(wanted "$root/tests/data/expected/q8_0.json") 0" "another type begins anew"
+cat ordered.tar | gguf-convert --resume - r.gguf 2>err; ok $? 2 "a pipe cannot be resumed"
+gguf-convert --resume llama /dev/null 2>err;         ok $? 2 "nor a device"
+
+# ---- importance ----
+imatrix -q -m out.gguf -c 32 -o i.gguf "$root/tests/data/text.txt"
+for type in Q4_K_M IQ4_NL Q6_K; do
+    gguf-convert -q --imatrix i.gguf -T $type llama a.gguf
+    gguf-convert llama - | quantize -q --imatrix i.gguf - b.gguf $type
+    cmp a.gguf b.gguf; ok $? 0 "--imatrix: $type as quantize makes it"
+done
+gguf-convert -q --imatrix i.gguf --include-weights ffn_ -T Q4_K_M llama a.gguf
+quantize -q --imatrix i.gguf --include-weights ffn_ out.gguf b.gguf Q4_K_M
+cmp a.gguf b.gguf;                                   ok $? 0 "--include-weights"
+ok "$(gguf-convert -q --dry-run --imatrix i.gguf --exclude-weights ffn_ -T Q4_0 llama | awk -F '\t' '$7 == "yes"' | grep -c ffn_)" 0 "--exclude-weights"
+gguf-convert --imatrix i.gguf llama a.gguf 2>err;    ok $? 2 "importance is not for plain types"
+gguf-convert --provenance llama a.gguf
+has "$(get a.gguf lmpipe.provenance)" "--provenance llama a.gguf" "--provenance"
 echo "1..$n"
