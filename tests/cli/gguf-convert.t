@@ -428,7 +428,7 @@ mk one 40 40
 ok "$(gguf-convert -q --dry-run -T q8_0 one | awk -F '\t' '$1 == "blk.0.ffn_down.weight" || $1 == "blk.0.attn_k.weight"' | sort | tr '\t\n' ' |')" \
    "blk.0.attn_k.weight 8x4 bf16 f16 64 64 no 1 model.safetensors model.layers.0.self_attn.k_proj.weight|blk.0.ffn_down.weight 32x8 bf16 q8_0 512 272 no 1 model.safetensors model.layers.0.mlp.down_proj.weight|" "--dry-run"
 ok "$(gguf-convert -q --dry-run one | sed -n '1p; $p' | tr '\t\n' ' |')" \
-   "tensor shape from to bytes_from bytes_to importance parts file source|total     3248 3296    |" "with a heading and totals"
+   "tensor shape from to bytes_from bytes_to importance parts file source|total    3248 3296    |" "with a heading and totals"
 has "$(gguf-convert --list)" "MistralForCausalLM	llama" "--list"
 gguf-convert --print-deps one 'a b' >rule;        ok $? 0 "--print-deps"
 has "$(cat rule)" 'a\ b: \' "quotes as makefiles do"
