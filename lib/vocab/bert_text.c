@@ -255,12 +255,12 @@ static size_t put_ascii(struct work *w, const char *p, size_t len)
     size_t n = 0;
     while (n < len && p[n] >= 0x20 && p[n] < 0x7F)
         n++;
-    char *to = lm_buf_room(w->out, n);
-    if (!to || !n)
+    lm_buf_add(w->out, p, n);
+    if (!(w->opts & LM_BERT_LOWER) || w->out->failed || !n)
         return n;
+    char *to = w->out->data + w->out->len - n;
     for (size_t i = 0; i < n; i++)
-        to[i] = w->opts & LM_BERT_LOWER && p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32) : p[i];
-    w->out->len += n;
+        to[i] = (char)(to[i] + (to[i] >= 'A' && to[i] <= 'Z' ? 32 : 0));
     return n;
 }
 
@@ -294,7 +294,8 @@ int lm_bert_normalize(const char *p, size_t len, unsigned opts, struct lm_buf *o
              (!map || note(map, out, at, i, i + (size_t)k));
         i += (size_t)k;
     }
-    ok = ok && flush(&w);
+    bool held = w.n_held > 0;
+    ok = ok && flush(&w) && (!map || !held || lm_remap_add(map, out->len, len));
     free(w.held);
     free(w.sorted);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
