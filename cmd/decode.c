@@ -16,6 +16,7 @@
 #include "io/pipe.h"
 #include "job/evaluate.h"
 #include "job/show_plan.h"
+#include "job/watch.h"
 #include "model/model.h"
 
 static const char usage[] =
@@ -38,6 +39,8 @@ static const char help[] =
     "      --nll            text: the negative log-likelihood of every token\n"
     "      --normalize      with --embed: vectors of length 1\n"
     "      --pooling=HOW    with --embed: mean, cls, last or none (as the model says)\n"
+    "      --kl=REF         text: divergence from a logits stream, for every token\n"
+    "      --dump-tensor=REGEX  text: sums over the intermediates of that name\n"
     "      --text           text: logit and log-probability of ids, best first\n"
     "      --top=K          the K best ids only\n"
     "\n"
@@ -45,13 +48,15 @@ static const char help[] =
     "  -c, --context=N      most tokens of a sequence (the model's training length)\n"
     "  -t, --threads=N      threads (the CPUs there are)\n"
     "  -u, --ubatch=N       tokens evaluated at once (512)\n"
-    "      --context-shift  a sequence that is as long as the context goes on without\n"
-    "                       the older half of it\n"
+    "      --context-shift  one as long as the context goes on without\n"
+    "                       its older half\n"
     "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
     "                       q5_1, q4_0, q4_1, iq4_nl (f16)\n"
     "      --cache-v=TYPE   type of cached values (f16)\n"
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
+    "      --exact          only on devices where batches do not change a bit of the\n"
+    "                       results (the CPU is one)\n"
     "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
     "      --list-devices   name the devices there are, and exit\n"
     "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
@@ -74,7 +79,7 @@ static const char help[] =
 enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK,
-    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
+    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_KL, OPT_DUMP, OPT_EXACT, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
     OPT_TEXT,
     OPT_TOP, OPT_DOT
 };
@@ -96,6 +101,9 @@ static const struct option options[] = {
     { "help",      no_argument,       NULL, 'h' },
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
+    { "kl",        required_argument, NULL, OPT_KL },
+    { "dump-tensor", required_argument, NULL, OPT_DUMP },
+    { "exact",     no_argument,       NULL, OPT_EXACT },
     { "load-state", required_argument, NULL, OPT_LOAD_STATE },
     { "lora",      required_argument, NULL, OPT_LORA },
     { "control-vector", required_argument, NULL, OPT_CONTROL_VECTOR },
@@ -131,7 +139,7 @@ struct adapter {
 };
 
 static struct {
-    const char              *model, *file, *load_state, *save_state;
+    const char              *model, *file, *load_state, *save_state, *kl, *dump;
     bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
@@ -217,6 +225,9 @@ static void take_option(int c)
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
+    case OPT_KL:        opt.kl = optarg; break;
+    case OPT_DUMP:      opt.dump = optarg; break;
+    case OPT_EXACT:     opt.load.placement.exact = true; break;
     case OPT_PLAN:      opt.plan = true; break;
     case OPT_DOT:       opt.dot = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
@@ -247,13 +258,24 @@ static void check_options(void)
 {
     if (!opt.model)
         cli_bad_usage("no model: use -m");
-    if ((opt.plan || opt.dot) && (opt.text || opt.nll || opt.loop || (opt.plan && opt.dot)))
-        cli_bad_usage("--%s evaluates nothing", opt.plan ? "plan" : "dot");
-    if (opt.text && opt.nll)
-        cli_bad_usage("--text and --nll exclude each other");
-    if (opt.loop && (opt.text || opt.nll || opt.eval.all))
+    static const char *const names[] = { "text", "nll", "kl", "dump-tensor", "embed", "plan",
+                                         "dot" };
+    const bool modes[] = { opt.text, opt.nll, opt.kl != NULL, opt.dump != NULL, opt.ctx.embed,
+                           opt.plan, opt.dot };
+    const char *mode = NULL;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (modes[i] && mode)
+            cli_bad_usage("--%s and --%s exclude each other", mode, names[i]);
+        mode = modes[i] ? names[i] : mode;
+    }
+    if (opt.loop && (mode || opt.eval.all))
         cli_bad_usage("-i answers with frames, as many as a request asks for: no --%s",
-                      opt.text ? "text" : opt.nll ? "nll" : "all");
+                      mode ? mode : "all");
+    if (opt.kl && (opt.eval.all || opt.eval.top))
+        cli_bad_usage("--kl is of every token and of all ids: no --%s",
+                      opt.eval.top ? "top" : "all");
+    if (opt.kl && strcmp(opt.kl, "-") == 0 && strcmp(opt.file, "-") == 0)
+        cli_bad_usage("--kl: standard input is for the tokens");
     if (opt.nll && (opt.eval.all || opt.eval.top))
         cli_bad_usage("--nll is of every token and of one id: no --%s",
                       opt.eval.top ? "top" : "all");
@@ -268,17 +290,21 @@ static void check_options(void)
         cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.eval.chunk && !opt.nll)
         cli_bad_usage("--chunk needs --nll");
-    if (opt.eval.heading && !opt.text && !opt.nll)
-        cli_bad_usage("--header needs --text or --nll");
+    if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl)
+        cli_bad_usage("--header needs --text, --nll or --kl");
     if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
         cli_bad_usage("--%s needs --embed", opt.pooled ? "pooling" : opt.eval.normalize
                       ? "normalize" : "frames");
-    if (opt.ctx.embed && (opt.loop || opt.text || opt.nll || opt.eval.all || opt.eval.top))
-        cli_bad_usage("--embed writes vectors: no %s", opt.loop ? "-i" : opt.text ? "--text"
-                      : opt.nll ? "--nll" : opt.eval.all ? "--all" : "--top");
-    opt.eval.form = opt.ctx.embed ? LM_EVAL_EMBED : opt.text ? LM_EVAL_TEXT : opt.nll ? LM_EVAL_NLL : LM_EVAL_FRAMES;
+    if (opt.ctx.embed && (opt.eval.all || opt.eval.top))
+        cli_bad_usage("--embed writes vectors: no --%s", opt.eval.all ? "all" : "top");
+    opt.eval.form = opt.ctx.embed ? LM_EVAL_EMBED
+                    : opt.text    ? LM_EVAL_TEXT
+                    : opt.nll     ? LM_EVAL_NLL
+                    : opt.kl      ? LM_EVAL_KL
+                    : opt.dump    ? LM_EVAL_NOTHING
+                                  : LM_EVAL_FRAMES;
     /* All rows of a batch are in memory at once: with a row a token, fewer of them. */
-    if (!opt.ctx.n_batch && (opt.eval.all || opt.nll))
+    if (!opt.ctx.n_batch && (opt.eval.all || opt.nll || opt.kl))
         opt.ctx.n_batch = 512;
 }
 
@@ -404,12 +430,34 @@ static int show_plan(struct lm_out *out, const struct lm_env *env)
     return cli_status(s);
 }
 
+static struct lm_divergence *open_reference(struct lm_in *in, const struct lm_model *m)
+{
+    struct lm_err err;
+    struct lm_divergence *d = lm_divergence_open(in, lm_model_n_vocab(m), &err);
+    if (!d)
+        cli_die_err(NULL, &err);
+    return d;
+}
+
+/* One line, also with -q: it was asked for. */
+static void tell_divergence(const struct lm_divergence *d)
+{
+    struct lm_divergence_sum s;
+    lm_divergence_sum(d, &s);
+    cli_warn("%" PRIu64 " tokens: KL %.6g on average, %.6g at most; the same best id for %.2f%%; "
+             "perplexity %.6g, the reference's %.6g", s.n, s.mean, s.most,
+             100 * (double)s.same_best / (s.n ? (double)s.n : 1), exp(s.nll), exp(s.ref_nll));
+}
+
 /* The header goes out before standard input is touched, so that who waits for it may
  * write later.  A named file can be opened, and found missing, before the model is read. */
 static int run(struct lm_out *out, const struct lm_env *env)
 {
     struct lm_err err;
-    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(0);
+    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(0), *ref = NULL;
+    struct lm_watch *watch = NULL;
+    if (opt.kl && !(ref = lm_in_open(opt.kl, 0, &err)))
+        cli_die_err(opt.kl, &err);
     struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
     if (!m)
         cli_die_err(opt.model, &err);
@@ -419,6 +467,9 @@ static int run(struct lm_out *out, const struct lm_env *env)
     load_adapters(m, c);
     if (opt.load_state)
         load_state(c);
+    opt.eval.ref = ref ? open_reference(ref, m) : NULL;
+    if (opt.dump && !(watch = lm_watch_begin(c, opt.dump, out, &err)))
+        cli_bad_usage("--dump-tensor: %s", err.text);
     struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
     if (!e)
         cli_die_err(opt.model, &err);
@@ -430,7 +481,13 @@ static int run(struct lm_out *out, const struct lm_env *env)
         s = opt.loop        ? lm_eval_loop(e, in, &err)
             : opt.ctx.embed ? lm_eval_embed(e, in, &err)
                             : lm_eval_batch(e, in, &err);
-    int status = s ? cli_report(NULL, &err) : CLI_OK;
+    struct lm_err late;
+    int bad = lm_watch_end(watch, &late);
+    int status = s ? cli_report(NULL, &err) : bad ? cli_report(NULL, &late) : CLI_OK;
+    if (!s && opt.eval.ref)
+        tell_divergence(opt.eval.ref);
+    lm_divergence_close(opt.eval.ref);
+    lm_in_close(ref);
     if (!s && opt.save_state)
         status = save_state(c);
     lm_in_close(in);

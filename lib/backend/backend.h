@@ -81,6 +81,9 @@ struct lm_device_ops {
     /* Name, kind and a line that describes it. */
     const char           *(*name)(const struct lm_device *d);
     enum lm_device_kind    kind;
+    /* Does what it computes for a row of activations not depend, to the bit, on which other
+     * rows there are? */
+    bool                   exact;
     void                  (*describe)(const struct lm_device *d, char *dst, size_t size);
     /* The kind of memory to put data of that use in. */
     const struct lm_buft *(*buft)(const struct lm_device *d, enum lm_buffer_use use);

@@ -88,6 +88,19 @@ static int row_nll(struct lm_eval *e, const struct lm_place *p, const float *log
     return lm_answer_text(e, err);
 }
 
+static int row_kl(struct lm_eval *e, const struct lm_place *p, const float *logits,
+                  struct lm_err *err)
+{
+    double kl;
+    int s = lm_divergence_of(e->options.ref, p->seq, p->pos, p->token, p->next, logits, &kl, err);
+    if (s)
+        return s;
+    lm_buf_printf(&e->text, "%" PRIu32 "\t%" PRIu32 "\t%" PRId32 "\t", p->seq, p->pos + 1, p->next);
+    add_float(&e->text, kl);
+    lm_buf_byte(&e->text, '\n');
+    return lm_answer_text(e, err);
+}
+
 int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
                   struct lm_err *err)
 {
@@ -96,6 +109,10 @@ int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logi
         return row_text(e, p, logits, err);
     case LM_EVAL_NLL:
         return row_nll(e, p, logits, err);
+    case LM_EVAL_KL:
+        return row_kl(e, p, logits, err);
+    case LM_EVAL_NOTHING:
+        return LM_OK;
     default:
         return row_frame(e, p, logits, err);
     }
@@ -158,7 +175,8 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err)
     static const char *const headings[] = {
         [LM_EVAL_TEXT] = "sequence\tposition\ttoken\trank\tid\tlogit\tlogprob\n",
         [LM_EVAL_NLL]  = "sequence\tposition\ttoken\tnll\n",
-        [LM_EVAL_EMBED] = NULL,
+        [LM_EVAL_KL]   = "sequence\tposition\ttoken\tkl\n",
+        [LM_EVAL_NOTHING] = NULL, [LM_EVAL_EMBED] = NULL,
     };
     const struct lm_eval_options *o = &e->options;
     int s = LM_OK;

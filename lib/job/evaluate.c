@@ -112,7 +112,7 @@ static int push(struct batch *b, uint32_t pos, int32_t id, int32_t next, bool en
     b->ends[i] = ends;
     b->t[i] = (struct lm_batch_token){
         .id = id, .seq = (uint32_t)b->line, .pos = b->at++,
-        .want = o->form == LM_EVAL_NLL ? next >= 0 : o->all || ends,
+        .want = o->form == LM_EVAL_NLL || o->form == LM_EVAL_KL ? next >= 0 : o->all || ends,
     };
     return b->n == b->e->n_batch ? flush(b, err) : LM_OK;
 }

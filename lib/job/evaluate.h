@@ -19,12 +19,15 @@
 #include "base/err.h"
 #include "io/input.h"
 #include "io/output.h"
+#include "job/divergence.h"
 #include "model/model.h"
 
 enum lm_eval_form {
     LM_EVAL_FRAMES,     /* a logits stream                                             */
     LM_EVAL_TEXT,       /* rows: sequence position token rank id logit logprob         */
     LM_EVAL_NLL,        /* rows: sequence position token nll                           */
+    LM_EVAL_KL,         /* rows: sequence position token kl, against a reference       */
+    LM_EVAL_NOTHING,    /* no answers                                                  */
     LM_EVAL_EMBED,      /* vectors, a JSON array a line, or frames                     */
 };
 
@@ -37,6 +40,7 @@ struct lm_eval_options {
     enum lm_pooling   pooling;      /* EMBED: of a sequence's vectors; none: all       */
     bool              normalize;    /* EMBED: to length 1                              */
     bool              frames;       /* EMBED: a logits stream of vectors               */
+    struct lm_divergence *ref;      /* KL: the reference, borrowed                     */
     bool              loop;         /* for the header: requests will be answered       */
     bool              keep;         /* batch: sequences stay, and lines go on with those that
                                        are there                                         */

@@ -303,6 +303,10 @@ const char *lm_ctx_device(const struct lm_ctx *c, size_t i)
 static void seen(void *arg, const struct lm_tensor *node)
 {
     struct lm_ctx *c = arg;
+    if (c->watch)
+        c->watch(c->watch_arg, node);
+    if (!c->observe)
+        return;
     const bool stack = node->op == LM_OP_MUL_MAT_ID || node->op == LM_OP_MUL_MAT_HEADS;
     if (!stack && node->op != LM_OP_MUL_MAT)
         return;
@@ -379,7 +383,9 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
     if (r->b.logits)
         lm_sched_output(r->plan, r->b.logits, c->logits + *rows * c->row_len);
     *rows += n_out;
-    return lm_sched_run(c->sched, r->plan, c->observe ? seen : NULL, c, err);
+    if (c->watch)
+        c->watch(c->watch_arg, NULL);
+    return lm_sched_run(c->sched, r->plan, c->observe || c->watch ? seen : NULL, c, err);
 }
 
 static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
@@ -460,4 +466,11 @@ void lm_ctx_observe(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_obse
 {
     c->observe = fn;
     c->observe_arg = arg;
+}
+
+void lm_ctx_watch(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_tensor *node),
+                  void *arg)
+{
+    c->watch = fn;
+    c->watch_arg = arg;
 }

@@ -42,6 +42,8 @@ struct lm_ctx {
     float                 **steer;       /* [n_layer] [n_embd] or NULL            */
     void                  (*observe)(void *, const struct lm_observed *);
     void                   *observe_arg;
+    void                  (*watch)(void *, const struct lm_tensor *);
+    void                   *watch_arg;
 };
 
 #define NO_ROW SIZE_MAX

@@ -42,6 +42,8 @@ struct lm_placement {
     bool        some_layers;     /* only the last n_layers of them on other devices than the
                                     CPU; the output counts as a layer behind the last      */
     uint32_t    n_layers;
+    bool        exact;           /* only devices on which, to the bit, what a token gives does
+                                    not depend on its neighbours in a batch               */
 };
 
 struct lm_model_options {
@@ -211,6 +213,14 @@ int lm_ctx_plan(struct lm_ctx *c, size_t n, size_t n_out,
 /* Name of the i-th place of a plan's tensors ("cpu"), NULL beyond the last. */
 const char *lm_ctx_device(const struct lm_ctx *c, size_t i);
 uint32_t lm_ctx_n_ubatch(const struct lm_ctx *c);
+
+/*
+ * lm_ctx_watch - see every node: fn(arg, NULL) when an evaluation begins, then fn(arg, node)
+ * after each node, when it and what it read are there (lm_tensor_read).  fn NULL stops it.
+ */
+struct lm_tensor;
+void lm_ctx_watch(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_tensor *node),
+                  void *arg);
 
 /*
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).

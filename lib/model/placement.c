@@ -19,17 +19,21 @@ static int use(struct lm_model *m, const struct lm_device *d, struct lm_err *err
 }
 
 /* Those that are asked for besides the CPU, which may be named but is always there. */
-static int choose(struct lm_model *m, const char *list, struct lm_err *err)
+static int choose(struct lm_model *m, const char *list, bool exact, struct lm_err *err)
 {
     const struct lm_devices *all = m->devices;
     int r = LM_OK;
     for (size_t i = 0; !list && i + 1 < lm_devices_n(all) && !r; i++)
-        r = use(m, lm_devices_at(all, i), err);
+        if (!exact || lm_devices_at(all, i)->ops->exact)
+            r = use(m, lm_devices_at(all, i), err);
     for (size_t n; list && *list && !r; list += n + (list[n] == ',')) {
         n = strcspn(list, ",");
         const struct lm_device *d = lm_devices_find(all, list, n);
         if (!d)
             return lm_fail(err, LM_EUSE, "there is no device %.*s", (int)(n < 64 ? n : 64), list);
+        if (exact && !d->ops->exact)
+            return lm_fail(err, LM_ENOSUP, "device %s: its results depend on batches",
+                           d->ops->name(d));
         if (d->ops->kind != LM_DEVICE_CPU)
             r = use(m, d, err);
     }
@@ -43,7 +47,7 @@ int lm_place_layers(struct lm_model *m, const struct lm_placement *p, const stru
                                                                                  : all;
     if (!(m->devices = lm_devices_open(env, err)))
         return LM_ENOMEM;
-    int r = n ? choose(m, p ? p->devices : NULL, err) : LM_OK;
+    int r = n ? choose(m, p ? p->devices : NULL, p && p->exact, err) : LM_OK;
     if (r)
         return r;
     size_t others = m->n_devices;

@@ -334,6 +334,43 @@ ok "$(cat got)" "$(echo 1 2 3 | decode --embed --pooling last -m "$m")" "a scale
 decode --control-vector lora.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" \
     "an adapter is no control vector"
 
+# ---- distances, intermediates ----
+# Two models as tables of all log-probabilities; the divergence by its formula.
+head -n 2 "$golden.tokens" | cut -d' ' -f1-9 >few
+decode --all -m "$m" few >ref
+decode --kl ref --lora lora.gguf:0.3 -m "$m" few >got 2>err; ok $? 0 "--kl"
+decode --text --all -m "$m" few | cut -f1,2,5,7 >p
+decode --text --all --lora lora.gguf:0.3 -m "$m" few | cut -f1,2,5,7 >q
+awk 'NR == FNR { p[$1 " " $2 " " $3] = $4; next }
+    { l = p[$1 " " $2 " " $3]; kl[$1 " " $2] += exp(l) * (l - $4) }
+    END { for (s = 0; s < 2; s++) for (i = 0; i < 8; i++) print s, i + 1, kl[s " " i] }' p q >want
+cut -f1,2,4 got | tr '\t' ' ' >have
+within have want 3 0 2e-6 "divergences by the formula"
+ok "$(lines err) $(sed 's/: KL.*//' err)" "1 decode: 16 tokens" "and one line that sums them up"
+decode --kl ref -m "$m" few 2>/dev/null | awk '$4 != 0 { bad++ } END { print NR, bad + 0 }' >got
+ok "$(cat got)" "16 0" "a model does not differ from itself"
+decode --all --top 40 -m "$m" few | decode --kl - --lora lora.gguf:0.3 -m "$m" few 2>/dev/null |
+    paste - have | awk '{ n++; bad += $4 > $7 + 1e-6 || $4 <= 0 } END { print n, bad + 0 }' >got
+ok "$(cat got)" "16 0" "the best 40 ids give a lower bound"
+for bad in 'head -c 5000 ref' 'decode --all -m $m few | tail -c +2' 'cat few' 'decode -m $m few' \
+    'echo 1 2 3 4 5 6 7 8 9 | decode --all -m $m'; do
+    eval "$bad" >wrong 2>/dev/null
+    decode --kl wrong -m "$m" few >got 2>err;  ok "$? $(lines err)" "1 1" "--kl against: $bad"
+done
+echo 1 2 3 | decode --dump-tensor 'attn_q$|^output$' -m "$m" >got; ok $? 0 "--dump-tensor"
+ok "$(cut -f1-5 got)" "$(printf '0\tblk.0.attn_q\tmul_mat\tf32\t[128, 3]
+0\tblk.1.attn_q\tmul_mat\tf32\t[128, 3]\n0\toutput\tmul_mat\tf32\t[368]')" "names what it shows"
+echo 1 2 3 | decode --text -m "$m" |
+    awk '{ s += $6; q += $6 ^ 2; hi = NR == 1 ? $6 : hi; lo = $6 } END { print s, q, lo, hi }' >want
+tail -n 1 got | cut -f6-9 | tr '\t' ' ' >have
+within have want 1 0 1e-2 "and its sums"
+decode --all --exact -m "$m" in >got; decode --all -u 1 -b 2 -m "$m" in >want
+cmp got want; ok $? 0 "--exact: batches do not matter, to the bit"
+{ echo '1 2 3'; echo '7: 1 2 3'; echo '9: 1 2'; } | decode -i --exact -m "$m" | frames >got
+{ echo '1 2 3'; sleep 0.2; echo '7: 1 2 3'; sleep 0.2; echo '9: 1 2'; } | decode -i --exact -m "$m" |
+    frames >want
+ok "$(cat got)" "$(cat want)" "nor do neighbours in the loop"
+
 # ---- saved state ----
 printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
 printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got
@@ -485,6 +522,9 @@ if [ -f "$modules/liblmpipe-far.so" ]; then
     ok "$(grep -c '^copy' plan | awk "{ print (\$1 > 3) }")" 1 "and copies between them"
     decode -i --top 1 -m "$m" requests | frames >far
     ok "$(cat far)" "$(decode -i --top 1 --device cpu -m "$m" requests | frames)" "and the loop"
+    LMPIPE_FAR_INEXACT=1 decode --exact --plan -m "$m" | cut -f4 | grep -c far >got
+    ok "$(cat got)" 0 "--exact leaves out devices that do not promise it"
+    LMPIPE_FAR_INEXACT=1 decode --exact --device far0 -m "$m" in >got 2>err; ok $? 2 "even if named"
     unset LMPIPE_MODULES LMPIPE_FAR_DEVICES
 fi
 gguf-split --max-tensors 7 "$m" part
@@ -534,9 +574,9 @@ fi
 
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
-    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
+    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --kl x --nll" "-m $m --kl -" "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
-    "-m $m --embed -i" "-m $m --normalize" "-m $m --kl x" "-m $m --exact" "-m $m --flash on" \
+    "-m $m --embed -i" "-m $m --normalize" "-m $m --flash on" \
     "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x" \
     "-m $m --save-state -" "-m $m --load-state -" "-m $m --save-state x --nll --chunk 4"; do

@@ -8,6 +8,7 @@
  *   LMPIPE_FAR_DEVICES=N   how many devices there are (1)
  *   LMPIPE_FAR_OFFLOAD=N   wants products of at least N rows whose weights are the host's
  *   LMPIPE_FAR_DELAY=US    waits up to so long before everything it does
+ *   LMPIPE_FAR_INEXACT=1   does not promise that neighbours do not matter
  *   LMPIPE_FAR_PLAIN=1     has neither events nor copies between devices
  */
 #define _GNU_SOURCE
@@ -505,7 +506,7 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
     return &b->base;
 }
 
-static const struct lm_device_ops device_ops = {
+static struct lm_device_ops device_ops = {
     .name = name, .kind = LM_DEVICE_GPU, .describe = describe, .buft = buft,
     .host_buft = host_buft, .memory = memory, .supports_op = supports_op, .offload = offload,
     .supports_buft = supports_buft, .decodes_first = decodes_first, .open = device_open,
@@ -533,6 +534,7 @@ const struct lm_registry *lm_backend_module(const struct lm_host *h)
     if (h->version != LM_BACKEND_VERSION)
         return NULL;
     host = h;
+    device_ops.exact = !setting("LMPIPE_FAR_INEXACT");
     cpu = h->cpu->device(0);
     for (int i = 0; i < MAX_DEVICES; i++) {
         devices[i].base.ops = &device_ops;
