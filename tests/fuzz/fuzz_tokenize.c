@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vocabularies and text.  The first byte chooses what this is: a GGUF file or a tokenizer.json
- * whose vocabulary is loaded and used on a fixed text, or text for a vocabulary built here, whose
- * pre-tokenizer the byte chooses.  What was encoded must decode to the same bytes there.
+ * Vocabularies and text.  The first byte chooses what this is: a GGUF file whose vocabulary is
+ * loaded and used on a fixed text; a tokenizer.json, used on the text behind its NUL, if it has
+ * one; a pattern and, on the next lines, text that it is matched against; or text for a vocabulary
+ * built here, whose pre-tokenizer the byte chooses.  What was encoded must decode to the same
+ * bytes there.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "fuzz_memory.h"
+#include "vocab/regex.h"
 #include "vocab/tokenizer.h"
 
 static void use(const struct lm_vocab *v, const char *text, size_t len, bool exact)
@@ -47,10 +50,33 @@ static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
 
 static void load_json(const uint8_t *data, size_t size)
 {
-    struct lm_vocab *v = lm_vocab_from_json((const char *)data, size, NULL, NULL);
-    if (v)
+    const uint8_t *end = memchr(data, 0, size);
+    size_t len = end ? (size_t)(end - data) : size;
+    struct lm_vocab *v = lm_vocab_from_json((const char *)data, len, NULL, NULL);
+    if (v && end)
+        use(v, (const char *)end + 1, size - len - 1, false);
+    else if (v)
         use(v, text, sizeof text, false);
     lm_vocab_free(v);
+}
+
+/* Matches come in order and lie in the text. */
+static void match(const char *data, size_t size)
+{
+    const char *nl = memchr(data, '\n', size);
+    size_t n = nl ? (size_t)(nl - data) : size, at, end, last = 0;
+    const char *p = nl ? nl + 1 : text;
+    size_t len = nl ? size - n - 1 : sizeof text;
+    struct lm_regex *r = lm_regex_new(data, n, NULL);
+    struct lm_regex_scan s = { 0 };
+    if (r && lm_regex_start(&s, r, p, len, NULL) == LM_OK)
+        while (lm_regex_next(&s, &at, &end, NULL) > 0) {
+            if (at < last || end < at || end > len)
+                abort();
+            last = end;
+        }
+    lm_regex_scan_release(&s);
+    lm_regex_free(r);
 }
 
 static void load(const uint8_t *data, size_t size)
@@ -123,6 +149,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         load(data, size);
     else if (data[0] == '{')
         load_json(data, size);
+    else if (data[0] == '/')
+        match((const char *)data + 1, size - 1);
     else {
         size_t k = data[0] % n;
         use(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));
