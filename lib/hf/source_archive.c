@@ -25,26 +25,93 @@ static bool maybe_wanted(const char *path)
            strstr(path, LM_HF_TEMPLATES);
 }
 
-/* The checkpoint's folder, "" or with "/" after it: that of the config.json nearest to the
- * top, else that of the first weights. */
-static char *find_root(const struct lm_hf_source *s)
+/* Bytes of the path before its last name, "/" included, and how many folders these are. */
+static size_t dir_len(const char *path)
 {
-    const char *best = NULL;
-    size_t best_depth = SIZE_MAX;
+    return (size_t)(base_name(path) - path);
+}
+
+static size_t depth(const char *path)
+{
+    size_t n = 0;
+    for (; *path; path++)
+        n += *path == '/';
+    return n;
+}
+
+static bool same_dir(const char *a, const char *b)
+{
+    return dir_len(a) == dir_len(b) && !memcmp(a, b, dir_len(a));
+}
+
+/* The path of the first weights, or of the first in the folder of another file; NULL: none. */
+static const char *weights_in(const struct lm_hf_source *s, const char *beside)
+{
     for (size_t i = 0; i < s->n; i++) {
         const char *m = s->files[i].member;
-        size_t depth = 0;
-        for (const char *p = m; *p; p++)
-            depth += *p == '/';
-        if (!strcmp(base_name(m), "config.json") && depth < best_depth) {
-            best = m;
-            best_depth = depth;
+        if (lm_hf_is_weights(base_name(m)) && (!beside || same_dir(m, beside)))
+            return m;
+    }
+    return NULL;
+}
+
+static int two_models(const char *a, const char *b, struct lm_err *err)
+{
+    return lm_fail(err, LM_EDATA, "holds several models, with %.200s and %.200s: pack one alone",
+                   a, b);
+}
+
+/* The config.json nearest to the top: of two that are as near, the one with weights beside it.
+ * NULL without any. */
+static int find_config(const struct lm_hf_source *s, const char **best, struct lm_err *err)
+{
+    const char *other = NULL;           /* as near and as good */
+    *best = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *m = s->files[i].member;
+        const char *than = strcmp(base_name(m), "config.json") ? m : *best;
+        if (than == m || (than && depth(m) > depth(than)))
+            continue;
+        const bool nearer = !than || depth(m) < depth(than);
+        const bool mine = weights_in(s, m), its = than && weights_in(s, than);
+        if (nearer || (mine && !its)) {
+            *best = m;
+            other = NULL;
+        } else if (mine == its && !same_dir(m, than)) {
+            other = m;
         }
     }
-    for (size_t i = 0; !best && i < s->n; i++)
-        if (lm_hf_is_weights(base_name(s->files[i].member)))
-            best = s->files[i].member;
-    return strndup(best ? best : "", best ? (size_t)(base_name(best) - best) : 0);
+    return other ? two_models(*best, other, err) : LM_OK;
+}
+
+/*
+ * The checkpoint's folder, "" or with "/" after it: that of the config.json nearest to the top,
+ * but not one below the first weights (such a file is about a part of the model, and the
+ * model's own has not come yet); without one that of the first weights.  malloc'ed, or NULL.
+ */
+static char *find_root(const struct lm_hf_source *s, struct lm_err *err)
+{
+    const char *best, *weights = weights_in(s, NULL);
+    const size_t above = weights ? dir_len(weights) : 0;
+    const char *config = NULL;
+    for (size_t i = 0; !config && i < s->n; i++)
+        if (!strcmp(base_name(s->files[i].member), "config.json"))
+            config = s->files[i].member;
+    bool below = weights && config;
+    for (size_t i = 0; below && i < s->n; i++) {
+        const char *m = s->files[i].member;
+        if (!strcmp(base_name(m), "config.json"))
+            below = dir_len(m) > above && !memcmp(m, weights, above);
+    }
+    if (below)
+        best = weights;
+    else if (find_config(s, &best, err))
+        return NULL;
+    best = best ? best : weights;
+    char *root = strndup(best ? best : "", best ? dir_len(best) : 0);
+    if (!root)
+        lm_fail_nomem(err);
+    return root;
 }
 
 /* The archive's file name without what says that it is one. */
@@ -95,9 +162,9 @@ static int refuse_twins(const struct lm_hf_source *s, struct lm_err *err)
 static int settle_root(struct lm_hf_source *s, const char *path, struct lm_err *err)
 {
     size_t kept = 0;
-    s->root = find_root(s);
+    s->root = find_root(s, err);
     if (!s->root)
-        return lm_fail_nomem(err);
+        return err->code;
     const size_t len = strlen(s->root);
     for (size_t i = 0; i < s->n; i++) {
         struct lm_hf_file f = s->files[i];
@@ -420,6 +487,12 @@ int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)
     if (s->kind != LM_HF_ONCE)
         return 0;
     while ((r = step(s, &m, err)) == 1) {
+        if (!strcmp(base_name(m.name), "config.json") && depth(m.name) == depth(s->root) &&
+            !same_dir(m.name, s->root)) {
+            char own[300];
+            snprintf(own, sizeof own, "%.200sconfig.json", s->root);
+            return two_models(own, m.name, err);
+        }
         if (strncmp(m.name, s->root, len))
             continue;
         const bool weights = lm_hf_is_weights(m.name + len);

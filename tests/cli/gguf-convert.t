@@ -102,6 +102,16 @@ for k in 100 5000 100000 400000 500000; do
     head -c $k a.tar >cut.tar; gguf-convert cut.tar cut.gguf 2>err
     ok "$? $(wc -l <err) $(ls | grep -c cut.gguf)" "1 1 0" "and a file"
 done 2>/dev/null
+cp -R llama second && tar -cf two.tar llama second
+refused two.tar 1 "holds several models, with llama/config.json and second/config.json" "two models"
+tar -cf - llama/*.json llama/*.safetensors second | cat | gguf-convert - two.gguf 2>err
+ok "$? $(ls | grep -c two.gguf)" "1 0" "two models in a pipe"
+rm second/*.safetensors; tar -cf one.tar second llama
+ok "$(gguf-convert one.tar | sum)" "$m" "of two configurations, the one with weights counts"
+mkdir second/part && cp llama/config.json second/part && cp llama/model.safetensors second && rm second/config.json
+tar -cf part.tar second/part second/model.safetensors llama/config.json
+cat part.tar | gguf-convert - two.gguf 2>err; ok $? 2 "a configuration below the weights is not the model's"
+has "$(cat err)" "model.safetensors comes before config.json" "which has not come yet"
 mkdir links && ln -s ../llama/model.safetensors links/ && cp llama/*.json links && tar -cf links.tar links
 refused links.tar 1 "model.safetensors: is a link in the archive" "a link in an archive"
 ok "$(gguf-convert --model-name=Llama links | sum)" "$m" "links in a folder are followed"
