@@ -167,11 +167,13 @@ check-fuzz: fuzz
 check-style: $(LIB)
 	@BUILD=$(BUILD) $(PROVE) -e sh scripts/check-layers scripts/check-symbols
 
-PAGES1 := $(wildcard man/*.1)
+# The public header and what it includes.
+PUBLIC = $(sort $(patsubst lib/%,%,$(filter lib/%,$(shell $(CC) -Ilib -MM lib/lmpipe.h))))
 ## install: programs, library, header and pages; PROGRAM_PREFIX= renames programs
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
-	    $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
+	    $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 \
+	    $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	for p in $(filter-out lmpipe,$(PROGS)); do \
 	    $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(LIBEXECDIR)/$$p && \
 	    ln -sf $(LIBEXECDIR)/$$p $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p && \
@@ -181,10 +183,16 @@ install: all
 	$(INSTALL) -m 644 man/lmpipe.1 $(DESTDIR)$(MANDIR)/man1
 	$(INSTALL) -m 644 man/*.5 $(DESTDIR)$(MANDIR)/man5
 	$(INSTALL) -m 644 man/*.7 $(DESTDIR)$(MANDIR)/man7
+	$(INSTALL) -m 644 man/*.3 $(DESTDIR)$(MANDIR)/man3
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
-	for h in lmpipe.h $(patsubst lib/%,%,$(wildcard lib/*/*.h)); do \
+	for h in $(PUBLIC); do \
 	    $(INSTALL) -D -m 644 lib/$$h $(DESTDIR)$(INCLUDEDIR)/lmpipe/$$h || exit 1; \
 	done
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' \
+	    'Name: lmpipe' 'Description: run language models' 'Version: $(VERSION)' \
+	    'Cflags: -I$${includedir}/lmpipe' \
+	    'Libs: -L$${libdir} -llmpipe -pthread $(LM_LDLIBS) -lm' \
+	    > $(DESTDIR)$(LIBDIR)/pkgconfig/lmpipe.pc
 
 ## uninstall: what install put there
 uninstall:
@@ -194,8 +202,8 @@ uninstall:
 	done
 	rm -rf $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(INCLUDEDIR)/lmpipe
 	rm -f $(DESTDIR)$(BINDIR)/lmpipe $(DESTDIR)$(MANDIR)/man1/lmpipe.1 \
-	    $(DESTDIR)$(LIBDIR)/liblmpipe.a
-	for f in man/*.[57]; do rm -f $(DESTDIR)$(MANDIR)/man$${f##*.}/$${f##*/}; done
+	    $(DESTDIR)$(LIBDIR)/liblmpipe.a $(DESTDIR)$(LIBDIR)/pkgconfig/lmpipe.pc
+	for f in man/*.[357]; do rm -f $(DESTDIR)$(MANDIR)/man$${f##*.}/$${f##*/}; done
 
 ## clean: remove what was built
 clean:

@@ -52,6 +52,15 @@ size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)
     return lm_memory_seqs(c->memory, ids, most);
 }
 
+int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
+{
+    int r = lm_ctx_decode(c, t, n, err);
+    bool full = r == LM_ENOMEM;
+    for (size_t i = 0; i < n && r == LM_EUSE; i++)
+        full |= t[i].pos >= c->n_ctx;
+    return full ? 1 : r;
+}
+
 /* --- shifting ---------------------------------------------------------------------------- */
 
 /* Cosines and sines for a turn by so many positions: [2][n_rot] as lm_rope_table makes them. */

@@ -120,6 +120,13 @@ struct lm_batch_token {
  */
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
 
+/*
+ * lm_decode - lm_ctx_decode for callers that mend what they can: 1 when there is no room for
+ * the tokens, in memory or in the context: drop or shorten sequences, or use a larger context,
+ * and try again.  Otherwise what lm_ctx_decode returns.
+ */
+int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
+
 /* Logits [n_vocab] of the i-th token of the last batch, which was wanted; valid
  * until the next call on the context. */
 const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);

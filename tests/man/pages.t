@@ -8,10 +8,10 @@ for c in "$root"/cmd/*.c; do
     [ -e "$root/man/$p.1" ] && e= || e="man/$p.1 is missing"
     result "$p has a page" "$e"
 done
-for page in "$root"/man/*.[157]; do
+for page in "$root"/man/*.[1357]; do
     result "$(basename "$page") is well-formed" "$(mandoc -T lint -W warning "$page" 2>&1)"
 done
-for s in $(sed -n 's/^\.Xr \([a-z-]*\) \([157]\).*/\1.\2/p' "$root"/man/*.[157] | sort -u); do
+for s in $(sed -n 's/^\.Xr \([a-z-]*\) \([1357]\).*/\1.\2/p' "$root"/man/*.[1357] | sort -u); do
     case $s in
     lmpipe*|*-*|tokenize.1|decode.1|sample.1|quantize.1|imatrix.1)
         [ -e "$root/man/$s" ] && e= || e="no page man/$s"
