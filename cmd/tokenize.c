@@ -98,6 +98,7 @@ static struct lm_ids ids;
 static struct lm_buf out;            /* what is to be printed       */
 static uint64_t n_sequences;         /* printed so far              */
 static uint64_t n_printed;           /* ids of this sequence        */
+static uint64_t text_at;             /* its text before this part   */
 
 static void out_of_memory(void)
 {
@@ -163,7 +164,8 @@ static void add_pieces(void)
         lm_buf_byte(&out, '\n');
     for (size_t i = 0; i < ids.n; i++) {
         struct lm_str s = lm_vocab_piece(vocab, (uint32_t)ids.id[i]);
-        lm_buf_printf(&out, "%d\t%zu\t%zu\t", (int)ids.id[i], ids.span[i].at, ids.span[i].len);
+        lm_buf_printf(&out, "%d\t%zu\t%zu\t", (int)ids.id[i],
+                      (size_t)text_at + ids.span[i].at, ids.span[i].len);
         lm_buf_escape(&out, s.p, s.len);
         lm_buf_byte(&out, '\n');
         print(false);
@@ -186,16 +188,21 @@ static int take_ids(void *arg, struct lm_ids *taken, struct lm_err *err)
     return LM_OK;
 }
 
-/* guard: see lm_encoder_guarded; NULL for text that is the user's own. */
+/* A sequence's text or, with LM_ENCODE_MORE and LM_ENCODE_ON in flags, a part of it.
+ * guard: see lm_encoder_guarded; NULL for text that is the user's own. */
 static int encode_guarded(const char *text, const unsigned char *guard, size_t len,
                           unsigned flags, struct lm_err *err)
 {
     ids.n = 0;
-    n_printed = 0;
+    if (!(flags & LM_ENCODE_ON))
+        n_printed = text_at = 0;
     int s = lm_encoder_guarded(encoder, text, guard, len, flags, &ids, err);
     if (s != LM_OK)
         return s;
     take_ids(NULL, &ids, err);
+    text_at += len;
+    if (flags & LM_ENCODE_MORE)
+        return LM_OK;
     if (opt.count)
         lm_buf_printf(&out, "%llu\n", (unsigned long long)n_printed);
     else if (!opt.pieces)
@@ -203,6 +210,7 @@ static int encode_guarded(const char *text, const unsigned char *guard, size_t l
     else if (!n_printed && n_sequences)
         lm_buf_byte(&out, '\n');                 /* a sequence of nothing */
     n_sequences++;
+    n_printed = 0;
     print(false);
     return LM_OK;
 }
@@ -210,6 +218,16 @@ static int encode_guarded(const char *text, const unsigned char *guard, size_t l
 static int encode(const char *text, size_t len, struct lm_err *err)
 {
     return encode_guarded(text, NULL, len, opt.flags, err);
+}
+
+/* Where an error is.  What the JSON reader calls its first line is this one. */
+static int at_line(struct lm_err *err, int s, uint64_t number)
+{
+    static const char first[] = "line 1, ";
+    size_t n = sizeof first - 1;
+    if (strncmp(err->text, first, n) == 0)
+        memmove(err->text, err->text + n, strlen(err->text + n) + 1);
+    return lm_err_at(err, s, "line %llu", (unsigned long long)number);
 }
 
 /* A line that is a JSON string. */
@@ -233,7 +251,7 @@ static int encode_json(const char *line, size_t len, uint64_t number, struct lm_
         s = encode(text.data, text.len, err);
     lm_buf_release(&text);
     lm_json_release(&j);
-    return s == LM_OK ? s : lm_err_at(err, s, "line %llu", (unsigned long long)number);
+    return s == LM_OK ? s : at_line(err, s, number);
 }
 
 /* Encode the whole records in text[from ..), and the unfinished one if it is the last.
@@ -257,15 +275,40 @@ static int encode_records(const struct lm_buf *text, size_t *from, bool last,
     return LM_OK;
 }
 
+/* Encode the whole records that are there. */
+static int encode_ended(struct lm_buf *text, size_t seen, uint64_t *number, struct lm_err *err)
+{
+    size_t from = 0;
+    if (!memchr(text->data + seen, opt.form == '0' ? 0 : '\n', text->len - seen))
+        return LM_OK;
+    int s = encode_records(text, &from, false, number, err);
+    lm_buf_drop(text, from);
+    return s;
+}
+
+/* Encode what of a long text nothing that comes can change. */
+static int encode_settled(struct lm_buf *text, size_t seen, unsigned *flags, struct lm_err *err)
+{
+    enum { MUCH = 1 << 20 };
+    size_t n = text->len < MUCH ? 0 : lm_vocab_part(vocab, text->data, seen, text->len);
+    if (!n)
+        return LM_OK;
+    int s = encode_guarded(text->data, NULL, n, *flags | LM_ENCODE_MORE, err);
+    *flags |= LM_ENCODE_ON;
+    lm_buf_drop(text, n);
+    return s;
+}
+
 /* Everything from one input. */
 static int encode_input(struct lm_in *in, struct lm_err *err)
 {
     struct lm_buf text = { 0 };
     bool wait = interactive(in);
     uint64_t number = 0;
-    size_t from = 0, seen = 0, got = 1;          /* no separator in text[from .. seen) */
+    unsigned flags = opt.flags;
+    size_t from = 0, seen = 0, got = 1;          /* looked through: text[0 .. seen) */
     int s = LM_OK;
-    while (s == LM_OK && got) {
+    while (s == LM_OK) {
         char *to = lm_buf_room(&text, 1 << 16);
         if (!to)
             out_of_memory();
@@ -273,19 +316,13 @@ static int encode_input(struct lm_in *in, struct lm_err *err)
         if (s != LM_OK || !got)
             break;
         text.len += got;
-        if (!opt.form)
-            continue;
-        if (memchr(text.data + seen, opt.form == '0' ? 0 : '\n', text.len - seen)) {
-            s = encode_records(&text, &from, false, &number, err);
-            memmove(text.data, text.data + from, text.len - from);
-            text.len -= from;
-            from = 0;
-            print(wait);
-        }
-        seen = text.len;
+        s = opt.form ? encode_ended(&text, seen, &number, err)
+                     : encode_settled(&text, seen, &flags, err);
+        seen = opt.form || text.len >= 1 << 20 ? text.len : 0;
+        print(wait);
     }
     if (s == LM_OK && !opt.form)
-        s = encode(text.data ? text.data : "", text.len, err);
+        s = encode_guarded(text.data ? text.data : "", NULL, text.len, flags, err);
     else if (s == LM_OK)
         s = encode_records(&text, &from, true, &number, err);
     lm_buf_release(&text);
@@ -295,7 +332,9 @@ static int encode_input(struct lm_in *in, struct lm_err *err)
 /* A stream that breaks off says so in itself; one that has not begun stays empty. */
 static int fail_stream(const char *name, const struct lm_err *err)
 {
-    if (n_sequences && !opt.count && !opt.pieces) {
+    if ((n_sequences || n_printed) && !opt.count && !opt.pieces) {
+        if (out.len ? out.data[out.len - 1] != '\n' : n_printed > 0)
+            lm_buf_byte(&out, ' ');              /* in the middle of a sequence */
         lm_buf_printf(&out, "! %s: ", cli_name());
         lm_buf_escape(&out, name, strlen(name));
         lm_buf_str(&out, ": ");
@@ -345,6 +384,12 @@ static int encode_all(char **text, const struct lm_env *env)
     encoder = lm_encoder_new(vocab, env, &err);
     if (!encoder)
         cli_die_err(opt.model, &err);
+    /* a start token that is wanted but not there is the vocabulary's fault, not a text's */
+    if (lm_encoder_text(encoder, "", 0, opt.flags, &ids, &err) != LM_OK) {
+        lm_encoder_free(encoder);
+        lm_ids_release(&ids);
+        return cli_report(opt.model, &err);
+    }
     ids.want_spans = opt.pieces;
     lm_encoder_to(encoder, take_ids, NULL);
     if (*text)

@@ -20,6 +20,13 @@ void lm_buf_clear(struct lm_buf *b)
     b->failed = false;
 }
 
+void lm_buf_drop(struct lm_buf *b, size_t n)
+{
+    if (n)
+        memmove(b->data, b->data + n, b->len - n);
+    b->len -= n;
+}
+
 char *lm_buf_room(struct lm_buf *b, size_t n)
 {
     size_t need;

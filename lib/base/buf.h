@@ -26,6 +26,9 @@ void lm_buf_release(struct lm_buf *b);
 /* Make it empty, keep the memory. */
 void lm_buf_clear(struct lm_buf *b);
 
+/* Take the first n bytes away. */
+void lm_buf_drop(struct lm_buf *b, size_t n);
+
 /* Room for n more bytes beyond len; returns where they go, or NULL. */
 char *lm_buf_room(struct lm_buf *b, size_t n);
 

@@ -66,6 +66,14 @@ void lm_bonds_add(struct lm_bonds *b, const char *p, size_t len)
     }
 }
 
+bool lm_bonds_by_lines(const struct lm_bonds *b)
+{
+    bool found = b->all;
+    for (uint32_t c = 'A'; c <= 'z' && !found; c++)
+        found = (c <= 'Z' || c >= 'a') && bound(b, '\n', c);
+    return !found;
+}
+
 const char *lm_bonds_end(const struct lm_bonds *b, const char *p, const char *end, bool lead)
 {
     int k = 0;

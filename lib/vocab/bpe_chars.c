@@ -41,6 +41,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         if (v->attr[i] & LM_ATTR_MERGED)
             lm_bonds_add(&v->bonds, p, len);
     }
+    v->by_lines = lm_bonds_by_lines(&v->bonds);
     return LM_OK;
 }
 

@@ -316,10 +316,10 @@ static int add_more(struct lm_encoder *e, const int32_t *id, size_t n, size_t at
 }
 
 /* Special pieces, and what stands between them. */
-static int add_text(struct lm_encoder *e, const char *text, size_t len, bool parse,
+static int add_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
                     struct lm_err *err)
 {
-    bool first = true;
+    bool first = !(flags & LM_ENCODE_ON), parse = flags & LM_ENCODE_PARSE;
     e->parse = parse;
     for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
@@ -349,6 +349,39 @@ static int add_text(struct lm_encoder *e, const char *text, size_t len, bool par
     return LM_OK;
 }
 
+static bool is_letter(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+size_t lm_vocab_part(const struct lm_vocab *v, const char *text, size_t from, size_t len)
+{
+    if (!v->by_lines)
+        return 0;
+    for (size_t i = len; i > from + 1; i--)
+        if (is_letter(text[i - 1]) && text[i - 2] == '\n')
+            return i - 1;
+    return 0;
+}
+
+bool lm_added_by_lines(const struct lm_vocab *v)
+{
+    for (uint32_t i = 0; i < v->n; i++) {
+        size_t len;
+        const char *p = lm_pieces_get(&v->text, i, &len);
+        if (v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_USER &&
+            v->type[i] != LM_TOKEN_UNKNOWN)
+            continue;
+        if (v->attr[i] & (LM_ATTR_WORD | LM_ATTR_NORMALIZED) ||
+            (v->attr[i] & LM_ATTR_LSTRIP && len && is_letter(*p)))
+            return false;
+        for (size_t k = 1; k < len; k++)
+            if (p[k - 1] == '\n' && is_letter(p[k]))
+                return false;
+    }
+    return true;
+}
+
 /* The text brings what was put beside it: as the reference has it, but worth a word. */
 static void note_doubled(struct lm_encoder *e, bool *warned, const char *which)
 {
@@ -363,15 +396,16 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
 {
     const struct lm_vocab *v = e->v;
     struct lm_ids *ids = e->ids;
-    bool bos = flags & LM_ENCODE_SPECIAL && v->add_bos;
-    bool eos = flags & LM_ENCODE_SPECIAL && v->add_eos;
+    bool begins = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_ON);
+    bool ends = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_MORE);
+    bool bos = begins && v->add_bos, eos = ends && v->add_eos;
     int s;
     if ((bos && (s = add_special(e, v->bos, "bos", 0, err))) ||
-        (flags & LM_ENCODE_SPECIAL && (s = add_more(e, v->before, v->n_before, 0, err))))
+        (begins && (s = add_more(e, v->before, v->n_before, 0, err))))
         return s;
     e->from = ids->n;
     e->passed = false;
-    if ((s = add_text(e, text, len, flags & LM_ENCODE_PARSE, err)))
+    if ((s = add_text(e, text, len, flags, err)))
         return s;
     bool more = ids->n > e->from;
     if (more && !e->passed)
@@ -382,7 +416,7 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
         note_doubled(e, &e->warned_bos, "start");
     if (eos && (more || e->passed) && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
-    if (flags & LM_ENCODE_SPECIAL && (s = add_more(e, v->after, v->n_after, len, err)))
+    if (ends && (s = add_more(e, v->after, v->n_after, len, err)))
         return s;
     return eos ? add_special(e, v->eos, "eos", len, err) : LM_OK;
 }

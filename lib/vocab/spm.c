@@ -94,6 +94,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         if (v->byte_id[b] < 0)
             v->byte_id[b] = lm_vocab_find(v, &c, 1);
     }
+    v->by_lines = !v->own && lm_bonds_by_lines(&v->bonds);
     return lm_char_pieces(v, err);
 }
 

@@ -104,8 +104,8 @@ struct lm_vocab {
     enum lm_join               join;
     void                      *own;              /* the model's, see lm_tok_model        */
     struct lm_pairs            pairs;            /* what they join                   */
-    bool                       by_lines;         /* a word never goes on from a newline to
-                                                    a letter of ASCII                */
+    bool                       by_lines;         /* no word and no special piece goes on from
+                                                    a newline to a letter of ASCII   */
 
     /* models whose first symbols are characters */
     bool                       by_char, by_score;        /* keys of merges are scores */
@@ -406,6 +406,8 @@ bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
 bool lm_bonds_init(struct lm_bonds *b);
 void lm_bonds_release(struct lm_bonds *b);
 void lm_bonds_add(struct lm_bonds *b, const char *p, size_t len);
+/* Is there none between a newline and a letter of ASCII? */
+bool lm_bonds_by_lines(const struct lm_bonds *b);
 const char *lm_bonds_end(const struct lm_bonds *b, const char *p, const char *end, bool lead);
 
 /*
@@ -433,6 +435,9 @@ int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first
 size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to);
 /* Fill v->byte_id from the pieces <0x00> to <0xFF>; are all there? */
 bool lm_find_bytes(struct lm_vocab *v);
+
+/* Does no special piece, nor what it takes with it, go on from a newline to a letter? */
+bool lm_added_by_lines(const struct lm_vocab *v);
 
 /* For the models' encode functions: append an id made of the next `bytes` bytes of the
  * normalized fragment; id -1 appends nothing but counts the bytes.  False: no memory. */

@@ -353,6 +353,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         return s;
     if (!src->attr)
         guess_strips(v, src->name);
+    v->by_lines = v->by_lines && !v->rules && !v->user_inside && lm_added_by_lines(v);
     lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
             v->model->name, v->pre_name, v->n, v->n_merges);
     return lm_vocab_sort_added(v, err);
@@ -402,16 +403,6 @@ uint32_t lm_vocab_n(const struct lm_vocab *v)
     return v->n;
 }
 
-const char *lm_vocab_model(const struct lm_vocab *v)
-{
-    return v->model->name;
-}
-
-const char *lm_vocab_pre(const struct lm_vocab *v)
-{
-    return v->pre_name;
-}
-
 struct lm_str lm_vocab_text(const struct lm_vocab *v, uint32_t id)
 {
     struct lm_str s;
@@ -456,19 +447,9 @@ int32_t lm_vocab_eot(const struct lm_vocab *v)
     return v->eot;
 }
 
-int32_t lm_vocab_unk(const struct lm_vocab *v)
-{
-    return v->unk;
-}
-
 bool lm_vocab_add_bos(const struct lm_vocab *v)
 {
     return v->add_bos;
-}
-
-bool lm_vocab_add_eos(const struct lm_vocab *v)
-{
-    return v->add_eos;
 }
 
 const int32_t *lm_vocab_eog(const struct lm_vocab *v, size_t *n)

@@ -75,11 +75,6 @@ const char *lm_vocab_hashed_pre_of(struct lm_hf_source *src, int32_t bos);
 /* Number of ids. */
 uint32_t lm_vocab_n(const struct lm_vocab *v);
 
-/* "gpt2", "llama", or "bpe" for BPE of characters, which only tokenizer.json has; the
- * pre-tokenizer's name, "" when it has none. */
-const char *lm_vocab_model(const struct lm_vocab *v);
-const char *lm_vocab_pre(const struct lm_vocab *v);
-
 /* Of id 0 .. n-1: the text as stored; the bytes it stands for (a control token's are its
  * text); its type; its score, 0 where the file has none.  Valid until lm_vocab_free. */
 struct lm_str lm_vocab_text(const struct lm_vocab *v, uint32_t id);
@@ -97,10 +92,8 @@ int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len);
 int32_t lm_vocab_bos(const struct lm_vocab *v);
 int32_t lm_vocab_eos(const struct lm_vocab *v);
 int32_t lm_vocab_eot(const struct lm_vocab *v);      /* end of a turn */
-int32_t lm_vocab_unk(const struct lm_vocab *v);
-/* Does encoding put the start token in front, the end token behind? */
+/* Does encoding put the start token in front? */
 bool lm_vocab_add_bos(const struct lm_vocab *v);
-bool lm_vocab_add_eos(const struct lm_vocab *v);
 
 /*
  * lm_vocab_eog - the ids that end a generation, ascending, *n of them.
@@ -132,6 +125,8 @@ enum {
     LM_ENCODE_SPECIAL = 1,   /* add the start and end tokens the vocabulary wants       */
     LM_ENCODE_PARSE   = 2,   /* text of control tokens becomes the control token; pieces
                                 of type user are always recognised                     */
+    LM_ENCODE_MORE    = 4,   /* the text goes on in the next call: no end token yet      */
+    LM_ENCODE_ON      = 8,   /* it goes on from the last call: no start token            */
     LM_ENCODE_DEFAULT = LM_ENCODE_SPECIAL | LM_ENCODE_PARSE,
 };
 
@@ -152,6 +147,15 @@ void lm_encoder_free(struct lm_encoder *e);
  */
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
                     struct lm_ids *ids, struct lm_err *err);
+
+/*
+ * lm_vocab_part - how much of a text may be encoded before the rest has come.
+ *
+ * Looks for the last place in text[from .. len) where no token and no rule of v goes on;
+ * 0 if there is none, or nothing is known of v.  What is before it is encoded with
+ * LM_ENCODE_MORE, the rest with LM_ENCODE_ON.
+ */
+size_t lm_vocab_part(const struct lm_vocab *v, const char *text, size_t from, size_t len);
 
 /*
  * lm_encoder_to - hand ids over as they come, so that memory stays what it is.

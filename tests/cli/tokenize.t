@@ -35,7 +35,11 @@ ok "$(printf '"Hello"\n"\\u0048\\u0000\\n"\n' | tokenize -m "$m" --no-add-specia
 39 188 198" "-j: escapes are JSON's"
 ok "$(tokenize -m "$m" --no-add-special 'a\nb' | wc -w)" 4 "a backslash is a backslash"
 tokenize -m "$m" -j '"a' 2>err;                          ok $? 1 "-j: a broken string"
-has "$(cat err)" "line 1" "with its line"
+ok "$(cat err)" "tokenize: operand: line 1: column 1: string without end" "with its line"
+printf '"a"\nx\n' | tokenize -m "$m" -j 2>err >out;      has "$(cat err)" ": line 2: column 1: " "and the second line's"
+gguf-edit --set tokenizer.ggml.add_bos_token=bool:true --delete tokenizer.ggml.bos_token_id "$m" nobos.gguf
+tokenize -m nobos.gguf x >out 2>err;                     ok $? 1 "a start token that is wanted but not there"
+has "$(cat err)" "tokenize: nobos.gguf: tokenizer.ggml.add_bos_token" "is the model's fault"
 zstd -q f && rm f && tokenize -m "$m" -f f.zst >out;      ok "$(cat out)" "360 39 68 277 78" "a compressed file"
 
 # ---- bytes stay what they are ----
@@ -146,6 +150,29 @@ for v in "$m" "$spm" "$qwen"; do
         (ulimit -s 256; timeout 60 tokenize -m "$v" -f run >ids) &&
             timeout 60 tokenize -m "$v" -d ids | cmp -s - run
         ok $? 0 "300000 x '$c' with $(basename "$v")"
+    done
+done
+
+# ---- memory stays what it is, and parts of a text are as the whole ----
+awk 'BEGIN { for (i = 0; i < 120000; i++) printf "Line %d of\tmany: it'"'"'s  %x\r\n\n", i, i * 7919 }' >long
+for v in "$m" "$spm" "$qwen" "$chars"; do
+    tokenize -m "$v" --no-add-special -f long | tokenize -m "$v" -d | cmp -s - long
+    ok $? 0 "a long text comes back from $(basename "$v")"
+    tokenize -m "$v" --pieces -f long | awk -F'\t' '$2 < at { bad++ } { at = $2 + $3 } END { print bad + 0, at }' >spans
+    ok "$(cat spans)" "0 $(wc -c <long)" "and its pieces cover it"
+    (cat long; sleep 0.1; cat long; cat long) | tokenize -m "$v" >b1
+    cat long long long >long3; tokenize -m "$v" -f long3 | cmp -s - b1
+    ok $? 0 "whether from a file or in pieces"
+done
+limit=
+sh -c 'ulimit -v 75000; exec tokenize --version' >/dev/null 2>&1 && limit='ulimit -v 75000'
+for c in a ' ' '\346\210\221' 'ab'; do
+    [ "$limit" ] || break                        # sanitizers need far more
+    awk -v c="$(printf "$c.")" 'BEGIN { sub(/.$/, "", c); for (i = 0; i < 1000; i++) s = s c
+                                       for (i = 0; i < 2000; i++) printf "%s", s }' >run
+    for v in "$m" "$spm"; do
+        (ulimit -s 256; $limit; tokenize -m "$v" --count -f run) >out 2>err
+        ok "$?$(cat err)" 0 "2 million x '$c' with $(basename "$v") in little memory"
     done
 done
 
