@@ -41,6 +41,8 @@ struct lm_hparams {
     uint32_t window;                  /* positions a token sees, itself included; 0: all */
     uint32_t n_expert, n_expert_used; /* experts of a layer, and of a token              */
     uint32_t n_ff_expert, n_ff_shared;
+    uint32_t n_layer_enc, n_layer_dec;       /* of an encoder and a decoder; n_layer is the more */
+    uint32_t n_buckets;               /* of distances that scores depend on              */
     uint32_t n_shared;                /* experts that all tokens have                    */
     uint32_t n_dense_first;           /* so many first layers have no experts            */
     uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid; 0: not said   */
@@ -167,6 +169,7 @@ enum lm_dim {
     LM_DIM_FF_SHARED,       /* n_ff_shared                                                */
     LM_DIM_KV_INNER,        /* n_head * (head_k - n_rot + head_v)                         */
     LM_DIM_TYPES,           /* n_types                                                    */
+    LM_DIM_BUCKETS,         /* n_buckets                                                  */
     LM_DIM_PLAIN,           /* head_k_full - n_rot                                        */
     LM_DIM_V_FULL,          /* head_v_full                                                */
     LM_DIM_Q_FULL,          /* n_head * head_k_full                                       */
@@ -248,7 +251,9 @@ enum {
     LM_TENSOR_NO_LATENT = 1 << 15,
     LM_TENSOR_IF_SHARED = 1 << 16,      /* only with shared experts                       */
     LM_TENSOR_NOT_FIRST = 1 << 17,      /* not in layer 0                                 */
-    LM_TENSOR_HEADS     = 1 << 18       /* a matrix for each head                         */
+    LM_TENSOR_HEADS     = 1 << 18,      /* a matrix for each head                         */
+    LM_TENSOR_OF_ENCODER = 1 << 19,     /* in the encoder's layers of a model with both   */
+    LM_TENSOR_OF_DECODER = 1 << 20
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -263,7 +268,10 @@ enum lm_role {
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
     LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_ATTN_OUT_NORM, LM_ATTN_OUT_NORM_B, LM_LAYER_OUT_NORM,
     LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_OUT, LM_CLS_OUT_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
-    LM_GATE_EXPERTS_B, LM_UP_EXPERTS_B, LM_DOWN_EXPERTS_B, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
+    LM_GATE_EXPERTS_B, LM_UP_EXPERTS_B, LM_DOWN_EXPERTS_B,
+    LM_ATTN_BIAS, LM_CROSS_NORM, LM_CROSS_Q, LM_CROSS_K, LM_CROSS_V, LM_CROSS_OUT,
+    LM_ENC_NORM, LM_ENC_Q, LM_ENC_K, LM_ENC_V, LM_ENC_OUT, LM_ENC_BIAS, LM_ENC_FFN_NORM,
+    LM_ENC_FFN_GATE, LM_ENC_FFN_UP, LM_ENC_FFN_DOWN, LM_ENC_OUTPUT_NORM, LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
     LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
     LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
     LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
@@ -325,6 +333,7 @@ struct lm_arch {
                                                    or NULL                                */
     bool                         more_layers;   /* checkpoints have layers behind the last, to
                                                    predict further tokens: dropped        */
+    bool                         has_encoder;   /* an encoder beside the decoder           */
     bool                         encoder;       /* tokens see those after them too: sequences
                                                    are evaluated whole and not remembered */
     /* Defaults for what the keys left at zero, and every check that makes the numbers safe

@@ -17,7 +17,7 @@ extern const struct lm_arch
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
     lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss, lm_arch_mamba, lm_arch_mamba2,
     lm_arch_jamba, lm_arch_falcon_h1, lm_arch_lfm2, lm_arch_granitehybrid, lm_arch_qwen3next,
-    lm_arch_qwen35;
+    lm_arch_qwen35, lm_arch_t5;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
@@ -29,7 +29,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_bert, &lm_arch_roberta, &lm_arch_nomic_bert, &lm_arch_modern_bert,
     &lm_arch_deepseek2, &lm_arch_gpt_oss,
     &lm_arch_mamba, &lm_arch_mamba2, &lm_arch_jamba, &lm_arch_falcon_h1, &lm_arch_lfm2,
-    &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35,
+    &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35, &lm_arch_t5,
     NULL
 };
 
@@ -138,6 +138,10 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
         not |= LM_TENSOR_IF_RECURRENT;
     if (!lm_arch_attends(a, h, layer))
         not |= LM_TENSOR_IF_ATTN;
+    if (a->has_encoder && layer >= h->n_layer_enc)
+        not |= LM_TENSOR_OF_ENCODER;
+    if (a->has_encoder && layer >= h->n_layer_dec)
+        not |= LM_TENSOR_OF_DECODER;
     return !(t->flags & not);
 }
 
@@ -295,7 +299,7 @@ void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_
         .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
         .v_in_k = h->latent, .window = lm_arch_window(a, h, layer),
     };
-    if (a->encoder)
+    if (a->encoder || (a->has_encoder && layer >= h->n_layer_dec))
         *out = (struct lm_memory_layer){0};
     if (a->memory)
         a->memory(a, h, layer, out);
@@ -328,6 +332,7 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
                lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
     case LM_DIM_1:         *out = 1; return true;
     case LM_DIM_TYPES:     *out = h->n_types; return true;
+    case LM_DIM_BUCKETS:   *out = h->n_buckets; return true;
     case LM_DIM_PLAIN:     *out = (uint64_t)h->head_k_full - h->n_rot;
                            return h->n_rot <= h->head_k_full;
     case LM_DIM_V_FULL:    *out = h->head_v_full; return true;

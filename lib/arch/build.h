@@ -29,6 +29,10 @@ struct lm_build {
                                             have at the end of the batch; NULL: not used  */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
     const float *const      *steer;      /* [n_layer] [n_embd] or NULL, see below; or NULL */
+    bool                     encode;     /* of a model with both: the encoder's graph     */
+    const struct lm_memory_place *cross; /* [n_layer_dec] in what is remembered of it     */
+    struct lm_tensor        *cross_pages;       /* I64 [n_tokens] their lists              */
+    struct lm_tensor        *cross_last; /* I32 [n_tokens]: its last position; decoder    */
     struct lm_tensor        *runs;       /* I32 [2, n_tokens], see lm_attn_whole          */
     struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out], or, for
                                             embed, [n_embd, n_out] hidden states          */
