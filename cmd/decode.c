@@ -33,6 +33,7 @@ static const char help[] =
     "      --all            for every token, not only the last of each sequence\n"
     "      --chunk=N        with --nll: in chunks of N tokens\n"
     "      --embed          embeddings: a JSON array for each sequence\n"
+    "      --encoder=FILE   texts of the model's encoder, a line for each sequence\n"
     "      --force          write to a terminal, too\n"
     "      --frames         with --embed: a stream of vectors\n"
     "      --header         with --text or --nll: name the columns first\n"
@@ -77,7 +78,7 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_FORCE,
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_ENCODER, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK,
     OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_KL, OPT_DUMP, OPT_EXACT, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
     OPT_TEXT,
@@ -94,6 +95,7 @@ static const struct option options[] = {
     { "context-shift", no_argument,   NULL, OPT_CONTEXT_SHIFT },
     { "device",    required_argument, NULL, OPT_DEVICE },
     { "embed",     no_argument,       NULL, OPT_EMBED },
+    { "encoder",   required_argument, NULL, OPT_ENCODER },
     { "force",     no_argument,       NULL, OPT_FORCE },
     { "frames",    no_argument,       NULL, OPT_FRAMES },
     { "gpu-layers", required_argument, NULL, OPT_GPU_LAYERS },
@@ -139,7 +141,7 @@ struct adapter {
 };
 
 static struct {
-    const char              *model, *file, *load_state, *save_state, *kl, *dump;
+    const char              *model, *file, *encoder, *load_state, *save_state, *kl, *dump;
     bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
@@ -210,6 +212,7 @@ static void take_option(int c)
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
     case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;
     case OPT_EMBED:     opt.ctx.embed = true; break;
+    case OPT_ENCODER:   opt.encoder = optarg; break;
     case OPT_FRAMES:    opt.eval.frames = true; break;
     case OPT_NORMALIZE: opt.eval.normalize = true; break;
     case OPT_POOLING:
@@ -288,6 +291,9 @@ static void check_options(void)
     opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
+    if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
+        cli_bad_usage("--encoder is for whole sequences of a batch: no %s", opt.loop ? "-i"
+                      : opt.eval.chunk ? "--chunk" : "--embed");
     if (opt.eval.chunk && !opt.nll)
         cli_bad_usage("--chunk needs --nll");
     if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl)
@@ -327,12 +333,12 @@ static int list_devices(const struct lm_env *env)
     return cli_finish(CLI_OK);
 }
 
-static struct lm_in *open_input(int flags)
+static struct lm_in *open_input(const char *file, int flags)
 {
     struct lm_err err;
-    struct lm_in *in = lm_in_open(opt.file, flags, &err);
+    struct lm_in *in = lm_in_open(file, flags, &err);
     if (!in)
-        cli_die_err(strcmp(opt.file, "-") ? opt.file : "<stdin>", &err);
+        cli_die_err(strcmp(file, "-") ? file : "<stdin>", &err);
     return in;
 }
 
@@ -449,18 +455,31 @@ static void tell_divergence(const struct lm_divergence *d)
              100 * (double)s.same_best / (s.n ? (double)s.n : 1), exp(s.nll), exp(s.ref_nll));
 }
 
+/* An encoder's texts are for models that have one beside their decoder, and needed there. */
+static void check_encoder(const struct lm_model *m)
+{
+    if (opt.encoder && !lm_model_has_encoder(m))
+        cli_die(CLI_TROUBLE, "%s: a %s model has no encoder beside a decoder: no --encoder",
+                opt.model, lm_model_arch(m));
+    if (!opt.encoder && !opt.loop && lm_model_has_encoder(m))
+        cli_die(CLI_TROUBLE, "%s: a %s model needs texts for its encoder: use --encoder", opt.model,
+                lm_model_arch(m));
+}
+
 /* The header goes out before standard input is touched, so that who waits for it may
  * write later.  A named file can be opened, and found missing, before the model is read. */
 static int run(struct lm_out *out, const struct lm_env *env)
 {
     struct lm_err err;
-    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(0), *ref = NULL;
+    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(opt.file, 0);
+    struct lm_in *ref = NULL;
     struct lm_watch *watch = NULL;
     if (opt.kl && !(ref = lm_in_open(opt.kl, 0, &err)))
         cli_die_err(opt.kl, &err);
     struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
     if (!m)
         cli_die_err(opt.model, &err);
+    check_encoder(m);
     if (!opt.pooled)
         opt.eval.pooling = default_pooling(m);
     struct lm_ctx *c = open_context(m, env);
@@ -476,7 +495,10 @@ static int run(struct lm_out *out, const struct lm_env *env)
 
     int s = lm_eval_head(e, &err);
     if (!s && !in)
-        in = open_input(opt.loop ? LM_IN_RAW : 0);
+        in = open_input(opt.file, opt.loop ? LM_IN_RAW : 0);
+    struct lm_in *texts = !s && opt.encoder ? open_input(opt.encoder, 0) : NULL;
+    if (texts)
+        s = lm_eval_set_encoder(e, texts, &err);
     if (!s)
         s = opt.loop        ? lm_eval_loop(e, in, &err)
             : opt.ctx.embed ? lm_eval_embed(e, in, &err)
@@ -491,6 +513,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     if (!s && opt.save_state)
         status = save_state(c);
     lm_in_close(in);
+    lm_in_close(texts);
     lm_eval_free(e);
     lm_ctx_free(c);
     free_adapters();

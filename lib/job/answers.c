@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "stream/tokens.h"
 
 static int named(const struct lm_eval *e, int s, struct lm_err *err)
 {
@@ -242,6 +243,7 @@ void lm_eval_free(struct lm_eval *e)
         return;
     lm_logits_head_release(&e->head);
     lm_buf_release(&e->text);
+    lm_token_reader_free(e->encoder);
     free(e->top);
     free(e->work);
     free(e);

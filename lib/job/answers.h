@@ -22,6 +22,8 @@ struct lm_eval {
     struct lm_top         *top;         /* [options.top, or n_vocab for text]           */
     void                  *work;        /* for lm_logits_top                            */
     struct lm_buf          text;
+    struct lm_in          *encoder_in;  /* texts of the encoder, or NULL                */
+    struct lm_token_reader *encoder;
 };
 
 /* Make room in a sequence that is as long as the context. */
@@ -47,6 +49,11 @@ int lm_answer_vector(struct lm_eval *e, uint32_t seq, uint32_t pos, int32_t toke
 
 /* What stands in e->text, which becomes empty. */
 int lm_answer_text(struct lm_eval *e, struct lm_err *err);
+
+/* The next line of the encoder's texts becomes that of sequence seq, or is skipped; nothing
+ * without such texts.  *err names their file. */
+int lm_eval_encode_line(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip,
+                        struct lm_err *err);
 
 /* An error frame; nothing in the text forms. */
 int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,

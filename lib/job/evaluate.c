@@ -34,6 +34,7 @@ struct batch {
     /* of a failure: */
     enum lm_loop_code       code;       /* for the error frame; none: nothing to tell */
     bool                    input;      /* it is the input that is at fault */
+    bool                    text;       /* it is the encoder's */
 };
 
 static void release(struct batch *b)
@@ -74,8 +75,8 @@ static int answer(struct batch *b, struct lm_err *err)
         if (b->t[i].want)
             s = lm_answer_row(e, &b->place[i], lm_ctx_logits(e->ctx, i), err);
     for (size_t i = 0; i < b->n && !s && !e->options.keep; i++)
-        if (b->ends[i])
-            s = lm_ctx_seq_remove(e->ctx, b->t[i].seq, 0, err);
+        if (b->ends[i] && !(s = lm_ctx_seq_remove(e->ctx, b->t[i].seq, 0, err)) && e->encoder)
+            s = lm_ctx_encode(e->ctx, b->t[i].seq, NULL, 0, err);
     return s ? s : lm_answer_flush(e, err);
 }
 
@@ -156,6 +157,16 @@ static int too_long(struct batch *b, struct lm_err *err)
                    PRIu32, b->line + 1, n, b->e->n_ctx);
 }
 
+/* What the decoder of the line that begins looks at. */
+static int encode(struct batch *b, bool skip, struct lm_err *err)
+{
+    int s = lm_eval_encode_line(b->e, b->line, (uint32_t)b->line, skip, err);
+    b->text = s != LM_OK;
+    if (s)
+        b->code = s == LM_EDATA ? LM_LOOP_MALFORMED : lm_answer_code(s);
+    return s;
+}
+
 static int take_id(struct batch *b, int32_t id, struct lm_err *err)
 {
     int s = LM_OK;
@@ -168,6 +179,8 @@ static int take_id(struct batch *b, int32_t id, struct lm_err *err)
     }
     if (b->pos == (b->e->options.shift ? UINT32_MAX : b->e->n_ctx))
         return too_long(b, err);
+    if (b->pos == 0 && (s = encode(b, false, err)))
+        return s;
     if (b->has_held)
         s = push(b, b->pos - 1, b->held, id, false, err);
     b->has_held = true;
@@ -181,6 +194,8 @@ static int take_line(struct batch *b, struct lm_err *err)
     int s = LM_OK;
     if (b->has_held)
         s = push(b, b->pos - 1, b->held, -1, true, err);
+    else if (!b->pos)
+        s = encode(b, true, err);
     if (b->n_chunk)
         lm_note(b->e->env, LM_WARN, "%s: line %" PRIu64 ": the last %" PRIu32
                 " tokens are less than a chunk and left out", lm_in_name(b->in), b->line + 1,
@@ -253,7 +268,7 @@ static int give_up(struct batch *b, const struct lm_err *why, struct lm_err *err
 {
     struct lm_err bad;
     enum lm_loop_code code = b->code;
-    int s = b->input ? rescue(b, &bad) : LM_OK;
+    int s = b->input || b->text ? rescue(b, &bad) : LM_OK;
     if (!s && code)
         s = lm_answer_error(b->e, (uint32_t)b->line, b->pos, b->line, code, why->text, &bad);
     if (!s && code)

@@ -60,6 +60,13 @@ struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *na
                             const struct lm_env *env, struct lm_err *err);
 void lm_eval_free(struct lm_eval *e);
 
+/*
+ * lm_eval_set_encoder - for a model with an encoder: line k of `in`, a token stream, is what the
+ * decoder of sequence k, the k-th line of lm_eval_batch's input, looks at.  Borrowed.  A line that
+ * is missing or empty fails the batch with LM_EDATA.
+ */
+int lm_eval_set_encoder(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
+
 /* Write and flush the stream's header, or the heading. */
 int lm_eval_head(struct lm_eval *e, struct lm_err *err);
 

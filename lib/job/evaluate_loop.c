@@ -113,6 +113,17 @@ static bool shifts(const struct loop *l, const struct lm_request *q, uint32_t le
            (uint64_t)(q->has_pos && q->pos < len ? q->pos : len) + q->n_ids > l->e->n_ctx;
 }
 
+/* What a sequence's decoder looks at. */
+static void encode(struct loop *l, struct lm_request *q)
+{
+    struct lm_err why;
+    if (lm_ctx_has_encoder(l->e->ctx) && q->n_ids > l->e->n_train)
+        refuse(q, LM_LOOP_TRAINED_LENGTH, "%zu tokens, and the model was trained for %" PRIu32,
+               q->n_ids, l->e->n_train);
+    else if (lm_ctx_encode(l->e->ctx, q->seq, q->ids, q->n_ids, &why))
+        refuse_for(q, &why);
+}
+
 /* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
 static void begin(struct loop *l, size_t i)
 {
@@ -122,17 +133,24 @@ static void begin(struct loop *l, size_t i)
     x->n = 0;
     x->first = l->n_tokens;
     x->len = length(l, q->seq, i);
-    if (!q->fault && q->kind == LM_REQ_ENCODE)
-        refuse(q, LM_LOOP_UNSUPPORTED, "the model has no encoder");
     if (q->fault)
         return;
+    if (q->kind == LM_REQ_ENCODE) {
+        encode(l, q);
+        return;
+    }
     if (q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY) {
         if (q->kind == LM_REQ_DROP ? lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why)
                                    : lm_ctx_seq_copy(l->e->ctx, q->seq, q->other, &why))
             refuse_for(q, &why);
+        else if (q->kind == LM_REQ_DROP && lm_ctx_has_encoder(l->e->ctx))
+            (void)lm_ctx_encode(l->e->ctx, q->seq, NULL, 0, &why);
         return;
     }
-    check_append(l, q, x->len);
+    if (lm_ctx_has_encoder(l->e->ctx) && q->n_ids && !lm_ctx_encoder_len(l->e->ctx, q->seq))
+        refuse(q, LM_LOOP_MALFORMED, "the sequence has no text of the encoder");
+    else
+        check_append(l, q, x->len);
     x->shift = !q->fault && shifts(l, q, x->len);
     if (!q->fault && !x->shift && q->has_pos && q->pos < x->len) {
         if (cut(l, q, &why))
@@ -299,16 +317,22 @@ static int run_group(struct loop *l, struct lm_err *err)
     return s ? s : lm_answer_flush(l->e, err);
 }
 
+/* Tokens that a request appends. */
+static size_t appends(const struct lm_request *q)
+{
+    return q->fault || q->kind != LM_REQ_APPEND ? 0 : q->n_ids;
+}
+
 /* Can the last entry join those before it? */
 static bool can_join(const struct loop *l)
 {
     const struct lm_request *q = &l->group[l->n - 1].q;
-    size_t total = q->fault ? 0 : q->n_ids;
+    size_t total = appends(q);
     uint32_t len = lm_ctx_seq_len(l->e->ctx, q->seq);
-    bool breaks = !q->fault && (q->has_pos || q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY);
+    bool breaks = !q->fault && (q->has_pos || q->kind != LM_REQ_APPEND);
     for (size_t i = 0; i + 1 < l->n; i++) {
         const struct lm_request *o = &l->group[i].q;
-        total += o->fault ? 0 : o->n_ids;
+        total += appends(o);
         if (breaks && o->n_ids &&
             (o->seq == q->seq || (q->kind == LM_REQ_COPY && o->seq == q->other)))
             return false;

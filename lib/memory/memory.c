@@ -197,6 +197,12 @@ void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, siz
         dst[i] = (int64_t)(uintptr_t)m->batch[first + i]->pages[list].data;
 }
 
+int64_t lm_memory_pages_of(const struct lm_memory *m, uint32_t list, uint32_t seq)
+{
+    const struct seq *s = find(m, seq);
+    return s ? (int64_t)(uintptr_t)s->pages[list].data : 0;
+}
+
 void lm_memory_states(const struct lm_memory *m, size_t first, size_t n, int64_t *dst)
 {
     for (size_t i = 0; i < n; i++) {

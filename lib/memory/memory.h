@@ -110,6 +110,8 @@ void lm_memory_end(struct lm_memory *m, bool keep);
  */
 void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, size_t n,
                      int64_t *dst);
+/* The same address for a sequence whatever the batch is; 0 when it is unknown. */
+int64_t lm_memory_pages_of(const struct lm_memory *m, uint32_t list, uint32_t seq);
 void lm_memory_states(const struct lm_memory *m, size_t first, size_t n, int64_t *dst);
 void lm_memory_lengths(const struct lm_memory *m, size_t first, size_t n, int32_t *dst);
 

@@ -45,7 +45,9 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
         .pages = { addresses(c, r, n, 1), addresses(c, r, n, 1) },
         .states = addresses(c, r, 2, n), .lengths = input(r, LM_I32, n, 1),
-        .runs = input(r, LM_I32, 2, n), .embed = c->embed,
+        .runs = input(r, LM_I32, 2, n), .embed = c->embed, .encode = c->encoding,
+        .cross = c->cross_places, .cross_pages = addresses(c, r, n, 1),
+        .cross_last = input(r, LM_I32, n, 1),
         .steer = (const float *const *)c->steer,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
@@ -82,6 +84,14 @@ static int prepare(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
     if (moved)
         drop_others(c, r);
     return r->plan ? LM_OK : err && err->code ? (int)err->code : LM_ENOMEM;
+}
+
+int lm_ctx_encoder_graph(struct lm_ctx *c, struct lm_ready *r, size_t n, struct lm_err *err)
+{
+    c->encoding = true;
+    int code = prepare(c, r, n, 0, err);
+    c->encoding = false;
+    return code;
 }
 
 /* The graph for this shape: kept from before, or built in the place of the one that has
@@ -233,6 +243,8 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     int r = open_backends(c, env, err);
     if (!r)
         r = make_memory(c, o, err);
+    if (!r && c->m->arch->has_encoder)
+        r = lm_ctx_cross_memory(c, err);
     return r ? r : reserve(c, err);
 }
 
@@ -260,6 +272,7 @@ void lm_ctx_free(struct lm_ctx *c)
     for (int i = 0; i < LM_CTX_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
     lm_memory_free(c->memory);
+    lm_memory_free(c->cross);
     lm_sched_free(c->sched);
     for (size_t i = 0; i < LM_MAX_PLACES; i++)
         if (c->backend[i])
@@ -269,6 +282,7 @@ void lm_ctx_free(struct lm_ctx *c)
     free(c->steer);
     free(c->adapted);
     free(c->places);
+    free(c->cross_places);
     free(c->logits);
     free(c->row);
     free(c->tokens);
@@ -361,6 +375,9 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
             lm_memory_pages(c->memory, i, first, r->n_tokens, r->b.pages[i]->data);
     if (r->b.runs->seen)
         fill_runs(t + first, r->n_tokens, r->b.runs->data);
+    if (r->b.cross_pages->seen)
+        lm_ctx_fill_cross(c, t + first, r->n_tokens, r->b.cross_pages->data,
+                          r->b.cross_last->data);
     if (r->b.states->seen)
         lm_memory_states(c->memory, first, r->n_tokens, r->b.states->data);
     if (r->b.lengths->seen)
@@ -433,6 +450,8 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
     int r = check_batch(c, t, n, &n_out, err);
     if (!r && c->m->arch->encoder)
         r = check_whole(t, n, err);
+    if (!r && c->cross)
+        r = lm_ctx_check_cross(c, t, n, err);
     if (r)
         return r;
     c->n = 0;

@@ -26,6 +26,8 @@ struct lm_ctx {
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
     struct lm_memory_place *places;      /* [n_layer]                             */
+    struct lm_memory       *cross;       /* of the encoder's texts; NULL: there is no encoder */
+    struct lm_memory_place *cross_places;        /* [n_layer_dec]                   */
     const struct lm_type   *k_type, *v_type;
     uint32_t                n_ctx, n_batch, n_ubatch;
     struct lm_ready            ready[LM_CTX_KEPT];
@@ -33,6 +35,7 @@ struct lm_ctx {
     float                  *logits;      /* [cap_rows][row_len]                   */
     size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
     bool                    embed;
+    bool                    encoding;    /* graphs are the encoder's              */
     size_t                  cap_rows;
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
     struct lm_memory_token *tokens;      /* [n_batch]                             */
@@ -57,6 +60,18 @@ void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
 void lm_ctx_hook(struct lm_ctx *c, struct lm_graph *g);
 /* A sum over an adapter's tensors. */
 uint64_t lm_adapter_sum(const struct lm_adapter *a);
+
+/* The encoder's graph for n tokens, planned; drop it in any case. */
+int lm_ctx_encoder_graph(struct lm_ctx *c, struct lm_ready *r, size_t n, struct lm_err *err);
+
+/* For a model with an encoder, once the cache's types are known: c->cross. */
+int lm_ctx_cross_memory(struct lm_ctx *c, struct lm_err *err);
+/* Has every token's sequence a text of the encoder? */
+int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                       struct lm_err *err);
+/* Where the texts are that tokens look at: [n] lists of pages, last positions. */
+void lm_ctx_fill_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                       int64_t *pages, int32_t *last);
 
 /* Memory for n rows of results. */
 bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);

@@ -39,12 +39,15 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
 
 int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
 {
-    return lm_memory_copy(c->memory, dst, src, err);
+    int r = c->cross ? lm_memory_copy(c->cross, dst, src, err) : LM_OK;
+    return r ? r : lm_memory_copy(c->memory, dst, src, err);
 }
 
 void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
 {
     lm_memory_keep(c->memory, seq);
+    if (c->cross)
+        lm_memory_keep(c->cross, seq);
 }
 
 size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)

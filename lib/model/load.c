@@ -330,6 +330,11 @@ bool lm_model_is_encoder(const struct lm_model *m)
     return m->arch->encoder;
 }
 
+bool lm_model_has_encoder(const struct lm_model *m)
+{
+    return m->arch->has_encoder;
+}
+
 enum lm_pooling lm_model_pooling(const struct lm_model *m)
 {
     return (enum lm_pooling)m->h.pooling;

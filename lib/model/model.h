@@ -76,6 +76,8 @@ uint32_t lm_model_n_ctx_train(const struct lm_model *m);
 /* Is it an encoder: no logits, sequences evaluated whole; and how its file says that their
  * vectors become one. */
 bool lm_model_is_encoder(const struct lm_model *m);
+/* Has it an encoder beside its decoder, see lm_ctx_encode? */
+bool lm_model_has_encoder(const struct lm_model *m);
 enum lm_pooling lm_model_pooling(const struct lm_model *m);
 
 struct lm_ctx_options {
@@ -228,6 +230,20 @@ uint32_t lm_ctx_n_ubatch(const struct lm_ctx *c);
 struct lm_tensor;
 void lm_ctx_watch(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_tensor *node),
                   void *arg);
+
+/*
+ * Models with an encoder beside the decoder (T5).
+ *
+ * lm_ctx_encoder_len - tokens that a sequence has of the encoder.
+ * lm_ctx_encode - what a sequence's decoder looks at: n tokens (at most the context's) for the
+ * encoder, instead of those it had; the sequence is dropped.  They stay when it is cut or dropped
+ * otherwise, and go with n 0.  LM_ENOSUP for other models; LM_EDATA for an id outside the
+ * vocabulary; LM_ENOMEM.  Tokens of a sequence without them cannot be evaluated (LM_EUSE).
+ */
+bool lm_ctx_has_encoder(const struct lm_ctx *c);
+uint32_t lm_ctx_encoder_len(const struct lm_ctx *c, uint32_t seq);
+int lm_ctx_encode(struct lm_ctx *c, uint32_t seq, const int32_t *ids, size_t n,
+                  struct lm_err *err);
 
 /*
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).

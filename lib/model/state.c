@@ -174,6 +174,8 @@ int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out
                 struct lm_err *err)
 {
     struct writer w = { .c = c, .out = out };
+    if (c->cross)
+        return lm_fail(err, LM_ENOSUP, "the state of a model with an encoder cannot be saved");
     size_t n = only ? 1 : lm_memory_seqs(c->memory, NULL, 0);
     uint32_t *ids = lm_malloc_array(n, sizeof *ids);
     uint8_t sum[8];
@@ -404,6 +406,8 @@ static int read_all(struct reader *r, struct lm_err *err)
 int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
 {
     struct reader r = { .c = c, .in = in };
+    if (c->cross)
+        return lm_fail(err, LM_ENOSUP, "the state of a model with an encoder cannot be loaded");
     lm_xxh64_init(&r.sum);
     int s = read_all(&r, err);
     for (uint32_t i = 0; i < r.n_moved && !s; i++)

@@ -578,7 +578,7 @@ for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --flash on" \
     "-m $m --gpu-layers x" "-m $m --override-kv x" \
-    "-m $m --encoder x" \
+    "-m $m --encoder x -i" \
     "-m $m --save-state -" "-m $m --load-state -" "-m $m --save-state x --nll --chunk 4"; do
     # shellcheck disable=SC2086
     decode $use </dev/null >got 2>err

@@ -29,7 +29,7 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     "falcon falcon falcon_40b" "minicpm3 minicpm3" "bert bert xlm_roberta" \
     "nomic-bert nomic_bert" "modern-bert modernbert" \
     "deepseek2 deepseek_v2 deepseek_v2_lite deepseek_v3 deepseek_v3_yarn" \
-    "gpt-oss gpt_oss gpt_oss_mxfp4"; do
+    "gpt-oss gpt_oss gpt_oss_mxfp4" "t5 t5 t5_relu"; do
     # shellcheck disable=SC2086 # the words of the list
     set -- $family
     arch=$1 dirs=
@@ -40,6 +40,47 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     # shellcheck disable=SC2086
     check "$arch logits" logits $dirs
 done
+
+# An encoder's text in the loop gives what it gives in a batch.
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
+}
+PATH="$root/build/bin:$PATH"
+gguf-convert -q -T f32 "$fix/models/t5" "$dir/t5.gguf"
+printf '5 9 200 31 7 1\n3 8 1\n' >"$dir/texts"
+printf '0 20 30\n0 99\n' | decode --encoder "$dir/texts" --top 2 --text -m "$dir/t5.gguf" |
+    cut -f 1-5 >"$dir/batch"
+# What frames say of sequence, position, token and the two best.
+best() {
+    python3 -c 'import struct, sys
+b = sys.stdin.buffer.read()
+p = 16 + struct.unpack_from("<I", b, 12)[0]
+while p < len(b):
+    kind, size, seq, pos, token, n = struct.unpack_from("<6I", b, p)
+    for k in range(n if kind == 1 else 0):
+        print(seq, pos, token, k, struct.unpack_from("<I", b, p + 32 + 8 * k)[0], sep="\t")
+    if kind == 2:
+        print("error", seq, token)
+    p += 32 + size'
+}
+printf '%s\n' '0: e 4 4 4' '0: e 5 9 200 31 7 1' '1: e 3 8 1' '0: 0 20 30' '1: 0 99' |
+    decode -i --top 2 -m "$dir/t5.gguf" 2>"$dir/err" | best >"$dir/loop"
+ok "$(cat "$dir/loop")" "$(cat "$dir/batch")" "t5: requests to the encoder"
+printf '%s\n' '0: e 5 9 1' '2: <0' '2: 0 7' '0: 0 7' '0: x' '0: 0 7' '3: 0' |
+    decode -i --top 1 -m "$dir/t5.gguf" 2>"$dir/err" | best | cut -f 2-5 >"$dir/loop"
+ok "$(sed -n 1p "$dir/loop")" "$(sed -n 2p "$dir/loop")" "t5: a copy looks at the same text"
+ok "$(sed -n '3,4p' "$dir/loop")" "error 0 1
+error 3 1" "t5: without a text there is no answer"
+printf '0\n0\n' | decode --encoder "$dir/texts" --text -m "$dir/t5.gguf" >"$dir/got" 2>&1
+ok $? 0 "t5: as many texts as lines"
+printf '0\n0\n0\n' | decode --encoder "$dir/texts" --text --top 1 -m "$dir/t5.gguf" >"$dir/got" \
+    2>"$dir/err"
+ok "$? $(wc -l <"$dir/got") $(cat "$dir/err")" \
+    "1 2 decode: $dir/texts: no line 3 for the encoder" "t5: a text is missing"
+echo 0 | decode -m "$dir/t5.gguf" >"$dir/got" 2>"$dir/err"
+ok "$? $(wc -l <"$dir/err")" "2 1" "t5: needs an encoder's texts"
 
 if [ "${LMPIPE_FULL-}" ] && model=$("$root/scripts/get-model" --cached); then
     check "SmolLM2 Q4_1 fed the reference's ids" forced "$fix/models/smollm2/ref.json" "$model" 0.5
