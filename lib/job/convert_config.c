@@ -61,6 +61,11 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     else if (!*g->rope_type)
         return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling of type %.60s cannot be "
                        "converted in a %s model", type, g->arch->name);
+    double factor = 0;
+    const bool stretched = !strcmp(g->rope_type, "linear") || !strcmp(g->rope_type, "yarn");
+    if (stretched && !(lm_jval_f64(lm_jval_get(g->rope, "factor"), &factor) && factor > 0))
+        return lm_fail(err, LM_EDATA, "config.json: rope_scaling %s: factor is no number above 0",
+                       g->rope_type);
     return LM_OK;
 }
 
@@ -265,6 +270,9 @@ static int rope_attn(const struct lm_convert_config *g, float *f, struct lm_err 
     if (strcmp(g->rope_type, "longrope"))
         return 1;
     if (lm_jval_f64(lm_jval_get(g->rope, "attention_factor"), &factor)) {
+        if (!(factor > 0))
+            return lm_fail(err, LM_EDATA, "config.json: rope_scaling longrope: attention_factor "
+                           "is no number above 0");
         *f = (float)factor;
         return LM_OK;
     }
@@ -468,6 +476,24 @@ static int find_recurrent(struct lm_convert *c, const struct lm_arch_key *k, str
     return r;
 }
 
+/* Numbers that would make every weight or angle nothing, or divide by nothing: files that say 0
+ * do not mean it, and readers would take a default for it. */
+static bool is_never_zero(const struct lm_arch_key *k)
+{
+    static const size_t fields[] = {
+        offsetof(struct lm_hparams, norm_eps), offsetof(struct lm_hparams, rope_base),
+        offsetof(struct lm_hparams, rope_base_local), offsetof(struct lm_hparams, rope_factor),
+        offsetof(struct lm_hparams, rope_orig_ctx), offsetof(struct lm_hparams, rope_attn),
+        offsetof(struct lm_hparams, attn_scale), offsetof(struct lm_hparams, embd_scale),
+        offsetof(struct lm_hparams, residual_scale), offsetof(struct lm_hparams, logit_scale),
+        offsetof(struct lm_hparams, yarn_attn),
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (k->field == fields[i] && !(k->flags & LM_KEY_UNUSED))
+            return true;
+    return false;
+}
+
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
                    float *f, const char **s, struct lm_err *err)
 {
@@ -510,6 +536,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         return k->flags & LM_KEY_REQUIRED
                    ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
     bool ok = true;
+    if (lm_jval_f64(v, &d) && d == 0 && is_never_zero(k))
+        return lm_fail(err, LM_EDATA, "config.json: %s is 0", k->config[0]);
     if (k->kind == LM_GGUF_STR) {
         *s = text ? text : lm_jval_str(v);
         ok = *s != NULL;

@@ -323,6 +323,16 @@ mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer
 mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
 touch one/pytorch_model.bin; refused one 1 "pytorch_model.bin: is empty" "an empty file of another kind"
 
+# ---- numbers that cannot be 0 ----
+for key in rms_norm_eps rope_theta; do
+    mk one 40 40; sed -i "s/\"$key\":[0-9.e-]*/\"$key\":0/" one/config.json
+    refused one 1 "config.json: $key is 0" "$key of 0"
+done
+for scaling in '"type":"linear","factor":0' '"rope_type":"linear"'; do
+    mk one 40 40; sed -i "s/{\"arch/{\"rope_scaling\":{$scaling},\"arch/" one/config.json
+    refused one 1 "rope_scaling linear: factor is no number above 0" "$scaling"
+done
+
 # ---- what PyTorch saves ----
 torch=$root/tests/data/torch
 mk one 40 40; cp "$torch/model.safetensors" one
