@@ -239,11 +239,9 @@ static int run_shifting(struct loop *l, struct entry *x, struct lm_err *err)
 }
 
 /* Evaluate one request by itself, in as many batches as it takes. */
-static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
+static int run_batches(struct loop *l, struct entry *x, struct lm_err *err)
 {
     struct lm_err why;
-    if (x->shift)
-        return run_shifting(l, x, err);
     for (size_t at = 0, n; at < x->n; at += n) {
         n = x->n - at < l->e->n_batch ? x->n - at : l->e->n_batch;
         load(&x->q, x->len, at, n, l->t);
@@ -259,6 +257,16 @@ static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
             return s;
     }
     return LM_OK;
+}
+
+static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
+{
+    if (x->shift)
+        return run_shifting(l, x, err);
+    lm_ctx_seq_hold(l->e->ctx, x->q.seq, true);
+    int s = run_batches(l, x, err);
+    lm_ctx_seq_hold(l->e->ctx, x->q.seq, false);
+    return s;
 }
 
 /* Answer a group whose requests are evaluated one after the other: there is only one, or

@@ -17,6 +17,14 @@ int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_er
     return lm_memory_remove(c->memory, seq, pos, err);
 }
 
+void lm_ctx_seq_hold(struct lm_ctx *c, uint32_t seq, bool hold)
+{
+    if (hold)
+        lm_memory_hold(c->memory, seq);
+    else
+        lm_memory_release(c->memory, seq);
+}
+
 int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
                 size_t n, struct lm_err *err)
 {

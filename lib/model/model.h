@@ -137,6 +137,9 @@ const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
 /* Forget positions >= pos of a sequence; pos 0 drops it.  LM_ENOSUP where the memory cannot. */
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err);
+/* See to it that a sequence can be cut back to its present length, however many tokens follow,
+ * until it is let go.  One that is cut below that or dropped is let go. */
+void lm_ctx_seq_hold(struct lm_ctx *c, uint32_t seq, bool hold);
 
 /* dst becomes a copy of src, whatever it was; they share memory until one of them goes on.
  * A copy of an unknown sequence is one. */

@@ -29,7 +29,9 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     "falcon falcon falcon_40b" "minicpm3 minicpm3" "bert bert xlm_roberta" \
     "nomic-bert nomic_bert" "modern-bert modernbert" \
     "deepseek2 deepseek_v2 deepseek_v2_lite deepseek_v3 deepseek_v3_yarn" \
-    "gpt-oss gpt_oss gpt_oss_mxfp4" "t5 t5 t5_relu"; do
+    "gpt-oss gpt_oss gpt_oss_mxfp4" "t5 t5 t5_relu" \
+    "mamba mamba" "mamba2 mamba2" "jamba jamba" "falcon-h1 falcon_h1" "lfm2 lfm2" \
+    "granitehybrid granitemoehybrid" "qwen3next qwen3_next" "qwen35 qwen3_5"; do
     # shellcheck disable=SC2086 # the words of the list
     set -- $family
     arch=$1 dirs=
