@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "cli/cli.h"
 #include "io/input.h"
+#include "job/check_text.h"
 #include "job/draw.h"
 #include "job/generate.h"
 #include "sample/dry_breakers.h"
@@ -28,7 +29,7 @@ static const char help[] =
     "does, generate: a line of ids for each line of prompts (file, or standard\n"
     "input), written as they are chosen.\n"
     "\n"
-    "  -m, --model=FILE          vocabulary for --stop, --banned-string, dry, infill\n"
+    "  -m, --model=FILE          vocabulary, for what looks at texts\n"
     "  -n, --count=N             at most N ids a line [until the end of the text]\n"
     "  -s, --seed=N              seed of the random numbers [a new one, shown]\n"
     "      --greedy              always the best token: --temp 0\n"
@@ -39,6 +40,9 @@ static const char help[] =
     "      --stop=TEXT           a text that ends a line and is not part of it\n"
     "      --min-tokens=N        nothing ends a line before N ids\n"
     "      --banned-string=TEXT  never generate it: go back and choose again\n"
+    "      --grammar=FILE        generate only what this grammar (GBNF) allows\n"
+    "      --regex=EXPRESSION    generate only what this expression matches\n"
+    "      --check-grammar=FILE  is the text in the grammar?\n"
     "      --dry-sequence-breaker=TEXT\n"
     "                            dry looks for repeats after it; none: no breakers\n"
     "      --parallel=N          at most N lines at once [1]\n"
@@ -58,6 +62,7 @@ static const char help[] =
 
 enum {
     GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED, BREAKER,
+    GRAMMAR, REGEX, CHECK_GRAMMAR,
     PARALLEL, DRAFT, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
 };
 
@@ -74,6 +79,9 @@ static const struct option fixed_options[] = {
     { "min-tokens",           required_argument, NULL, MIN_TOKENS },
     { "banned-string",        required_argument, NULL, BANNED },
     { "dry-sequence-breaker", required_argument, NULL, BREAKER },
+    { "grammar",              required_argument, NULL, GRAMMAR },
+    { "regex",                required_argument, NULL, REGEX },
+    { "check-grammar",        required_argument, NULL, CHECK_GRAMMAR },
     { "parallel",             required_argument, NULL, PARALLEL },
     { "draft",                required_argument, NULL, DRAFT },
     { "draft-ngram",          required_argument, NULL, DRAFT_NGRAM },
@@ -110,12 +118,14 @@ struct args {
     bool               dry;                     /* its multiplier is above 0 */
     size_t             parallel, ngram, n_draft;
     const char        *draft, *record, *replay;
+    const char        *grammar, *regex, *check;
     bool               quiet, verbose;
 
     /* What is made of it. */
     struct lm_vocab   *vocab;
     struct lm_breakers sequences;
     struct lm_record   past;
+    struct lm_grammar *rules;
 };
 
 static int show_help(void)
@@ -225,6 +235,9 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case MIN_TOKENS:    a->min_n = cli_u64("min-tokens", text, 0, LM_UNTIL_END - 1); break;
     case BANNED:        add_text(&a->banned, "banned-string", text); break;
     case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
+    case GRAMMAR:       a->grammar = text; break;
+    case REGEX:         a->regex = text; break;
+    case CHECK_GRAMMAR: a->check = text; break;
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
     case DRAFT_NGRAM:   a->ngram = (size_t)cli_u64("draft-ngram", text, 1, 64); break;
@@ -270,6 +283,7 @@ static void refuse_in_filter(const struct args *a)
         { "--stop", a->stops.n },         { "--min-tokens", a->min_n },
         { "--banned-string", a->banned.n }, { "--parallel", a->parallel > 1 },
         { "--draft", a->draft },          { "--draft-ngram", a->ngram },
+        { "--grammar", a->grammar },      { "--regex", a->regex },
     };
     for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
         if (loop[i].given)
@@ -285,6 +299,9 @@ static void settle(struct args *a, bool loop)
         { "--draft", "--replay", a->draft && a->replay },
         { "--banned-string", "--probs", a->banned.n && a->chances },
         { "--banned-string", "--replay", a->banned.n && a->replay },
+        { "--grammar", "--regex", a->grammar && a->regex },
+        { "--grammar", "--replay", a->grammar && a->replay },
+        { "--regex", "--replay", a->regex && a->replay },
     };
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (apart[i].both)
@@ -324,17 +341,52 @@ static bool wants_infill(const struct args *a)
     return a->sampling.samplers && lm_sampling_names(a->sampling.samplers, infill);
 }
 
+/* The grammar in a file. */
+static struct lm_grammar *read_grammar(const char *path, const struct lm_vocab *v)
+{
+    struct lm_err err;
+    char *text;
+    size_t len;
+    if (lm_read_file(path, LM_GRAMMAR_TEXT, &text, &len, &err) < 0)
+        cli_die_err(NULL, &err);
+    struct lm_grammar *g = lm_grammar_gbnf(text, len, v, &err);
+    free(text);
+    if (!g)
+        cli_die_err(path, &err);
+    return g;
+}
+
+static void make_rules(struct args *a)
+{
+    struct lm_err err;
+    if (a->grammar)
+        a->rules = read_grammar(a->grammar, a->vocab);
+    else if (a->regex && !(a->rules = lm_grammar_regex(a->regex, strlen(a->regex), &err)))
+        cli_die_err("--regex", &err);
+}
+
+/* Refuse what looks at texts, without a vocabulary to find them in. */
+static void want_vocabulary(const struct args *a)
+{
+    const struct { const char *option; bool given; } all[] = {
+        { "--stop", a->stops.n }, { "--banned-string", a->banned.n }, { "--grammar", a->grammar },
+        { "--regex", a->regex },  { "infill", wants_infill(a) },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given && !a->model)
+            cli_bad_usage("%s needs the vocabulary: -m", all[i].option);
+}
+
 static void open_files(struct args *a, const struct lm_env *env)
 {
     struct lm_err err;
-    if ((a->stops.n || a->banned.n || wants_infill(a)) && !a->model)
-        cli_bad_usage("%s needs the vocabulary: -m", a->stops.n ? "--stop" :
-                      a->banned.n ? "--banned-string" : "infill");
+    want_vocabulary(a);
     if (a->model && !(a->vocab = lm_vocab_open(a->model, env, &err)))
         cli_die_err(a->model, &err);
     a->sampling.vocab = a->vocab;
     if (a->dry)
         find_breakers(a);
+    make_rules(a);
     if (a->replay) {
         char *text;
         size_t len;
@@ -353,6 +405,7 @@ static void release(struct args *a)
     lm_sampling_release(&a->sampling);
     lm_breakers_release(&a->sequences);
     lm_record_release(&a->past);
+    lm_grammar_free(a->rules);
     lm_vocab_free(a->vocab);
     free(a->stop);
     free(a->stops.list);
@@ -366,6 +419,26 @@ static _Noreturn void die_of_sigpipe(void)
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
     _Exit(CLI_TROUBLE);
+}
+
+/* --check-grammar: is what path holds in the grammar? */
+static int check_text(const struct args *a, const char *path)
+{
+    struct lm_err err;
+    struct lm_vocab *v = NULL;
+    if (a->model && !(v = lm_vocab_open(a->model, NULL, &err)))
+        cli_die_err(a->model, &err);
+    struct lm_grammar *g = read_grammar(a->check, v);
+    struct lm_in *in = lm_in_open(path, 0, &err);
+    if (!in)
+        cli_die_err(path, &err);
+    int s = lm_check_text(g, in, &err);
+    if (s < 0)
+        cli_report(NULL, &err);
+    lm_in_close(in);
+    lm_grammar_free(g);
+    lm_vocab_free(v);
+    return cli_status(s);
 }
 
 static int run(struct args *a, const char *path, char *const command[])
@@ -395,6 +468,8 @@ static int run(struct args *a, const char *path, char *const command[])
         .stop     = a->stop,
         .n_stop   = a->n_stop,
         .watch    = { a->vocab, a->stops.list, a->stops.n, a->banned.list, a->banned.n },
+        .grammar  = a->rules,
+        .grammar_option = a->grammar ? "--grammar" : "--regex",
         .parallel = a->parallel,
         .command  = command,
         .draft    = a->draft ? draft : NULL,
@@ -441,8 +516,11 @@ int main(int argc, char *argv[])
             cli_bad_usage("no command after --");
         if (own - optind > 1)
             cli_bad_usage("%s: one operand only", argv[optind + 1]);
+        const char *path = own > optind ? argv[optind] : "-";
         settle(&a, command != NULL);
-        status = cli_finish(run(&a, own > optind ? argv[optind] : "-", command));
+        if (a.check && command)
+            cli_bad_usage("--check-grammar takes no command");
+        status = cli_finish(a.check ? check_text(&a, path) : run(&a, path, command));
     }
     release(&a);
     return status;

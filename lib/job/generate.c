@@ -34,6 +34,7 @@ struct run {
     struct lm_talk            talk;
     struct lm_drafter         drafter;
     struct lm_chain          *chain;
+    struct lm_machine        *machine;      /* the grammar's, or NULL               */
     enum blame                blame;
     bool                      reader_gone;  /* writing our output gave EPIPE        */
     bool                      fell_short;   /* a line has fewer ids than asked for  */
@@ -297,10 +298,14 @@ static int prepare(struct run *r, struct lm_in *prompts)
     r->prompts = r->chain ? lm_token_reader_new(prompts, r->err) : NULL;
     if (!r->prompts)
         return r->err->code;
+    const struct lm_logits_head *h = &r->talk.head;
+    if (r->g->grammar && !(r->machine = lm_machine_new(r->g->grammar, r->g->watch.vocab, h->n_vocab,
+                                                       h->eog, h->n_eog, r->err)))
+        return r->err->code;
     r->seqs = calloc(r->g->parallel, sizeof *r->seqs);
     int s = r->seqs ? LM_OK : lm_fail_nomem(r->err);
     for (size_t i = 0; s == LM_OK && i < r->g->parallel; i++) {
-        s = lm_sequence_init(&r->seqs[i], r->chain, r->err);
+        s = lm_sequence_init(&r->seqs[i], r->chain, r->machine, r->err);
         r->seqs[i].seq = (uint32_t)i;
     }
     return s == LM_OK ? lm_drafter_start(&r->drafter, r->g, &r->talk.head, r->err) : s;
@@ -393,6 +398,7 @@ static void release(struct run *r)
     for (size_t i = 0; i < AHEAD; i++)
         lm_buf_release(&r->later[i].text);
     lm_chain_free(r->chain);
+    lm_machine_free(r->machine);
     lm_token_reader_free(r->prompts);
     lm_talk_release(&r->talk);
     lm_buf_release(&r->requests);

@@ -15,6 +15,7 @@
 #include "io/input.h"
 #include "job/draw.h"
 #include "job/hold.h"
+#include "sample/grammar/grammar.h"
 
 #define LM_UNTIL_END UINT64_MAX
 
@@ -25,6 +26,9 @@ struct lm_generate {
     const int32_t *stop;         /* [n_stop] ids that end a line, besides the model's */
     size_t         n_stop;
     struct lm_watch watch;       /* texts that end a line, or may not occur in it     */
+    const struct lm_grammar *grammar;    /* what a line must be, in texts of watch.vocab, or
+                                            NULL                                      */
+    const char    *grammar_option;       /* what it is called                         */
     size_t         parallel;     /* most lines at once, >= 1                          */
     char *const   *command;      /* the child, NULL-terminated                        */
     char *const   *draft;        /* one that proposes ids, or NULL                    */
@@ -48,6 +52,9 @@ struct lm_generate_end {
  *
  * A stop text ends the line: the text before it stays, as ids.  Where a banned text would occur,
  * the generation goes back to where it begins and chooses another id there.
+ *
+ * With a grammar only ids are chosen that keep the line in it; the line ends when it is complete
+ * and nothing can follow, or by an end-of-generation id, which is allowed when it is complete.
  *
  * Proposals (draft, ngram) only save time: the ids have the same distribution; with ngram, and
  * where nothing is random, they are the same ids.

@@ -37,6 +37,8 @@ struct lm_sequence {
     int32_t          *ids;           /* [n], n_prompt of them the prompt's                  */
     size_t            n, n_prompt, ids_cap;
     struct lm_chain  *chain;         /* has accepted all ids                                */
+    struct lm_machine *machine;      /* the grammar's, borrowed; or NULL                    */
+    lm_state          state;         /* after the ids generated                             */
     struct lm_buf     text;          /* output that nobody has taken yet                    */
     bool              over;          /* the line is complete                                */
     bool              fell_short;    /* it ended because the context is full                */
@@ -50,8 +52,11 @@ struct lm_sequence {
     size_t            n_proposals, proposals_cap, next_proposal;
 
     struct lm_hold    hold;          /* the last ids, while they may be part of a text      */
-    struct lm_chain **before;        /* [n_before] the chain before each of them, if they may
-                                        be taken back                                       */
+    struct lm_before {               /* [n_before] before each of them, if they may be taken
+                                        back                                                */
+        struct lm_chain *chain;
+        lm_state         state;
+    }                *before;
     size_t            n_before, before_cap;
     struct lm_barred {
         size_t  pos;
@@ -64,8 +69,9 @@ struct lm_sequence {
     size_t            n_choices, choices_cap;
 };
 
-/* A sequence of the model with that header; its chain begins as `chain`. */
-int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_err *err);
+/* A sequence whose chain begins as `chain`, with a grammar's machine or NULL. */
+int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_machine *machine,
+                     struct lm_err *err);
 void lm_sequence_release(struct lm_sequence *q);
 
 /* Begin a line with the prompt that is in q->ids. */

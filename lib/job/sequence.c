@@ -8,9 +8,11 @@
 #include "base/size.h"
 #include "sample/philox.h"
 
-int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_err *err)
+int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_machine *machine,
+                     struct lm_err *err)
 {
-    *q = (struct lm_sequence){ .chain = lm_chain_clone(chain, err), .over = true };
+    *q = (struct lm_sequence){ .chain = lm_chain_clone(chain, err), .machine = machine,
+                               .over = true };
     return q->chain ? LM_OK : LM_ENOMEM;
 }
 
@@ -18,7 +20,7 @@ int lm_sequence_init(struct lm_sequence *q, struct lm_chain *chain, struct lm_er
 static void keep_before(struct lm_sequence *q, size_t n)
 {
     while (q->n_before > n)
-        lm_chain_free(q->before[--q->n_before]);
+        lm_chain_free(q->before[--q->n_before].chain);
 }
 
 void lm_sequence_release(struct lm_sequence *q)
@@ -51,21 +53,48 @@ static void bar(struct lm_sequence *q, const struct lm_logits_head *h, int64_t i
         q->allowed[id / 64] &= ~(UINT64_C(1) << id % 64);
 }
 
-/* Set the chain's mask for the next id. */
+static bool is_empty(const uint64_t *mask, size_t words)
+{
+    for (size_t i = 0; i < words; i++)
+        if (mask[i])
+            return false;
+    return true;
+}
+
+/* The grammar's mask: 1, or 0 when the text is complete and nothing can follow. */
+static int grammar_mask(struct lm_sequence *q, const struct lm_generate *g, size_t words,
+                        const uint64_t **mask, struct lm_err *err)
+{
+    int s = lm_machine_mask(q->machine, q->state, mask, err);
+    if (s == LM_OK && is_empty(*mask, words)) {
+        if (lm_machine_complete(q->machine, q->state))
+            return 0;
+        s = lm_fail(err, LM_EDATA, "no token of the vocabulary goes on with the grammar");
+    }
+    return s < 0 ? lm_err_at(err, s, "%s", g->grammar_option) : 1;
+}
+
+/* Set the chain's mask for the next id: 1, or 0 when there is none because the line is
+ * complete. */
 static int set_mask(struct lm_sequence *q, const struct lm_generate *g,
                     const struct lm_logits_head *h, struct lm_err *err)
 {
     const bool early = n_generated(q) < g->min_n;
     const size_t words = ((size_t)h->n_vocab + 63) / 64;
+    const uint64_t *mask = NULL;
     size_t barred = 0;
+    int s = q->machine ? grammar_mask(q, g, words, &mask, err) : 1;
     for (size_t i = 0; i < q->n_barred; i++)
         barred += q->barred[i].pos == q->n;
-    lm_chain_allow(q->chain, NULL, NULL);
-    if (!early && barred == 0)
-        return LM_OK;
+    lm_chain_allow(q->chain, mask, g->grammar_option);
+    if (s <= 0 || (!early && barred == 0))
+        return s;
     if (!q->allowed && !(q->allowed = lm_malloc_array(words, sizeof *q->allowed)))
         return lm_fail_nomem(err);
-    memset(q->allowed, 0xff, words * sizeof *q->allowed);
+    if (mask)
+        memcpy(q->allowed, mask, words * sizeof *mask);
+    else
+        memset(q->allowed, 0xff, words * sizeof *q->allowed);
     for (size_t i = 0; early && i < h->n_eog; i++)
         bar(q, h, h->eog[i]);
     for (size_t i = 0; early && i < g->n_stop; i++)
@@ -74,7 +103,7 @@ static int set_mask(struct lm_sequence *q, const struct lm_generate *g,
         if (q->barred[i].pos == q->n)
             bar(q, h, q->barred[i].id);
     lm_chain_allow(q->chain, q->allowed, barred ? "--banned-string" : "--min-tokens");
-    return LM_OK;
+    return 1;
 }
 
 static bool ends_line(const struct lm_generate *g, const struct lm_logits_head *h, uint32_t id)
@@ -99,7 +128,7 @@ static void write_held(struct lm_sequence *q, const struct lm_generate *g, size_
         return;
     if (q->n_before) {
         for (size_t i = 0; i < n; i++)
-            lm_chain_free(q->before[i]);
+            lm_chain_free(q->before[i].chain);
         q->n_before -= n;
         memmove(q->before, q->before + n, q->n_before * sizeof *q->before);
     }
@@ -141,7 +170,7 @@ static int remember(struct lm_sequence *q, struct lm_err *err)
     struct lm_chain *copy = lm_chain_clone(q->chain, err);
     if (!copy)
         return LM_ENOMEM;
-    q->before[q->n_before++] = copy;
+    q->before[q->n_before++] = (struct lm_before){ copy, q->state };
     return LM_OK;
 }
 
@@ -165,8 +194,9 @@ static int take_back(struct lm_sequence *q, size_t i, struct lm_err *err)
     keep_barred(q, 0, q->n);
     q->barred[q->n_barred++] = (struct lm_barred){ q->n, q->hold.ids[i] };
     lm_chain_free(q->chain);
-    q->chain = q->before[i];
-    q->before[i] = NULL;
+    q->chain = q->before[i].chain;
+    q->state = q->before[i].state;
+    q->before[i].chain = NULL;
     keep_before(q, i);
     lm_hold_keep(&q->hold, i);
     q->n_choices -= q->n_choices < n ? q->n_choices : n;
@@ -220,6 +250,8 @@ static int append(struct lm_sequence *q, const struct lm_generate *g,
         s = remember(q, err);
     if (s == LM_OK)
         s = lm_chain_accept(q->chain, c->id, err);
+    if (s == LM_OK && q->machine)
+        s = lm_machine_take(q->machine, &q->state, c->id, err);
     if (s == LM_OK && watched)
         s = watch(q, g, err);
     else if (s == LM_OK)
@@ -311,7 +343,11 @@ int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,
     const size_t n = q->n;
     q->known = n;
     int s = set_mask(q, g, h, err);
-    if (s == LM_OK)
+    if (s == 0) {
+        q->next_proposal = SIZE_MAX;
+        return finish(q, g, err);
+    }
+    if (s > 0)
         s = choose(q, g, f, payload, x, &c, err);
     if (s == LM_OK)
         s = append(q, g, h, &c, err);
@@ -335,6 +371,8 @@ int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
     lm_chain_reset(q->chain);
     for (size_t i = 0; s == LM_OK && i < q->n; i++)
         s = lm_chain_accept(q->chain, (uint32_t)q->ids[i], err);
+    if (s == LM_OK && q->machine)
+        s = lm_machine_start(q->machine, &q->state, err);
     return s == LM_OK && g->n == 0 ? finish(q, g, err) : s;
 }
 

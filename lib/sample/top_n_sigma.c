@@ -27,7 +27,7 @@ static const struct lm_param n_sigma = {
     .value  = -1,
     .arg    = "N",
     .off    = "0 or less",
-    .help   = "logits within N deviations of the best",
+    .help   = "logits within N sigma of the best",
 };
 
 const struct lm_sampler lm_top_n_sigma = {

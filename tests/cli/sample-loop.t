@@ -110,6 +110,50 @@ case $out in *"$two"*) got=there ;; *) got=none ;; esac
 ok "$got $(wc -w <ids)" 'none 30' 'nor does one of two'
 ok "$(cut -d ' ' -f 1 <ids)" "$first" 'what is before it stays'
 
+# ---- grammars ----
+cat >list.gbnf <<'END'
+root ::= "[" item ("," item)* "]"
+item ::= [a-z]{1,4} | "\"" [^"]{0,5} "\""
+END
+loop -s 6 -m "$m" --grammar list.gbnf --temp 2 --top-k 0 --top-p 1 --min-p 0 -n 300 >ids
+tokenize -m "$m" -dl <ids >texts
+ok "$(wc -l <ids)" 9 'a line for each prompt, within a grammar'
+bad=0
+while IFS= read -r line; do
+    case $line in
+    *']') printf %s "$line" | sample --check-grammar list.gbnf || bad=$((bad + 1)) ;;
+    esac
+done <texts
+ok "$bad $(wc -l <texts)" '0 9' 'every line that is complete is in it'
+loop -s 6 -m "$m" --grammar list.gbnf --temp 2 --parallel 4 -n 300 >one
+loop -s 6 -m "$m" --grammar list.gbnf --temp 2 -n 300 >many
+same one many 'several lines at once within a grammar'
+loop -s 6 -m "$m" --grammar list.gbnf --temp 2 --draft-ngram 2 -n 300 >many
+same one many 'and with proposals'
+loop --greedy -m "$m" --grammar list.gbnf --draft "decode -i -m '$m'" -n 60 >one
+loop --greedy -m "$m" --grammar list.gbnf -n 60 >many
+same one many 'also of a draft'
+loop -s 3 -m "$m" --regex '\d{3}-[A-Z]' --temp 3 | tokenize -m "$m" -dl >texts
+ok "$(grep -cxE '[0-9]{3}-[A-Z]' texts)" 9 'a regular expression'
+echo 'root ::= <[0]> "x"' >token.gbnf
+printf '3\n' | sample --greedy -m "$m" --grammar token.gbnf -- decode -i -m "$m" >out 2>err
+ok "$? $(cut -d ' ' -f 1 out)" '0 0' 'a token of its own'
+for bad in 'root ::= root "a" | "b"' 'x ::= "a"' 'root ::= "a' 'root ::= y' 'root ::= <nothing>'; do
+    echo "$bad" >bad.gbnf
+    printf '3\n' | sample -m "$m" --grammar bad.gbnf -- decode -i -m "$m" >out 2>err
+    ok "$? $(wc -l <err) $(grep -c bad.gbnf err)" '2 1 1' "refused: $bad"
+done
+printf '[a,bcd,"x y"]' | sample --check-grammar list.gbnf
+ok $? 0 'a text in a grammar'
+printf '[a,\n' | sample --check-grammar list.gbnf 2>err
+ok "$? $(cat err)" "1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow, expected '\"', 'a' to 'z'" \
+    'a text that leaves it'
+printf '[a' | sample --check-grammar list.gbnf 2>err
+ok "$? $(cat err)" "1 sample: <stdin>: byte 2, line 1, column 3: the text ends too early, expected ',', ']', 'a' to 'z'" \
+    'a text that ends too early'
+sample --check-grammar nothere </dev/null 2>err
+ok $? 2 'a grammar that is not there'
+
 # ---- ends ----
 printf '12\n' | sample --greedy -- "$fake" >out
 ok "$(cat out)" '13 14 15 0 ' 'the end of the text'

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From trees to states.
+ *
+ * A node is made with the state that follows it, so that what comes last is made first.  What can
+ * never be completed is no state at all: an alternative that leads there is left out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/size.h"
+#include "sample/grammar/grammar_parts.h"
+
+#define NOWHERE     UINT32_MAX       /* the text can never be completed from here */
+#define TOO_MANY    UINT64_MAX       /* product of counts                         */
+#define COPIES      64               /* repetitions up to this count ...          */
+#define COPIED_OPS  4096             /* ... and size are written out              */
+
+/* ---- what is true of rules ---- */
+
+struct facts {
+    const struct lm_tree *t;
+    bool *may_be_empty, *productive; /* [n] of rules                              */
+};
+
+static bool may_be_empty(const struct facts *f, const struct lm_node *node)
+{
+    switch (node->kind) {
+    case LM_NODE_SEQUENCE:
+        for (size_t i = 0; i < node->n; i++)
+            if (!may_be_empty(f, node->nodes[i]))
+                return false;
+        return true;
+    case LM_NODE_CHOICE:
+        for (size_t i = 0; i < node->n; i++)
+            if (may_be_empty(f, node->nodes[i]))
+                return true;
+        return false;
+    case LM_NODE_REPEAT:
+        return node->min == 0 || may_be_empty(f, node->nodes[0]);
+    case LM_NODE_RULE:
+        return f->may_be_empty[node->rule];
+    case LM_NODE_START:
+    case LM_NODE_END:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool productive(const struct facts *f, const struct lm_node *node)
+{
+    switch (node->kind) {
+    case LM_NODE_SET:
+        return node->n > 0;
+    case LM_NODE_SEQUENCE:
+        for (size_t i = 0; i < node->n; i++)
+            if (!productive(f, node->nodes[i]))
+                return false;
+        return true;
+    case LM_NODE_CHOICE:
+        for (size_t i = 0; i < node->n; i++)
+            if (productive(f, node->nodes[i]))
+                return true;
+        return false;
+    case LM_NODE_REPEAT:
+        return node->min == 0 || productive(f, node->nodes[0]);
+    case LM_NODE_RULE:
+        return f->productive[node->rule];
+    default:
+        return true;
+    }
+}
+
+/* Find what follows from what until nothing changes; there and back, so that chains of rules are
+ * followed whichever way they are written. */
+static void spread(const struct facts *f, bool *fact,
+                   bool (*holds)(const struct facts *f, const struct lm_node *node))
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t k = 0; k < 2 * f->t->n; k++) {
+            const size_t i = k < f->t->n ? k : 2 * f->t->n - 1 - k;
+            if (!fact[i] && holds(f, f->t->rules[i].node))
+                changed = fact[i] = true;
+        }
+    }
+}
+
+/* ---- left recursion ---- */
+
+/* The rules that a rule's text may begin with, appended to list. */
+struct rule_list {
+    uint32_t *rules;
+    size_t    n, cap;
+};
+
+static bool add_rule(struct rule_list *l, uint32_t rule)
+{
+    if (!lm_grow(&l->rules, &l->cap, l->n + 1, sizeof *l->rules))
+        return false;
+    l->rules[l->n++] = rule;
+    return true;
+}
+
+static bool add_beginnings(const struct facts *f, const struct lm_node *node, struct rule_list *l)
+{
+    switch (node->kind) {
+    case LM_NODE_SEQUENCE:
+        for (size_t i = 0; i < node->n; i++) {
+            if (!add_beginnings(f, node->nodes[i], l))
+                return false;
+            if (!may_be_empty(f, node->nodes[i]))
+                return true;
+        }
+        return true;
+    case LM_NODE_CHOICE:
+        for (size_t i = 0; i < node->n; i++)
+            if (!add_beginnings(f, node->nodes[i], l))
+                return false;
+        return true;
+    case LM_NODE_REPEAT:
+        return node->max == 0 || add_beginnings(f, node->nodes[0], l);
+    case LM_NODE_RULE:
+        return add_rule(l, node->rule);
+    default:
+        return true;
+    }
+}
+
+/* Say which way a rule leads back to itself: the path on the stack from `from` on. */
+static int fail_recursive(const struct lm_tree *t, const uint32_t *path, size_t n, uint32_t rule,
+                          struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    size_t from = 0;
+    while (path[from] != rule)
+        from++;
+    for (size_t i = from; i < n && b.len < 300; i++)
+        lm_buf_printf(&b, "%.60s -> ", t->rules[path[i]].name);
+    lm_buf_printf(&b, "%.60s", t->rules[rule].name);
+    int s = lm_fail(err, LM_EUSE, "rule %.60s is left-recursive (%s)", t->rules[rule].name,
+                    b.data ? b.data : "");
+    lm_buf_release(&b);
+    return s;
+}
+
+/* A walk along the beginnings of rules, depth first, without recursion. */
+struct walk {
+    struct rule_list path;           /* the rules being looked into               */
+    struct rule_list open;           /* their beginnings that are still to do     */
+    struct rule_list marks;          /* where those of each rule of path start    */
+    unsigned char   *seen;           /* [n] 1 on the path, 2 done                 */
+};
+
+static bool enter(const struct facts *f, struct walk *w, uint32_t rule)
+{
+    w->seen[rule] = 1;
+    return add_rule(&w->path, rule) && add_rule(&w->marks, (uint32_t)w->open.n) &&
+           add_beginnings(f, f->t->rules[rule].node, &w->open);
+}
+
+static int look_into(const struct facts *f, struct walk *w, uint32_t start, struct lm_err *err)
+{
+    if (!enter(f, w, start))
+        return lm_fail_nomem(err);
+    while (w->path.n) {
+        if (w->open.n == w->marks.rules[w->marks.n - 1]) {
+            w->seen[w->path.rules[--w->path.n]] = 2;
+            w->marks.n--;
+            continue;
+        }
+        const uint32_t next = w->open.rules[--w->open.n];
+        if (w->seen[next] == 1)
+            return fail_recursive(f->t, w->path.rules, w->path.n, next, err);
+        if (!w->seen[next] && !enter(f, w, next))
+            return lm_fail_nomem(err);
+    }
+    return LM_OK;
+}
+
+static int refuse_left_recursion(const struct facts *f, struct lm_err *err)
+{
+    struct walk w = { .seen = calloc(f->t->n, 1) };
+    int s = w.seen ? LM_OK : lm_fail_nomem(err);
+    for (uint32_t i = 0; s == LM_OK && i < f->t->n; i++)
+        if (!w.seen[i])
+            s = look_into(f, &w, i, err);
+    free(w.path.rules);
+    free(w.open.rules);
+    free(w.marks.rules);
+    free(w.seen);
+    return s;
+}
+
+/* ---- states ---- */
+
+/* About how many states each node takes; from the leaves up, once. */
+static uint32_t measure(struct lm_node *node)
+{
+    uint64_t size = node->kind == LM_NODE_SET ? 4 * node->n : 1;
+    node->rounds = 1;
+    for (size_t i = 0; i < node->n && node->nodes; i++) {
+        size += measure(node->nodes[i]);
+        if (node->nodes[i]->rounds > node->rounds)
+            node->rounds = node->nodes[i]->rounds;
+    }
+    if (node->kind == LM_NODE_REPEAT) {
+        const uint64_t most = node->max == LM_MANY ? node->min + UINT64_C(1) : node->max;
+        const bool nested = node->rounds > 1 && most > 1;
+        node->rounds = !nested ? node->rounds > most ? node->rounds : most :
+                       node->rounds > TOO_MANY / most ? TOO_MANY : node->rounds * most;
+        if (nested && node->rounds > LM_GRAMMAR_ROUNDS)
+            node->rounds = TOO_MANY;
+        size = most > COPIES || size * most > COPIED_OPS ? size + 1 : size * most + 1;
+    }
+    node->size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+    return node->size;
+}
+
+struct compiler {
+    const struct facts *facts;
+    struct lm_grammar  *g;
+    int                 failed;      /* LM_OK, or the code of the first failure   */
+    struct lm_err      *err;
+    uint32_t           *marks, round;        /* of end_from: [op] the round it was met in */
+    uint32_t           *todo;
+    size_t              marks_cap, n_todo, todo_cap;
+};
+
+static uint32_t emit(struct compiler *c, struct lm_op op)
+{
+    struct lm_grammar *g = c->g;
+    if (c->failed < 0)
+        return NOWHERE;
+    if (g->n_ops >= LM_GRAMMAR_ITEMS) {
+        c->failed = lm_fail(c->err, LM_EUSE, "the grammar has more than %d items once repetitions "
+                            "are written out", LM_GRAMMAR_ITEMS);
+        return NOWHERE;
+    }
+    if (!lm_grow(&g->ops, &g->ops_cap, g->n_ops + 1, sizeof *g->ops)) {
+        c->failed = lm_fail_nomem(c->err);
+        return NOWHERE;
+    }
+    g->ops[g->n_ops] = op;
+    return (uint32_t)g->n_ops++;
+}
+
+static uint32_t split(struct compiler *c, uint32_t a, uint32_t b)
+{
+    if (a == NOWHERE || b == NOWHERE)
+        return a == NOWHERE ? b : a;
+    return emit(c, (struct lm_op){ .kind = LM_OP_SPLIT, .a = a, .b = b });
+}
+
+/* A byte lo..hi, then next; or else what `other` says. */
+static uint32_t bytes(struct compiler *c, unsigned lo, unsigned hi, uint32_t next)
+{
+    if (next == NOWHERE)
+        return NOWHERE;
+    return emit(c, (struct lm_op){ .kind = LM_OP_BYTES, .lo = (uint8_t)lo, .hi = (uint8_t)hi,
+                                   .a = next });
+}
+
+/* The continuation bytes of code points lo..hi, `rest` of them to come, all with the same bytes
+ * before these. */
+static uint32_t tail(struct compiler *c, uint32_t lo, uint32_t hi, int rest, uint32_t next)
+{
+    if (rest == 0)
+        return next;
+    const int shift = 6 * (rest - 1);
+    const uint32_t low = (UINT32_C(1) << shift) - 1;
+    uint32_t out = NOWHERE, from = lo >> shift, to = hi >> shift;
+    if ((lo & low) != 0 && from < to) {           /* a first byte that begins in the middle */
+        out = split(c, out, bytes(c, 0x80 | (from & 0x3F), 0x80 | (from & 0x3F),
+                                  tail(c, lo & low, low, rest - 1, next)));
+        from++;
+    }
+    if ((hi & low) != low && from < to) {         /* and a last one that ends there */
+        out = split(c, out, bytes(c, 0x80 | (to & 0x3F), 0x80 | (to & 0x3F),
+                                  tail(c, 0, hi & low, rest - 1, next)));
+        to--;
+    }
+    const bool one = from == to;
+    const uint32_t first = one && from == lo >> shift ? lo & low : 0;
+    const uint32_t last = one && to == hi >> shift ? hi & low : low;
+    return split(c, out, bytes(c, 0x80 | (from & 0x3F), 0x80 | (to & 0x3F),
+                               tail(c, first, last, rest - 1, next)));
+}
+
+/* Code points lo..hi, whose UTF-8 has n bytes. */
+static uint32_t characters(struct compiler *c, uint32_t lo, uint32_t hi, int n, uint32_t next)
+{
+    static const unsigned marks[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+    const int shift = 6 * (n - 1);
+    uint32_t out = NOWHERE;
+    if (n == 1)
+        return bytes(c, lo, hi, next);
+    for (uint32_t lead = lo >> shift; lead <= hi >> shift; lead++) {
+        const uint32_t base = lead << shift, top = base | ((UINT32_C(1) << shift) - 1);
+        uint32_t last = lead;
+        const uint32_t from = lo > base ? lo - base : 0;
+        const uint32_t to = hi < top ? hi - base : top - base;
+        while (from == 0 && to == top - base && last < hi >> shift &&
+               ((last + 2) << shift) - 1 <= hi)
+            last++;                               /* lead bytes with the same tail together */
+        out = split(c, out, bytes(c, marks[n] | lead, marks[n] | last,
+                                  tail(c, from, to, n - 1, next)));
+        lead = last;
+    }
+    return out;
+}
+
+static uint32_t set(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    static const uint32_t last[] = { 0, 0x7F, 0x7FF, 0xFFFF, 0x10FFFF };
+    uint32_t out = NOWHERE;
+    for (size_t i = node->n; i-- > 0;)
+        for (int n = 4; n > 0; n--) {
+            const uint32_t lo = node->ranges[i].lo > last[n - 1] || n == 1 ? node->ranges[i].lo
+                                                                           : last[n - 1] + 1;
+            const uint32_t hi = node->ranges[i].hi < last[n] ? node->ranges[i].hi : last[n];
+            if (lo <= hi)
+                out = split(c, characters(c, lo, hi, n, next), out);
+        }
+    return out;
+}
+
+static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t next);
+
+static uint32_t copies(struct compiler *c, const struct lm_node *item, uint32_t n, uint32_t next)
+{
+    while (n-- > 0 && next != NOWHERE && c->failed == LM_OK)
+        next = compile(c, item, next);
+    return next;
+}
+
+/* As often as wanted, then next. */
+static uint32_t star(struct compiler *c, const struct lm_node *item, uint32_t next)
+{
+    const uint32_t loop = emit(c, (struct lm_op){ .kind = LM_OP_SPLIT, .a = next, .b = next });
+    const uint32_t body = compile(c, item, loop);
+    if (c->failed == LM_OK && body != NOWHERE)
+        c->g->ops[loop].a = body;
+    return body == NOWHERE ? next : loop;
+}
+
+/* A counter: the item as a rule of its own. */
+static uint32_t loop(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    struct lm_grammar *g = c->g;
+    const uint32_t end = emit(c, (struct lm_op){ .kind = LM_OP_END });
+    const uint32_t body = compile(c, node->nodes[0], end);
+    if (body == NOWHERE)
+        return node->min == 0 ? next : NOWHERE;
+    if (!lm_grow(&g->entry, &g->entry_cap, g->n_rules + 1, sizeof *g->entry)) {
+        c->failed = lm_fail_nomem(c->err);
+        return NOWHERE;
+    }
+    g->entry[g->n_rules] = body;
+    return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = (uint32_t)g->n_rules++, .b = next,
+                                   .min = node->min, .max = node->max,
+                                   .may_be_empty = may_be_empty(c->facts, node->nodes[0]) });
+}
+
+static uint32_t repeat(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    const struct lm_node *item = node->nodes[0];
+    const uint32_t most = node->max == LM_MANY ? node->min : node->max;
+    if (next == NOWHERE || most == 0)
+        return node->max == LM_MANY && next != NOWHERE ? star(c, item, next) : next;
+    if (most > COPIES || (uint64_t)item->size * most > COPIED_OPS)
+        return loop(c, node, next);
+    if (node->max == LM_MANY)
+        return copies(c, item, node->min, star(c, item, next));
+    uint32_t from = next;
+    for (uint32_t i = node->min; i < node->max && c->failed == LM_OK; i++)
+        from = split(c, compile(c, item, from), next);
+    return copies(c, item, node->min, from);
+}
+
+/* Note an op to look at, once. */
+static bool visit(struct compiler *c, uint32_t op)
+{
+    const size_t old = c->marks_cap;
+    if (!lm_grow(&c->marks, &c->marks_cap, (size_t)op + 1, sizeof *c->marks))
+        return false;
+    memset(c->marks + old, 0, (c->marks_cap - old) * sizeof *c->marks);
+    if (c->marks[op] == c->round)
+        return true;
+    c->marks[op] = c->round;
+    if (!lm_grow(&c->todo, &c->todo_cap, c->n_todo + 1, sizeof *c->todo))
+        return false;
+    c->todo[c->n_todo++] = op;
+    return true;
+}
+
+/* The end of the rule, if it can be reached from next by the empty text. */
+static uint32_t end_from(struct compiler *c, uint32_t next)
+{
+    uint32_t out = NOWHERE;
+    bool good;
+    c->round++;
+    c->n_todo = 0;
+    for (good = visit(c, next); good && c->n_todo;) {
+        const uint32_t at = c->todo[--c->n_todo];
+        const struct lm_op *o = &c->g->ops[at];
+        if (o->kind == LM_OP_END)
+            out = at;
+        else if (o->kind == LM_OP_SPLIT)
+            good = visit(c, o->a) && visit(c, o->b);
+    }
+    if (!good)
+        c->failed = lm_fail_nomem(c->err);
+    return out;
+}
+
+static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    uint32_t out = NOWHERE;
+    if (next == NOWHERE || c->failed < 0)
+        return NOWHERE;
+    switch (node->kind) {
+    case LM_NODE_SET:
+        return set(c, node, next);
+    case LM_NODE_SEQUENCE:
+        for (size_t i = node->n; i-- > 0 && next != NOWHERE;)
+            next = compile(c, node->nodes[i], next);
+        return next;
+    case LM_NODE_CHOICE:
+        for (size_t i = node->n; i-- > 0;)
+            out = split(c, compile(c, node->nodes[i], next), out);
+        return out;
+    case LM_NODE_REPEAT:
+        return repeat(c, node, next);
+    case LM_NODE_RULE:
+        return c->facts->productive[node->rule] ?
+            emit(c, (struct lm_op){ .kind = LM_OP_CALL, .a = node->rule, .b = next }) : NOWHERE;
+    case LM_NODE_TOKEN:
+        c->g->has_tokens = true;
+        return emit(c, (struct lm_op){ .kind = node->negated ? LM_OP_OTHER_TOKEN : LM_OP_TOKEN,
+                                       .a = node->rule, .b = next });
+    case LM_NODE_END:
+        return end_from(c, next);
+    case LM_NODE_START:
+        break;
+    }
+    return NOWHERE;
+}
+
+static int compile_rules(const struct facts *f, struct lm_grammar *g, struct lm_err *err)
+{
+    struct compiler c = { .facts = f, .g = g, .err = err };
+    g->entry = lm_malloc_array(f->t->n, sizeof *g->entry);
+    if (!g->entry)
+        return lm_fail_nomem(err);
+    g->n_rules = g->entry_cap = f->t->n;
+    for (size_t i = 0; c.failed == LM_OK && i < f->t->n; i++) {
+        const uint32_t end = emit(&c, (struct lm_op){ .kind = LM_OP_END });
+        const uint32_t entry = compile(&c, f->t->rules[i].node, end);
+        g->entry[i] = entry == NOWHERE ? end : entry;     /* never called if it is nowhere */
+        if (i == 0 && entry == NOWHERE && c.failed == LM_OK)      /* anchors contradict */
+            c.failed = lm_fail(err, LM_EUSE, "%.60s can never be completed", f->t->rules[0].name);
+    }
+    free(c.marks);
+    free(c.todo);
+    return c.failed;
+}
+
+static int check(const struct facts *f, struct lm_err *err)
+{
+    const struct lm_tree *t = f->t;
+    for (size_t i = 0; i < t->n; i++)
+        if (!t->rules[i].node)
+            return lm_fail(err, LM_EUSE, "rule %.60s uses %.60s, which is not defined",
+                           t->rules[t->rules[i].used_by].name, t->rules[i].name);
+    spread(f, f->may_be_empty, may_be_empty);
+    spread(f, f->productive, productive);
+    int s = refuse_left_recursion(f, err);
+    if (s == LM_OK && !f->productive[0])
+        s = lm_fail(err, LM_EUSE, "%.60s can never be completed", t->rules[0].name);
+    return s;
+}
+
+struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err)
+{
+    struct facts f = { .t = t, .may_be_empty = calloc(t->n, sizeof(bool)),
+                       .productive = calloc(t->n, sizeof(bool)) };
+    struct lm_grammar *g = calloc(1, sizeof *g);
+    int s = f.may_be_empty && f.productive && g ? check(&f, err) : lm_fail_nomem(err);
+    for (size_t i = 0; s == LM_OK && i < t->n; i++) {
+        measure(t->rules[i].node);
+        if (t->rules[i].node->rounds == TOO_MANY)
+            s = lm_fail(err, LM_EUSE, "rule %.60s: the counts of repetitions in one another "
+                        "multiply to more than %d", t->rules[i].name, LM_GRAMMAR_ROUNDS);
+    }
+    if (s == LM_OK)
+        s = compile_rules(&f, g, err);
+    free(f.may_be_empty);
+    free(f.productive);
+    if (s == LM_OK)
+        return g;
+    lm_grammar_free(g);
+    return NULL;
+}
+
+void lm_grammar_free(struct lm_grammar *g)
+{
+    if (!g)
+        return;
+    free(g->ops);
+    free(g->entry);
+    free(g);
+}

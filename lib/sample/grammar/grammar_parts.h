@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LM_SAMPLE_GRAMMAR_PARTS_H
+#define LM_SAMPLE_GRAMMAR_PARTS_H
+
+/*
+ * What the files of a grammar share: gbnf.c and regex.c read text into trees, compile.c makes
+ * states of them, machine.c runs these, token_trie.c has a vocabulary's bytes in order.
+ */
+
+#include "base/arena.h"
+#include "sample/grammar/grammar.h"
+
+#define LM_MANY UINT32_MAX               /* no upper bound of a repetition */
+
+/* ---- trees ---- */
+
+struct lm_range {
+    uint32_t lo, hi;                     /* code points, both included, no surrogates */
+};
+
+enum lm_node_kind {
+    LM_NODE_SET,                         /* one character of ranges [n]            */
+    LM_NODE_SEQUENCE,                    /* all of nodes [n]; n 0: the empty text  */
+    LM_NODE_CHOICE,                      /* one of nodes [n]; n 0: nothing         */
+    LM_NODE_REPEAT,                      /* nodes[0], min to max times             */
+    LM_NODE_RULE,                        /* rule number `rule`                     */
+    LM_NODE_TOKEN,                       /* the token `rule`, or any but that      */
+    LM_NODE_START,                       /* the empty text, at the start; not in a tree that is
+                                            done                                   */
+    LM_NODE_END,                         /* the empty text, at the end of the rule */
+};
+
+struct lm_node {
+    enum lm_node_kind kind;
+    bool              negated;
+    uint32_t          rule, min, max;
+    uint32_t          size;              /* states it takes, about (compile.c)     */
+    uint64_t          rounds;            /* the counts of repetitions in one another, as
+                                            a product                              */
+    size_t            n, cap;
+    struct lm_range  *ranges;
+    struct lm_node  **nodes;
+};
+
+struct lm_rule {
+    const char     *name;
+    struct lm_node *node;                /* NULL: used, not (yet) defined          */
+    uint32_t        used_by;             /* a rule that uses it                    */
+};
+
+/* A grammar as read; rule 0 is where it starts. */
+struct lm_tree {
+    struct lm_arena arena;
+    struct lm_rule *rules;               /* [n]                                    */
+    size_t          n, cap;
+};
+
+/* In the arena; NULL when memory is short. */
+struct lm_node *lm_node_new(struct lm_tree *t, enum lm_node_kind kind);
+bool lm_node_add(struct lm_tree *t, struct lm_node *to, struct lm_node *node);
+bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint32_t hi);
+
+/* Make a set's ranges ascending and apart, without surrogates, and turn it round if it is
+ * negated; false when memory is short. */
+bool lm_node_finish_set(struct lm_tree *t, struct lm_node *set);
+
+/* Add a rule; LM_OK or LM_ENOMEM.  name is not copied. */
+int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
+                     struct lm_err *err);
+
+void lm_tree_release(struct lm_tree *t);
+
+/* Read a regular expression, the text as a whole, into a node without START. */
+int lm_regex_read(const char *text, size_t len, struct lm_tree *t, struct lm_node **out,
+                  struct lm_err *err);
+
+/* ---- states ---- */
+
+enum lm_op_kind {
+    LM_OP_BYTES,                         /* a byte lo..hi, then a                  */
+    LM_OP_SPLIT,                         /* a or b                                 */
+    LM_OP_CALL,                          /* rule a, then b                         */
+    LM_OP_LOOP,                          /* rule a, min to max times, then b       */
+    LM_OP_TOKEN,                         /* the token id a, then b                 */
+    LM_OP_OTHER_TOKEN,                   /* any token but a, then b                */
+    LM_OP_END,                           /* of a rule                              */
+};
+
+struct lm_op {
+    uint8_t  kind, lo, hi;
+    bool     may_be_empty;               /* LOOP: the rule's text                  */
+    uint32_t a, b, min, max;
+};
+
+struct lm_grammar {
+    struct lm_op *ops;                   /* [n_ops]                                */
+    size_t        n_ops, ops_cap;
+    uint32_t     *entry;                 /* [n_rules] first op of a rule           */
+    size_t        n_rules, entry_cap;
+    bool          has_tokens;            /* some op takes a token whole            */
+};
+
+/* Make states of a tree, which is checked: a rule that is not defined, that is left-recursive;
+ * what can never be completed is left out.  NULL with *err as lm_grammar_gbnf. */
+struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err);
+
+/* ---- the vocabulary in order of bytes ---- */
+
+/* A node stands for a beginning of tokens' bytes; its children follow it in memory. */
+struct lm_token_node {
+    uint32_t      next;                  /* the node after all below this one      */
+    int32_t       first;                 /* a token that ends here, or -1          */
+    unsigned char byte;
+};
+
+struct lm_token_trie {
+    struct lm_token_node *nodes;          /* [n], without the root                  */
+    size_t               n;
+    int32_t             *more;           /* [n_vocab] another token with the same bytes, or -1 */
+};
+
+/* Of the first n_vocab tokens, those that have bytes and are not control tokens. */
+int lm_token_trie_init(struct lm_token_trie *t, const struct lm_vocab *v, uint32_t n_vocab,
+                 struct lm_err *err);
+void lm_token_trie_release(struct lm_token_trie *t);
+
+#endif

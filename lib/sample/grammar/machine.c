@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Running a grammar.
+ *
+ * A way is an op that takes a byte or a token, and the stack of rules it is in; a state is the set
+ * of all ways.  Stacks are nodes with links to what is below them, and equal ones are one node; a
+ * node made in a step may have several nodes below it, so that ways that differ only far down
+ * stay one way (Tomita 1985).  Equal states are one state, so that what follows a byte is found
+ * once.
+ *
+ * A mask is put together from parts that do not depend on the stack: for the ops that are on
+ * top of one node, which tokens stay above it, and after which beginnings of tokens the node
+ * is returned to.  From these the walk over the vocabulary goes on with the real stack.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/size.h"
+#include "sample/grammar/grammar_parts.h"
+
+#define BOTTOM    0                  /* the stack of what was called by nobody          */
+#define UNKNOWN   1                  /* a stack that is not known: see struct part      */
+#define TEMPORARY 0x80000000u        /* a node of the step that is being made           */
+#define MASKS     16                 /* kept                                            */
+#define MANY      (1u << 20)         /* states, stacks and edges after which the ones that
+                                        only a mask needed are forgotten                */
+
+struct way {
+    uint32_t op, stack;
+};
+
+/* A rule that was called: where it returns to. */
+struct stack {
+    uint32_t op, count;              /* the CALL or LOOP, and which round of a LOOP     */
+    uint32_t depth;
+    uint32_t below, n;               /* its links: links[below .. below + n - 1]        */
+    uint32_t returned;               /* the state after returning, once it is known     */
+};
+
+struct state {
+    uint32_t ways, n;                /* ways[ways .. ways + n - 1], by stack and op     */
+    uint32_t part;                   /* of a state on UNKNOWN: its part, once known     */
+    bool     complete;               /* the text may end here                           */
+    bool     open;                   /* UNKNOWN is returned to                          */
+};
+
+/* A table of numbers, found by a hash of what they stand for. */
+struct table {
+    uint32_t *slots;                 /* [n] number + 1; 0: free                         */
+    size_t    n, used;
+};
+
+struct edge {
+    uint32_t from, to;
+    uint8_t  byte;
+};
+
+/* What the ops of a state on UNKNOWN allow, whatever is below. */
+struct part {
+    uint64_t *mask;                  /* [words] tokens that stay above                  */
+    uint32_t *returns;               /* [n] trie nodes where UNKNOWN is returned to     */
+    size_t    n, cap;
+};
+
+/* A node of the step being made. */
+struct temp {
+    uint32_t  op, count;
+    uint32_t *below;                 /* [n] stacks, or temporary ones                   */
+    size_t    n, cap;
+    bool      left;                  /* its rule has ended in this step                 */
+    uint32_t  final;                 /* the node it becomes, or BOTTOM: not yet known   */
+};
+
+struct lm_machine {
+    const struct lm_grammar *g;
+    const struct lm_vocab   *v;
+    struct lm_token_trie           trie;
+    size_t                   words;  /* of a mask                                       */
+    uint64_t                *eog;    /* [words] ids that end a generation               */
+    uint64_t                *plain;  /* [words] ids that are none of these              */
+    uint32_t                 n_vocab;
+
+    struct stack *stacks;
+    struct state *states;
+    struct way   *ways;
+    uint32_t     *links;
+    struct edge  *edges;
+    struct part  *parts;
+    size_t        n_stacks, n_states, n_ways, n_links, n_edges, n_parts;
+    size_t        stacks_cap, states_cap, ways_cap, links_cap, edges_cap, parts_cap;
+    struct table  stack_table, state_table, edge_table;
+
+    /* The step being made. */
+    struct way   *todo, *found;
+    size_t        n_todo, n_found, todo_cap, found_cap;
+    struct way   *seen;              /* [n_seen_slots] with the step's number           */
+    uint32_t     *seen_step;
+    size_t        n_seen_slots, n_seen;
+    uint32_t      step;
+    struct temp  *temps;
+    size_t        n_temps, temps_cap;
+    bool          complete, open;
+    int           failed;
+    struct lm_err *err;
+
+    struct { lm_state state; uint64_t *mask; } masks[MASKS];
+    unsigned      next_mask;
+    struct frame { uint32_t end; lm_state state; } *frames;      /* of a walk           */
+};
+
+/* ---- tables ---- */
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_stack(const struct lm_machine *m, uint32_t i)
+{
+    const struct stack *s = &m->stacks[i];
+    uint64_t h = mix(mix(1, s->op), s->count);
+    for (uint32_t k = 0; k < s->n; k++)
+        h = mix(h, m->links[s->below + k]);
+    return h;
+}
+
+static uint64_t hash_state(const struct lm_machine *m, uint32_t i)
+{
+    const struct state *s = &m->states[i];
+    uint64_t h = mix(2, s->complete + 2u * s->open);
+    for (uint32_t k = 0; k < s->n; k++)
+        h = mix(mix(h, m->ways[s->ways + k].op), m->ways[s->ways + k].stack);
+    return h;
+}
+
+static uint64_t hash_edge(const struct lm_machine *m, uint32_t i)
+{
+    return mix(mix(3, m->edges[i].from), m->edges[i].byte);
+}
+
+static bool same_stack(const struct lm_machine *m, uint32_t a, uint32_t b)
+{
+    const struct stack *x = &m->stacks[a], *y = &m->stacks[b];
+    return x->op == y->op && x->count == y->count && x->n == y->n &&
+           !memcmp(m->links + x->below, m->links + y->below, x->n * sizeof *m->links);
+}
+
+static bool same_state(const struct lm_machine *m, uint32_t a, uint32_t b)
+{
+    const struct state *x = &m->states[a], *y = &m->states[b];
+    return x->n == y->n && x->complete == y->complete && x->open == y->open &&
+           (x->n == 0 || !memcmp(m->ways + x->ways, m->ways + y->ways, x->n * sizeof *m->ways));
+}
+
+static bool same_edge(const struct lm_machine *m, uint32_t a, uint32_t b)
+{
+    return m->edges[a].from == m->edges[b].from && m->edges[a].byte == m->edges[b].byte;
+}
+
+typedef uint64_t hash_fn(const struct lm_machine *m, uint32_t i);
+typedef bool same_fn(const struct lm_machine *m, uint32_t a, uint32_t b);
+
+static bool grow_table(const struct lm_machine *m, struct table *t, hash_fn *hash)
+{
+    if (4 * (t->used + 1) <= 3 * t->n)
+        return true;
+    const size_t n = t->n ? 2 * t->n : 256;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!t->slots[i])
+            continue;
+        size_t k = hash(m, t->slots[i] - 1) & (n - 1);
+        while (slots[k])
+            k = (k + 1) & (n - 1);
+        slots[k] = t->slots[i];
+    }
+    free(t->slots);
+    t->slots = slots;
+    t->n = n;
+    return true;
+}
+
+/* The one that is the same as number i; i itself, which then is in the table, if there is none.
+ * UINT32_MAX: memory is short. */
+static uint32_t intern(struct lm_machine *m, struct table *t, hash_fn *hash, same_fn *same,
+                       uint32_t i)
+{
+    if (!grow_table(m, t, hash))
+        return UINT32_MAX;
+    size_t k = hash(m, i) & (t->n - 1);
+    for (; t->slots[k]; k = (k + 1) & (t->n - 1))
+        if (same(m, t->slots[k] - 1, i))
+            return t->slots[k] - 1;
+    t->slots[k] = i + 1;
+    t->used++;
+    return i;
+}
+
+static int nomem(struct lm_machine *m)
+{
+    return m->failed = lm_fail_nomem(m->err);
+}
+
+/* ---- a step ---- */
+
+static void begin(struct lm_machine *m, struct lm_err *err)
+{
+    m->n_todo = m->n_found = m->n_temps = m->n_seen = 0;
+    m->complete = m->open = false;
+    m->failed = LM_OK;
+    m->err = err;
+    if (++m->step == 0) {
+        memset(m->seen_step, 0, m->n_seen_slots * sizeof *m->seen_step);
+        m->step = 1;
+    }
+}
+
+static bool grow_seen(struct lm_machine *m)
+{
+    if (2 * (m->n_seen + 1) <= m->n_seen_slots)
+        return true;
+    const size_t n = m->n_seen_slots ? 2 * m->n_seen_slots : 64, old = m->n_seen_slots;
+    struct way *seen = lm_malloc_array(n, sizeof *seen);
+    uint32_t *step = calloc(n, sizeof *step);
+    if (!seen || !step) {
+        free(seen);
+        free(step);
+        return false;
+    }
+    for (size_t i = 0; i < old; i++) {
+        if (m->seen_step[i] != m->step)
+            continue;
+        size_t k = mix(m->seen[i].op, m->seen[i].stack) & (n - 1);
+        while (step[k] == m->step)
+            k = (k + 1) & (n - 1);
+        seen[k] = m->seen[i];
+        step[k] = m->step;
+    }
+    free(m->seen);
+    free(m->seen_step);
+    m->seen = seen;
+    m->seen_step = step;
+    m->n_seen_slots = n;
+    return true;
+}
+
+/* Go on from op with that stack, unless the step has been there. */
+static void add(struct lm_machine *m, uint32_t op, uint32_t stack)
+{
+    if (m->failed < 0)
+        return;
+    if (!grow_seen(m) || !lm_grow(&m->todo, &m->todo_cap, m->n_todo + 1, sizeof *m->todo)) {
+        nomem(m);
+        return;
+    }
+    size_t k = mix(op, stack) & (m->n_seen_slots - 1);
+    for (; m->seen_step[k] == m->step; k = (k + 1) & (m->n_seen_slots - 1))
+        if (m->seen[k].op == op && m->seen[k].stack == stack)
+            return;
+    if (m->n_seen >= 64 * LM_GRAMMAR_WAYS) {
+        m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here");
+        return;
+    }
+    m->seen[k] = (struct way){ op, stack };
+    m->seen_step[k] = m->step;
+    m->n_seen++;
+    m->todo[m->n_todo++] = (struct way){ op, stack };
+}
+
+/* A rule was called from `below` by op: enter it, and note where it returns to. */
+static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t below)
+{
+    size_t i = 0;
+    while (i < m->n_temps && !(m->temps[i].op == op && m->temps[i].count == count))
+        i++;
+    if (i == m->n_temps) {
+        const size_t old = m->temps_cap;
+        if (!lm_grow(&m->temps, &m->temps_cap, i + 1, sizeof *m->temps)) {
+            nomem(m);
+            return;
+        }
+        memset(m->temps + old, 0, (m->temps_cap - old) * sizeof *m->temps);
+        struct temp *fresh = &m->temps[m->n_temps++];
+        *fresh = (struct temp){ .op = op, .count = count, .below = fresh->below, .cap = fresh->cap };
+    }
+    struct temp *t = &m->temps[i];
+    for (size_t k = 0; k < t->n; k++)
+        if (t->below[k] == below)
+            return;
+    if (!lm_grow(&t->below, &t->cap, t->n + 1, sizeof *t->below)) {
+        nomem(m);
+        return;
+    }
+    t->below[t->n++] = below;
+    if (t->left && m->g->ops[op].kind == LM_OP_CALL)        /* by an empty text */
+        add(m, m->g->ops[op].b, below);
+    add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)i);
+}
+
+/* Round number count of a loop begins; rounds that do not matter any more count as one. */
+static void enter_round(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t below)
+{
+    const struct lm_op *o = &m->g->ops[op];
+    if (o->max == LM_MANY && count > o->min)
+        count = o->min + 1;
+    call(m, op, count, below);
+}
+
+/* The rule that op called has ended. */
+static void give_back(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t below)
+{
+    const struct lm_op *o = &m->g->ops[op];
+    if (o->kind == LM_OP_CALL || count >= o->min || o->may_be_empty)
+        add(m, o->b, below);
+    if (o->kind == LM_OP_LOOP && (o->max == LM_MANY || count < o->max))
+        enter_round(m, op, count + 1, below);
+}
+
+static void leave(struct lm_machine *m, uint32_t stack)
+{
+    if (stack == BOTTOM) {
+        m->complete = true;
+    } else if (stack == UNKNOWN) {
+        m->open = true;
+    } else if (stack & TEMPORARY) {
+        struct temp *t = &m->temps[stack & ~TEMPORARY];
+        const uint32_t op = t->op;
+        t->left = true;
+        if (m->g->ops[op].kind == LM_OP_LOOP)
+            return;                               /* an empty round: as good as none */
+        for (size_t k = 0; k < m->temps[stack & ~TEMPORARY].n && m->failed == LM_OK; k++)
+            add(m, m->g->ops[op].b, m->temps[stack & ~TEMPORARY].below[k]);
+    } else {
+        const struct stack s = m->stacks[stack];
+        for (uint32_t k = 0; k < s.n && m->failed == LM_OK; k++)
+            give_back(m, s.op, s.count, m->links[s.below + k]);
+    }
+}
+
+/* Follow all that takes no byte. */
+static void close(struct lm_machine *m)
+{
+    while (m->n_todo && m->failed == LM_OK) {
+        const struct way w = m->todo[--m->n_todo];
+        const struct lm_op *o = &m->g->ops[w.op];
+        switch ((enum lm_op_kind)o->kind) {
+        case LM_OP_SPLIT:
+            add(m, o->a, w.stack);
+            add(m, o->b, w.stack);
+            break;
+        case LM_OP_CALL:
+            call(m, w.op, 0, w.stack);
+            break;
+        case LM_OP_LOOP:
+            if (o->min == 0 || o->may_be_empty)
+                add(m, o->b, w.stack);
+            enter_round(m, w.op, 1, w.stack);
+            break;
+        case LM_OP_END:
+            leave(m, w.stack);
+            break;
+        default:
+            if (m->n_found >= LM_GRAMMAR_WAYS)
+                m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar can be read in more than %d "
+                                    "ways here", LM_GRAMMAR_WAYS);
+            else if (!lm_grow(&m->found, &m->found_cap, m->n_found + 1, sizeof *m->found))
+                nomem(m);
+            else
+                m->found[m->n_found++] = w;
+        }
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint32_t resolved(const struct lm_machine *m, uint32_t stack)
+{
+    return stack & TEMPORARY ? m->temps[stack & ~TEMPORARY].final : stack;
+}
+
+/* Make a temporary node a real one, once all below it are; false: not yet. */
+static bool settle_temp(struct lm_machine *m, struct temp *t)
+{
+    uint32_t depth = 0;
+    for (size_t k = 0; k < t->n; k++)
+        if (t->below[k] & TEMPORARY && !m->temps[t->below[k] & ~TEMPORARY].final)
+            return false;
+    if (!lm_grow(&m->links, &m->links_cap, m->n_links + t->n, sizeof *m->links) ||
+        !lm_grow(&m->stacks, &m->stacks_cap, m->n_stacks + 1, sizeof *m->stacks)) {
+        nomem(m);
+        return false;
+    }
+    uint32_t *to = m->links + m->n_links;
+    size_t n = 0;
+    for (size_t k = 0; k < t->n; k++)
+        to[k] = resolved(m, t->below[k]);
+    qsort(to, t->n, sizeof *to, by_number);
+    for (size_t k = 0; k < t->n; k++) {
+        const uint32_t d = m->stacks[to[k]].depth;
+        depth = d > depth ? d : depth;
+        if (n == 0 || to[n - 1] != to[k])
+            to[n++] = to[k];
+    }
+    if (depth >= LM_GRAMMAR_STACK) {
+        m->failed = lm_fail(m->err, LM_ENOSUP, "more than %d rules in one another", LM_GRAMMAR_STACK);
+        return false;
+    }
+    m->stacks[m->n_stacks] = (struct stack){ t->op, t->count, depth + 1, (uint32_t)m->n_links,
+                                             (uint32_t)n, UINT32_MAX };
+    t->final = intern(m, &m->stack_table, hash_stack, same_stack, (uint32_t)m->n_stacks);
+    if (t->final == UINT32_MAX) {
+        nomem(m);
+        return false;
+    }
+    if (t->final == m->n_stacks) {
+        m->n_stacks++;
+        m->n_links += n;
+    }
+    return true;
+}
+
+static void settle_temps(struct lm_machine *m)
+{
+    for (size_t i = 0; i < m->n_temps; i++)
+        m->temps[i].final = BOTTOM;
+    for (size_t left = m->n_temps; left && m->failed == LM_OK;)
+        for (size_t i = 0; i < m->n_temps && m->failed == LM_OK; i++)
+            if (!m->temps[i].final && settle_temp(m, &m->temps[i]))
+                left--;
+}
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct way *x = a, *y = b;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+/* Make a state of what the step has found. */
+static int finish(struct lm_machine *m, lm_state *s)
+{
+    close(m);
+    if (m->failed == LM_OK)
+        settle_temps(m);
+    if (m->failed < 0)
+        return m->failed;
+    *s = LM_STATE_DEAD;
+    if (m->n_found == 0 && !m->complete && !m->open)
+        return LM_OK;
+    if (!lm_grow(&m->ways, &m->ways_cap, m->n_ways + m->n_found, sizeof *m->ways) ||
+        !lm_grow(&m->states, &m->states_cap, m->n_states + 1, sizeof *m->states))
+        return nomem(m);
+    struct way *to = m->ways + m->n_ways;
+    for (size_t i = 0; i < m->n_found; i++)
+        to[i] = (struct way){ m->found[i].op, resolved(m, m->found[i].stack) };
+    if (m->n_found)
+        qsort(to, m->n_found, sizeof *to, by_stack);
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_found; i++)
+        if (n == 0 || by_stack(&to[n - 1], &to[i]))
+            to[n++] = to[i];
+    m->states[m->n_states] = (struct state){ (uint32_t)m->n_ways, (uint32_t)n, UINT32_MAX,
+                                             m->complete, m->open };
+    *s = intern(m, &m->state_table, hash_state, same_state, (uint32_t)m->n_states);
+    if (*s == UINT32_MAX)
+        return nomem(m);
+    if (*s == m->n_states) {
+        m->n_states++;
+        m->n_ways += n;
+    }
+    return LM_OK;
+}
+
+int lm_machine_start(struct lm_machine *m, lm_state *s, struct lm_err *err)
+{
+    begin(m, err);
+    add(m, m->g->entry[0], BOTTOM);
+    return finish(m, s);
+}
+
+bool lm_machine_complete(const struct lm_machine *m, lm_state s)
+{
+    return s != LM_STATE_DEAD && m->states[s].complete;
+}
+
+int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struct lm_err *err)
+{
+    if (*s == LM_STATE_DEAD)
+        return LM_OK;
+    if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
+        return lm_fail_nomem(err);
+    m->edges[m->n_edges] = (struct edge){ *s, 0, byte };
+    const uint32_t known = intern(m, &m->edge_table, hash_edge, same_edge, (uint32_t)m->n_edges);
+    if (known == UINT32_MAX)
+        return lm_fail_nomem(err);
+    if (known < m->n_edges) {
+        *s = m->edges[known].to;
+        return LM_OK;
+    }
+    m->n_edges++;
+    const struct state from = m->states[*s];
+    begin(m, err);
+    for (uint32_t i = 0; i < from.n; i++) {
+        const struct way w = m->ways[from.ways + i];
+        const struct lm_op *o = &m->g->ops[w.op];
+        if (o->kind == LM_OP_BYTES && byte >= o->lo && byte <= o->hi)
+            add(m, o->a, w.stack);
+    }
+    int r = finish(m, s);
+    m->edges[known].to = r == LM_OK ? *s : LM_STATE_DEAD;
+    return r;
+}
+
+/* ---- tokens ---- */
+
+static bool has(const uint64_t *mask, uint32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
+}
+
+static void put(uint64_t *mask, uint32_t id)
+{
+    mask[id / 64] |= UINT64_C(1) << id % 64;
+}
+
+/* Does the op take the token whole? */
+static bool takes(const struct lm_machine *m, const struct lm_op *o, uint32_t id)
+{
+    return o->kind == LM_OP_TOKEN ? o->a == id :
+           o->kind == LM_OP_OTHER_TOKEN && o->a != id && !has(m->eog, id);
+}
+
+int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err)
+{
+    lm_state read = LM_STATE_DEAD;
+    if (!m->v || id >= m->n_vocab)
+        return lm_fail(err, LM_EDATA, "id %u is outside the vocabulary", (unsigned)id);
+    if (*s == LM_STATE_DEAD)
+        return LM_OK;
+    const struct lm_str piece = lm_vocab_piece(m->v, id);
+    if (piece.len && has(m->plain, id)) {
+        read = *s;
+        for (size_t i = 0; i < piece.len; i++) {
+            int r = lm_machine_byte(m, &read, (unsigned char)piece.p[i], err);
+            if (r < 0)
+                return r;
+        }
+    }
+    if (!m->g->has_tokens) {
+        *s = read;
+        return LM_OK;
+    }
+    const struct state from = m->states[*s];
+    begin(m, err);
+    for (uint32_t i = 0; i < from.n; i++) {
+        const struct way w = m->ways[from.ways + i];
+        if (takes(m, &m->g->ops[w.op], id))
+            add(m, m->g->ops[w.op].b, w.stack);
+    }
+    if (read != LM_STATE_DEAD) {                  /* both readings go on */
+        const struct state r = m->states[read];
+        m->complete |= r.complete;
+        for (uint32_t i = 0; i < r.n; i++)
+            add(m, m->ways[r.ways + i].op, m->ways[r.ways + i].stack);
+    }
+    return finish(m, s);
+}
+
+/* ---- masks ---- */
+
+static void allow_all(const struct lm_machine *m, int32_t id, uint64_t *mask)
+{
+    for (; id >= 0; id = m->trie.more[id])
+        put(mask, (uint32_t)id);
+}
+
+/*
+ * Walk the tokens below trie node `at` (or all, for `end` the number of nodes) from a state, and
+ * put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
+ */
+static int walk(struct lm_machine *m, size_t at, size_t end, lm_state from, uint64_t *mask,
+                struct part *part, struct lm_err *err)
+{
+    size_t depth = 0;
+    m->frames[0] = (struct frame){ (uint32_t)end, from };
+    while (at < end) {
+        const struct lm_token_node *node = &m->trie.nodes[at];
+        while (m->frames[depth].end <= at)
+            depth--;
+        lm_state s = m->frames[depth].state;
+        int r = lm_machine_byte(m, &s, node->byte, err);
+        if (r < 0)
+            return r;
+        if (s == LM_STATE_DEAD) {
+            at = node->next;
+            continue;
+        }
+        if (m->states[s].open && part) {
+            if (!lm_grow(&part->returns, &part->cap, part->n + 1, sizeof *part->returns))
+                return lm_fail_nomem(err);
+            part->returns[part->n++] = (uint32_t)at;
+        }
+        if (m->states[s].n || m->states[s].complete)
+            allow_all(m, node->first, mask);
+        m->frames[++depth] = (struct frame){ node->next, s };
+        at++;
+    }
+    return LM_OK;
+}
+
+static uint64_t *new_mask(const struct lm_machine *m)
+{
+    return calloc(m->words ? m->words : 1, sizeof(uint64_t));
+}
+
+/* The ops of ways [n], all on one stack, as a state on UNKNOWN. */
+static int on_unknown(struct lm_machine *m, uint32_t ways, uint32_t n, lm_state *s,
+                      struct lm_err *err)
+{
+    begin(m, err);
+    for (uint32_t i = 0; i < n; i++)
+        add(m, m->ways[ways + i].op, UNKNOWN);
+    return finish(m, s);
+}
+
+/* What a state on UNKNOWN allows; *out stays where it is until a part is added. */
+static int part_of(struct lm_machine *m, lm_state s, uint32_t *out, struct lm_err *err)
+{
+    *out = m->states[s].part;
+    if (*out != UINT32_MAX)
+        return LM_OK;
+    struct part p = { .mask = new_mask(m) };
+    int r = p.mask ? walk(m, 0, m->trie.n, s, p.mask, &p, err) : lm_fail_nomem(err);
+    const struct state from = m->states[s];
+    for (uint32_t i = 0; r == LM_OK && i < from.n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[from.ways + i].op];
+        for (uint32_t id = 0; o->kind == LM_OP_OTHER_TOKEN && id < m->n_vocab; id++)
+            if (takes(m, o, id))
+                put(p.mask, id);
+        if (o->kind == LM_OP_TOKEN && o->a < m->n_vocab)
+            put(p.mask, o->a);
+    }
+    if (r == LM_OK && !lm_grow(&m->parts, &m->parts_cap, m->n_parts + 1, sizeof *m->parts))
+        r = lm_fail_nomem(err);
+    if (r < 0) {
+        free(p.mask);
+        free(p.returns);
+        return r;
+    }
+    m->parts[m->n_parts] = p;
+    *out = m->states[s].part = (uint32_t)m->n_parts++;
+    return LM_OK;
+}
+
+/* The state after a stack's rule has ended. */
+static int after(struct lm_machine *m, uint32_t stack, lm_state *s, struct lm_err *err)
+{
+    *s = m->stacks[stack].returned;
+    if (*s != UINT32_MAX)
+        return LM_OK;
+    begin(m, err);
+    leave(m, stack);
+    int r = finish(m, s);
+    if (r == LM_OK)
+        m->stacks[stack].returned = *s;
+    return r;
+}
+
+/* A group of a state's ways, those on one stack, and what they allow above it. */
+struct group {
+    uint32_t stack, part;
+};
+
+/* The next group from way number *i of a state on; *i moves behind it. */
+static int next_group(struct lm_machine *m, const struct state *s, uint32_t *i, struct group *g,
+                      struct lm_err *err)
+{
+    const uint32_t first = s->ways + *i;
+    uint32_t n = 1;
+    lm_state local = LM_STATE_DEAD;
+    g->stack = m->ways[first].stack;
+    g->part = 0;
+    while (*i + n < s->n && m->ways[first + n].stack == g->stack)
+        n++;
+    *i += n;
+    int r = on_unknown(m, first, n, &local, err);
+    return r == LM_OK ? part_of(m, local, &g->part, err) : r;
+}
+
+/* Add what a group allows: its part, and what follows where its stack is returned to. */
+static int add_group(struct lm_machine *m, const struct group *g, uint64_t *mask,
+                     struct lm_err *err)
+{
+    lm_state returned = LM_STATE_DEAD;
+    int r = after(m, g->stack, &returned, err);
+    for (size_t i = 0; i < m->words; i++)
+        mask[i] |= m->parts[g->part].mask[i];
+    for (size_t i = 0; r == LM_OK && i < m->parts[g->part].n; i++) {
+        const uint32_t at = m->parts[g->part].returns[i];
+        allow_all(m, m->trie.nodes[at].first, mask);
+        if (returned != LM_STATE_DEAD && m->states[returned].n)
+            r = walk(m, (size_t)at + 1, m->trie.nodes[at].next, returned, mask, NULL, err);
+    }
+    return r;
+}
+
+/* How much there is of everything. */
+struct mark {
+    size_t stacks, states, ways, links, edges;
+};
+
+static struct mark mark_of(const struct lm_machine *m)
+{
+    return (struct mark){ m->n_stacks, m->n_states, m->n_ways, m->n_links, m->n_edges };
+}
+
+/* Keep only numbers below n in a table. */
+static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size_t n)
+{
+    memset(t->slots, 0, t->n * sizeof *t->slots);
+    t->used = n;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t k = hash(m, i) & (t->n - 1);
+        while (t->slots[k])
+            k = (k + 1) & (t->n - 1);
+        t->slots[k] = i + 1;
+    }
+}
+
+/* Forget what was made after the mark, which nothing older than it needs. */
+static void forget(struct lm_machine *m, const struct mark *to)
+{
+    m->n_stacks = to->stacks;
+    m->n_states = to->states;
+    m->n_ways = to->ways;
+    m->n_links = to->links;
+    m->n_edges = to->edges;
+    for (size_t i = 0; i < m->n_stacks; i++)
+        if (m->stacks[i].returned >= m->n_states)
+            m->stacks[i].returned = UINT32_MAX;
+    cut_table(m, &m->state_table, hash_state, m->n_states);
+    cut_table(m, &m->edge_table, hash_edge, m->n_edges);
+
+    /* BOTTOM and UNKNOWN are in no table. */
+    memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
+    m->stack_table.used = 0;
+    for (uint32_t i = 2; i < m->n_stacks; i++)
+        intern(m, &m->stack_table, hash_stack, same_stack, i);
+}
+
+static int fill_mask(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
+{
+    const struct state from = m->states[s];
+    struct group g;
+    int r = LM_OK;
+    for (uint32_t i = 0; r == LM_OK && i < from.n;)         /* parts are kept */
+        r = next_group(m, &from, &i, &g, err);
+    const struct mark before = mark_of(m);
+    for (uint32_t i = 0; r == LM_OK && i < from.n;) {
+        r = next_group(m, &from, &i, &g, err);
+        if (r == LM_OK)
+            r = add_group(m, &g, mask, err);
+    }
+    for (size_t i = 0; from.complete && i < m->words; i++)
+        mask[i] |= m->eog[i];
+    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
+        forget(m, &before);
+    return r;
+}
+
+int lm_machine_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
+{
+    for (size_t i = 0; i < MASKS; i++)
+        if (m->masks[i].mask && m->masks[i].state == s) {
+            *out = m->masks[i].mask;
+            return LM_OK;
+        }
+    const size_t slot = m->next_mask++ % MASKS;
+    if (!m->masks[slot].mask && !(m->masks[slot].mask = new_mask(m)))
+        return lm_fail_nomem(err);
+    uint64_t *mask = m->masks[slot].mask;
+    memset(mask, 0, m->words * sizeof *mask);
+    m->masks[slot].state = LM_STATE_DEAD - 1;     /* until it is whole */
+    *out = mask;
+    int r = s == LM_STATE_DEAD ? LM_OK : fill_mask(m, s, mask, err);
+    if (r == LM_OK && s != LM_STATE_DEAD)
+        m->masks[slot].state = s;
+    return r;
+}
+
+/* ---- messages ---- */
+
+static void say_byte(struct lm_buf *b, unsigned byte)
+{
+    if (byte > ' ' && byte < 0x7F)
+        lm_buf_printf(b, "'%c'", (int)byte);
+    else
+        lm_buf_printf(b, byte == '\n' ? "newline" : byte == ' ' ? "space" : "\\x%02X", byte);
+}
+
+char *lm_machine_expected(struct lm_machine *m, lm_state s, struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    int kinds = 0;
+    bool taken[256] = { false };
+    const struct state from = m->states[s];
+    for (uint32_t i = 0; i < from.n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[from.ways + i].op];
+        for (unsigned c = o->lo; o->kind == LM_OP_BYTES && c <= o->hi; c++)
+            taken[c] = true;
+        if (o->kind != LM_OP_BYTES && kinds++ < 10)
+            lm_buf_printf(&b, "%s%s<[%u]>", b.len ? ", " : "",
+                          o->kind == LM_OP_OTHER_TOKEN ? "!" : "", (unsigned)o->a);
+    }
+    for (unsigned lo = 0, hi; lo < 256; lo = hi + 1) {
+        for (hi = lo; taken[lo] && hi < 255 && taken[hi + 1];)
+            hi++;
+        if (!taken[lo] || kinds++ >= 10)
+            continue;
+        lm_buf_str(&b, b.len ? ", " : "");
+        say_byte(&b, lo);
+        if (hi > lo) {
+            lm_buf_str(&b, hi > lo + 1 ? " to " : ", ");
+            say_byte(&b, hi);
+        }
+    }
+    if (kinds > 10)
+        lm_buf_str(&b, ", ...");
+    if (from.complete)
+        lm_buf_str(&b, b.len ? " or the end" : "the end");
+    lm_buf_byte(&b, 0);
+    if (b.failed) {
+        lm_buf_release(&b);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    return b.data;
+}
+
+/* ---- making one ---- */
+
+static int count_tokens(struct lm_machine *m, const int32_t *eog, size_t n_eog)
+{
+    size_t longest = 0;
+    for (uint32_t id = 0; m->v && id < m->n_vocab; id++) {
+        const size_t len = lm_vocab_piece(m->v, id).len;
+        longest = len > longest ? len : longest;
+        if (lm_vocab_type(m->v, id) != LM_TOKEN_CONTROL &&
+            lm_vocab_type(m->v, id) != LM_TOKEN_UNKNOWN)
+            put(m->plain, id);
+    }
+    for (size_t i = 0; i < n_eog; i++)
+        if (eog[i] >= 0 && (size_t)eog[i] / 64 < m->words)
+            put(m->eog, (uint32_t)eog[i]);
+    m->frames = lm_malloc_array(longest + 2, sizeof *m->frames);
+    return m->frames ? LM_OK : LM_ENOMEM;
+}
+
+struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vocab *v,
+                                  uint32_t n_vocab, const int32_t *eog, size_t n_eog,
+                                  struct lm_err *err)
+{
+    struct lm_machine *m = calloc(1, sizeof *m);
+    if (!m) {
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    *m = (struct lm_machine){ .g = g, .v = v, .words = ((size_t)n_vocab + 63) / 64,
+                              .n_vocab = v ? lm_vocab_n(v) : 0 };
+    if (m->n_vocab > n_vocab)
+        m->n_vocab = n_vocab;
+    m->eog = new_mask(m);
+    m->plain = new_mask(m);
+    bool good = m->eog && m->plain && count_tokens(m, eog, n_eog) == LM_OK &&
+                lm_grow(&m->stacks, &m->stacks_cap, 2, sizeof *m->stacks) &&
+                lm_token_trie_init(&m->trie, v, m->n_vocab, err) == LM_OK;
+    if (!good) {
+        lm_machine_free(m);
+        lm_fail_nomem(err);
+        return NULL;
+    }
+    m->stacks[BOTTOM] = m->stacks[UNKNOWN] = (struct stack){ .returned = UINT32_MAX };
+    m->n_stacks = 2;
+    return m;
+}
+
+void lm_machine_free(struct lm_machine *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        free(m->parts[i].mask);
+        free(m->parts[i].returns);
+    }
+    for (size_t i = 0; i < m->temps_cap; i++)
+        free(m->temps[i].below);
+    for (size_t i = 0; i < MASKS; i++)
+        free(m->masks[i].mask);
+    void *const all[] = {
+        m->eog, m->plain, m->stacks, m->states, m->ways, m->links, m->edges, m->parts,
+        m->stack_table.slots, m->state_table.slots, m->edge_table.slots, m->todo, m->found,
+        m->seen, m->seen_step, m->temps, m->frames,
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    lm_token_trie_release(&m->trie);
+    free(m);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "sample/grammar/grammar_parts.h"
+
+#define TOP         0x10FFFF
+#define SURROGATE   0xD800
+#define SURROGATE_N 0xDFFF
+
+struct lm_node *lm_node_new(struct lm_tree *t, enum lm_node_kind kind)
+{
+    struct lm_node *node = lm_arena_alloc(&t->arena, sizeof *node);
+    if (node)
+        *node = (struct lm_node){ .kind = kind };
+    return node;
+}
+
+/* Room for one more element of size bytes behind n; the arena forgets the old array. */
+static void *grown(struct lm_tree *t, void *old, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return old;
+    const size_t more = *cap ? 2 * *cap : 4;
+    void *p = lm_arena_array(&t->arena, more, size);
+    if (p && n)
+        memcpy(p, old, n * size);
+    if (p)
+        *cap = more;
+    return p;
+}
+
+bool lm_node_add(struct lm_tree *t, struct lm_node *to, struct lm_node *node)
+{
+    struct lm_node **list = node ? grown(t, to->nodes, to->n, &to->cap, sizeof *list) : NULL;
+    if (!list)
+        return false;
+    to->nodes = list;
+    to->nodes[to->n++] = node;
+    return true;
+}
+
+bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint32_t hi)
+{
+    struct lm_range *list = grown(t, set->ranges, set->n, &set->cap, sizeof *list);
+    if (!list)
+        return false;
+    set->ranges = list;
+    set->ranges[set->n++] = (struct lm_range){ lo, hi };
+    return true;
+}
+
+static int by_lo(const void *a, const void *b)
+{
+    const struct lm_range *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+static void merge(struct lm_node *set)
+{
+    size_t m = 0;
+    if (set->n)
+        qsort(set->ranges, set->n, sizeof *set->ranges, by_lo);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct lm_range r = set->ranges[i];
+        if (m && r.lo <= set->ranges[m - 1].hi + 1)
+            set->ranges[m - 1].hi = r.hi > set->ranges[m - 1].hi ? r.hi : set->ranges[m - 1].hi;
+        else
+            set->ranges[m++] = r;
+    }
+    set->n = m;
+}
+
+/* Add lo..hi without surrogates. */
+static bool add_scalars(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint32_t hi)
+{
+    if (lo < SURROGATE && hi >= SURROGATE &&
+        !lm_node_add_range(t, set, lo, SURROGATE - 1))
+        return false;
+    if (lo < SURROGATE && hi < SURROGATE)
+        return lm_node_add_range(t, set, lo, hi);
+    lo = lo > SURROGATE_N ? lo : SURROGATE_N + 1;
+    return hi < lo || lm_node_add_range(t, set, lo, hi);
+}
+
+bool lm_node_finish_set(struct lm_tree *t, struct lm_node *set)
+{
+    struct lm_node done = { .kind = LM_NODE_SET };
+    uint32_t from = 0;
+    merge(set);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct lm_range r = set->ranges[i];
+        if (!set->negated && !add_scalars(t, &done, r.lo, r.hi))
+            return false;
+        if (set->negated && r.lo > from && !add_scalars(t, &done, from, r.lo - 1))
+            return false;
+        from = r.hi + 1;
+    }
+    if (set->negated && from <= TOP && !add_scalars(t, &done, from, TOP))
+        return false;
+    *set = done;
+    return true;
+}
+
+int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
+                     struct lm_err *err)
+{
+    if (!lm_grow(&t->rules, &t->cap, t->n + 1, sizeof *t->rules))
+        return lm_fail_nomem(err);
+    t->rules[t->n++] = (struct lm_rule){ .name = name, .node = node };
+    return LM_OK;
+}
+
+void lm_tree_release(struct lm_tree *t)
+{
+    lm_arena_release(&t->arena);
+    free(t->rules);
+    *t = (struct lm_tree){ 0 };
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Grammars: texts they take and refuse, and the masks they make of a vocabulary. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "not_here.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "io/input.h"
+#include "sample/grammar/grammar.h"
+
+static const char *shared_dir(void)
+{
+    const char *shared = getenv("LMPIPE_SHARED");
+    return shared ? shared : "../shared";
+}
+
+static const struct lm_jval *read_json(struct lm_arena *a, const char *path)
+{
+    char *text;
+    size_t len;
+    struct lm_err err;
+    if (lm_read_file(path, 1 << 24, &text, &len, &err) < 0)
+        return NULL;
+    const struct lm_jval *v = lm_json_tree(a, text, len, &err);
+    free(text);
+    assert_non_null(v);
+    return v;
+}
+
+/* SmolLM2's vocabulary, or NULL. */
+static struct lm_vocab *smollm2(void)
+{
+    const char *model = getenv("LMPIPE_MODEL");
+    char path[400];
+    struct lm_err err;
+    snprintf(path, sizeof path, "%s/.cache/lmpipe/SmolLM2-135M-Instruct.Q4_1.gguf",
+             getenv("HOME") ? getenv("HOME") : "");
+    return lm_vocab_open(model ? model : path, NULL, &err);
+}
+
+/* The string a member holds, or the bytes of its hexadecimal twin, into buf. */
+static const char *text_of(const struct lm_jval *v, const char *key, char *buf, size_t *len)
+{
+    char twin[40];
+    const struct lm_jval *plain = lm_jval_get(v, key);
+    if (plain) {
+        *len = plain->len;
+        return lm_jval_str(plain);
+    }
+    snprintf(twin, sizeof twin, "%s_hex", key);
+    const char *hex = lm_jval_str(lm_jval_get(v, twin));
+    assert_non_null(hex);
+    *len = strlen(hex) / 2;
+    for (size_t i = 0; i < *len; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
+        buf[i] = (char)byte;
+    }
+    return buf;
+}
+
+/* ---- texts ---- */
+
+enum outcome { REFUSED, BEGINNING, WHOLE };
+
+static enum outcome try_text(struct lm_machine *m, const char *text, size_t len)
+{
+    lm_state s;
+    struct lm_err err;
+    assert_int_equal(lm_machine_start(m, &s, &err), LM_OK);
+    for (size_t i = 0; i < len; i++)
+        if (lm_machine_byte(m, &s, (unsigned char)text[i], &err) < 0)
+            fail_msg("%s", err.text);
+    return s == LM_STATE_DEAD ? REFUSED : lm_machine_complete(m, s) ? WHOLE : BEGINNING;
+}
+
+static int check_texts(const char *name, struct lm_machine *m, const struct lm_jval *list,
+                       unsigned wanted)
+{
+    int n = 0;
+    for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next, n++) {
+        enum outcome got = try_text(m, lm_jval_str(t), t->len);
+        if (!(wanted >> got & 1))
+            fail_msg("%s: %s: %s", name, lm_jval_str(t), got == WHOLE ? "accepted" :
+                     got == REFUSED ? "refused" : "a beginning");
+    }
+    return n;
+}
+
+/* One case: an error, or texts.  How many things were checked. */
+static int check_case(const struct lm_jval *c, const char *name, struct lm_grammar *g,
+                      const struct lm_err *why)
+{
+    struct lm_err err;
+    if (lm_jval_get(c, "error")) {
+        if (g)
+            fail_msg("%s: not refused", name);
+        assert_int_equal(why->code, LM_EUSE);
+        return 1;
+    }
+    if (!g && lm_jval_get(c, "may_refuse"))
+        return 0;
+    if (!g)
+        fail_msg("%s: %s", name, why->text);
+    struct lm_machine *m = lm_machine_new(g, NULL, 0, NULL, 0, &err);
+    int n = check_texts(name, m, lm_jval_get(c, "accept"), 1u << WHOLE);
+    n += check_texts(name, m, lm_jval_get(c, "prefix"), 1u << BEGINNING);
+    n += check_texts(name, m, lm_jval_get(c, "reject"), 1u << REFUSED | 1u << BEGINNING);
+    lm_machine_free(m);
+    lm_grammar_free(g);
+    return n;
+}
+
+static int run_gbnf(const struct lm_jval *cases, const struct lm_vocab *v)
+{
+    static char buf[100000];
+    int n = 0;
+    for (const struct lm_jval *c = cases->first; c; c = c->next) {
+        struct lm_err err = { 0 };
+        size_t len;
+        const char *text = text_of(c, "grammar", buf, &len);
+        struct lm_grammar *g = lm_grammar_gbnf(text, len, v, &err);
+        n += check_case(c, lm_jval_str(lm_jval_get(c, "name")), g, &err);
+    }
+    return n;
+}
+
+static void test_gbnf(void **state)
+{
+    struct lm_arena a = { 0 };
+    (void)state;
+    const struct lm_jval *cases = read_json(&a, "tests/data/sample/grammars.json");
+    assert_non_null(cases);
+    assert_true(run_gbnf(cases, NULL) >= 270);
+    lm_arena_release(&a);
+}
+
+static int run_regex(const struct lm_jval *cases)
+{
+    int n = 0;
+    for (const struct lm_jval *c = cases->first; c; c = c->next) {
+        const struct lm_jval *pattern = lm_jval_get(c, "pattern");
+        struct lm_err err = { 0 };
+        struct lm_grammar *g = lm_grammar_regex(lm_jval_str(pattern), pattern->len, &err);
+        const struct lm_jval *none = lm_jval_get(c, "accept");
+        if (!g && none && !none->first && !lm_jval_get(c, "error")) {    /* matches nothing */
+            assert_non_null(strstr(err.text, "can never be completed"));
+            n++;
+            continue;
+        }
+        n += check_case(c, lm_jval_str(pattern), g, &err);
+    }
+    return n;
+}
+
+static void test_regex(void **state)
+{
+    struct lm_arena a = { 0 };
+    (void)state;
+    const struct lm_jval *cases = read_json(&a, "tests/data/sample/regex.json");
+    assert_non_null(cases);
+    assert_true(run_regex(cases) >= 180);
+    lm_arena_release(&a);
+}
+
+/* ---- masks ---- */
+
+static void check_mask(struct lm_vocab *v, const struct lm_jval *c)
+{
+    const char *name = lm_jval_str(lm_jval_get(c, "name"));
+    const struct lm_jval *text = lm_jval_get(c, "grammar");
+    const uint32_t n = lm_vocab_n(v);
+    const uint64_t *mask;
+    struct lm_err err;
+    lm_state s;
+    int64_t count = 0, want;
+    static const int32_t eog[] = { 0, 2, 4 };         /* those of the reference */
+    struct lm_grammar *g = lm_grammar_gbnf(lm_jval_str(text), text->len, v, &err);
+    if (!g)
+        fail_msg("%s: %s", name, err.text);
+    struct lm_machine *m = lm_machine_new(g, v, n, eog, 3, &err);
+    assert_int_equal(lm_machine_start(m, &s, &err), LM_OK);
+    for (const struct lm_jval *t = lm_jval_get(c, "prefix")->first; t; t = t->next) {
+        int64_t id;
+        assert_true(lm_jval_i64(t, &id));
+        assert_int_equal(lm_machine_take(m, &s, (uint32_t)id, &err), LM_OK);
+        assert_int_not_equal(s, LM_STATE_DEAD);
+    }
+    assert_int_equal(lm_machine_mask(m, s, &mask, &err), LM_OK);
+    uint32_t *ids = malloc(n * sizeof *ids);
+    for (uint32_t id = 0; id < n; id++)
+        if (mask[id / 64] >> id % 64 & 1)
+            ids[count++] = id;
+    assert_true(lm_jval_i64(lm_jval_get(c, "count"), &want));
+    if (count != want)
+        fail_msg("%s after '%s': %d ids, not %d", name, lm_jval_str(lm_jval_get(c, "prefix_text")),
+                 (int)count, (int)want);
+    unsigned char digest[32];
+    char hex[65];
+    struct lm_sha256 sum;
+    lm_sha256_init(&sum);
+    lm_sha256_add(&sum, ids, (size_t)count * sizeof *ids);
+    lm_sha256_digest(&sum, digest);
+    for (int i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    assert_string_equal(hex, lm_jval_str(lm_jval_get(c, "sha256")));
+    free(ids);
+    lm_machine_free(m);
+    lm_grammar_free(g);
+}
+
+static void test_masks(void **state)
+{
+    struct lm_arena a = { 0 };
+    char path[400];
+    (void)state;
+    snprintf(path, sizeof path, "%s/fixtures/sample/gbnf/masks.json", shared_dir());
+    const struct lm_jval *cases = read_json(&a, path);
+    struct lm_vocab *v = cases ? smollm2() : NULL;
+    if (!v)
+        NOT_HERE("the reference values beside the project, or SmolLM2");
+    for (const struct lm_jval *c = cases->first; c; c = c->next)
+        check_mask(v, c);
+    lm_vocab_free(v);
+    lm_arena_release(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gbnf), cmocka_unit_test(test_regex), cmocka_unit_test(test_masks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
