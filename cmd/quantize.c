@@ -3,13 +3,16 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/kv_arg.h"
+#include "gguf/split.h"
 #include "job/quant_job.h"
 
 static const char usage[] =
@@ -26,17 +29,24 @@ static const char help[] =
     "      --force                  write to a terminal\n"
     "      --imatrix=FILE           importance of weights, as imatrix writes it\n"
     "      --include-weights=NAME   importance only of tensors with NAME in theirs\n"
+    "      --keep-split             a file for each shard of IN, OUT-00001-of-...\n"
     "      --leave-output-tensor    keep output.weight as it is\n"
     "      --long                   allow zstd input with windows above 128 MiB\n"
     "  -o, --output=OUT             instead of the operand OUT\n"
     "      --output-tensor-type=T   T for output.weight\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
     "                               set metadata\n"
+    "      --plan-only              print the types, as --tensor-type lines\n"
     "      --progress               show progress even if stderr is no terminal\n"
     "      --provenance             add a key that names this program and its options\n"
+    "      --prune-layers=L[,L...]  leave out these layers\n"
     "      --pure                   the default type of TYPE for all, no mix\n"
     "  -q, --quiet                  no warnings, no progress\n"
+    "      --report=FILE            write what each tensor lost to FILE, as TSV\n"
     "      --sort                   tensors in llama.cpp's order (IN not a pipe)\n"
+    "      --strict                 refuse a --tensor-type that no tensor matches\n"
+    "      --target-bpw=X           types that lose least at X bits a weight\n"
+    "      --target-size=N          types that lose least in a file of N bytes\n"
     "      --tensor-type=REGEX=T    T for the tensors whose name matches\n"
     "      --tensor-type-file=FILE  such REGEX=T, separated by blanks\n"
     "  -t, --threads=N              threads [the CPUs there are]\n"
@@ -48,8 +58,9 @@ static const char help[] =
 
 enum {
     OPT_REQUANT = 256, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX, OPT_INCLUDE, OPT_LEAVE,
-    OPT_LONG, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PROGRESS, OPT_PROVENANCE, OPT_PURE, OPT_SORT,
-    OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
+    OPT_KEEP_SPLIT, OPT_LONG, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY, OPT_PROGRESS,
+    OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_SORT, OPT_STRICT, OPT_TARGET_BPW,
+    OPT_TARGET_SIZE, OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
 };
 
 static const struct option options[] = {
@@ -60,16 +71,23 @@ static const struct option options[] = {
     { "help",                 no_argument,       NULL, 'h' },
     { "imatrix",              required_argument, NULL, OPT_IMATRIX },
     { "include-weights",      required_argument, NULL, OPT_INCLUDE },
+    { "keep-split",           no_argument,       NULL, OPT_KEEP_SPLIT },
     { "leave-output-tensor",  no_argument,       NULL, OPT_LEAVE },
     { "long",                 no_argument,       NULL, OPT_LONG },
     { "output",               required_argument, NULL, 'o' },
     { "output-tensor-type",   required_argument, NULL, OPT_OUTPUT_TYPE },
     { "override-kv",          required_argument, NULL, OPT_OVERRIDE },
+    { "plan-only",            no_argument,       NULL, OPT_PLAN_ONLY },
     { "progress",             no_argument,       NULL, OPT_PROGRESS },
     { "provenance",           no_argument,       NULL, OPT_PROVENANCE },
+    { "prune-layers",         required_argument, NULL, OPT_PRUNE },
     { "pure",                 no_argument,       NULL, OPT_PURE },
     { "quiet",                no_argument,       NULL, 'q' },
+    { "report",               required_argument, NULL, OPT_REPORT },
     { "sort",                 no_argument,       NULL, OPT_SORT },
+    { "strict",               no_argument,       NULL, OPT_STRICT },
+    { "target-bpw",           required_argument, NULL, OPT_TARGET_BPW },
+    { "target-size",          required_argument, NULL, OPT_TARGET_SIZE },
     { "tensor-type",          required_argument, NULL, OPT_TENSOR_TYPE },
     { "tensor-type-file",     required_argument, NULL, OPT_TYPE_FILE },
     { "threads",              required_argument, NULL, 't' },
@@ -88,7 +106,10 @@ static struct lm_gguf_kv *overrides;
 static const char **include, **exclude;
 static size_t wishes_cap, overrides_cap, include_cap, exclude_cap, n_include, n_exclude;
 static const char *in_path, *out_path, *imatrix_path, *type_file;
-static bool force, long_window, provenance;
+static const char *report_path;
+static uint32_t *prune;
+static size_t prune_cap;
+static bool force, long_window, plan_only, provenance, strict;
 
 static void must_grow(void *array, size_t *cap, size_t need, size_t size)
 {
@@ -138,7 +159,8 @@ static void add_wishes(const char *path)
     if (lm_read_file(path, 1 << 24, &text, &len, &err) != LM_OK)
         cli_die_err(path, &err);
     for (char *word = strtok(text, " \t\r\n\v\f"); word; word = strtok(NULL, " \t\r\n\v\f"))
-        add_wish("tensor-type-file", word);
+        if (strcmp(word, "--tensor-type"))             /* as --plan-only prints them */
+            add_wish("tensor-type-file", word);
     free(text);
     type_file = path;
 }
@@ -149,6 +171,33 @@ static void add_override(const char *arg)
     must_grow(&overrides, &overrides_cap, o.n_overrides + 1, sizeof *overrides);
     if (lm_kv_arg(arg, &arena, &overrides[o.n_overrides++], &err) != LM_OK)
         cli_bad_usage("--override-kv: %s", err.text);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A list of numbers; it may be given in parts. */
+static void add_layers(const char *arg)
+{
+    char *list = strdup(arg), *end;
+    if (!list)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (char *word = list; word; word = end) {
+        if ((end = strchr(word, ',')))
+            *end++ = 0;
+        must_grow(&prune, &prune_cap, o.n_prune + 1, sizeof *prune);
+        prune[o.n_prune++] = (uint32_t)cli_u64("prune-layers", word, 0, UINT32_MAX - 1);
+    }
+    free(list);
+    qsort(prune, o.n_prune, sizeof *prune, by_number);
+    size_t n = 0;
+    for (size_t i = 0; i < o.n_prune; i++)
+        if (!n || prune[i] != prune[n - 1])
+            prune[n++] = prune[i];
+    o.n_prune = n;
 }
 
 /* getopt moves operands behind options, which leaves the meaning. */
@@ -181,6 +230,21 @@ static int show_help(void)
     return cli_finish(CLI_OK);
 }
 
+static void check_options(void)
+{
+    const bool target = o.target_size || o.target_bpw > 0;
+    if (include && exclude)
+        cli_bad_usage("--include-weights and --exclude-weights exclude each other");
+    if ((include || exclude) && !imatrix_path)
+        cli_bad_usage("--include-weights and --exclude-weights need --imatrix");
+    if (o.target_size && o.target_bpw > 0)
+        cli_bad_usage("--target-size and --target-bpw exclude each other");
+    if (target && o.pure)
+        cli_bad_usage("--pure and a target exclude each other");
+    if (report_path && (o.dry_run || plan_only))
+        cli_bad_usage("--report needs tensors to be written");
+}
+
 static void read_options(int argc, char *argv[])
 {
     int c;
@@ -198,14 +262,23 @@ static void read_options(int argc, char *argv[])
         case OPT_FORCE:          force = true; break;
         case OPT_IMATRIX:        imatrix_path = optarg; break;
         case OPT_INCLUDE:        add_name(&include, &n_include, &include_cap, optarg); break;
+        case OPT_KEEP_SPLIT:     o.keep_split = true; break;
         case OPT_LEAVE:          o.leave_output = true; break;
         case OPT_LONG:           long_window = true; break;
         case OPT_OUTPUT_TYPE:    o.output_type = tensor_type("output-tensor-type", optarg); break;
         case OPT_OVERRIDE:       add_override(optarg); break;
+        case OPT_PLAN_ONLY:      plan_only = true; break;
         case OPT_PROGRESS:       env_options.progress = true; break;
         case OPT_PROVENANCE:     provenance = true; break;
+        case OPT_PRUNE:          add_layers(optarg); break;
         case OPT_PURE:           o.pure = true; break;
+        case OPT_REPORT:         report_path = optarg; break;
         case OPT_SORT:           o.sort = true; break;
+        case OPT_STRICT:         strict = true; break;
+        case OPT_TARGET_BPW:     o.target_bpw = cli_f64("target-bpw", optarg, 0.001, 64); break;
+        case OPT_TARGET_SIZE:
+            o.target_size = cli_u64("target-size", optarg, 1, UINT64_MAX);
+            break;
         case OPT_TENSOR_TYPE:    add_wish("tensor-type", optarg); break;
         case OPT_TYPE_FILE:      add_wishes(optarg); break;
         case OPT_EMBEDDING_TYPE:
@@ -213,36 +286,79 @@ static void read_options(int argc, char *argv[])
             break;
         default:                 cli_try_help();
         }
-    if (include && exclude)
-        cli_bad_usage("--include-weights and --exclude-weights exclude each other");
-    if ((include || exclude) && !imatrix_path)
-        cli_bad_usage("--include-weights and --exclude-weights need --imatrix");
+    check_options();
     if (provenance)
         add_provenance(argv);
     o.wishes = wishes;
     o.overrides = overrides;
     o.include = include;
     o.exclude = exclude;
+    o.prune = prune;
 }
 
-/* IN [OUT] TYPE [THREADS]; OUT is an operand unless -o or --dry-run say otherwise. */
+static const struct lm_file_type *file_type(const char *name)
+{
+    const struct lm_file_type *t = lm_file_type_by_name(name);
+    struct lm_buf all = { 0 };
+    if (t)
+        return t;
+    for (const struct lm_file_type *f = lm_file_types; f->name; f++)
+        lm_buf_printf(&all, " %s", f->name);
+    cli_bad_usage("'%s' is not one of the types%s", name, all.data ? all.data : "");
+}
+
+/* ggml-model-TYPE.gguf beside the input, for who names no output. */
+static const char *default_out(const char *type)
+{
+    const char *slash = strrchr(in_path, '/');
+    struct lm_buf b = { 0 };
+    if (!strcmp(in_path, "-"))
+        cli_bad_usage("operands wanted: IN OUT TYPE [THREADS]");
+    lm_buf_add(&b, in_path, slash ? (size_t)(slash + 1 - in_path) : 0);
+    lm_buf_printf(&b, "ggml-model-%s%s", file_type(type)->name, o.keep_split ? "" : ".gguf");
+    const char *path = b.failed ? NULL : lm_arena_copy(&arena, b.data, b.len);
+    if (!path)
+        cli_die(CLI_TROUBLE, "out of memory");
+    lm_buf_release(&b);
+    return path;
+}
+
+/* Without a type, one that quantizes everything, so that the target decides about everything. */
+static void target_type(void)
+{
+    if (!o.file_type) {
+        o.file_type = lm_file_type_by_name("Q4_K_M");
+        o.guess_file_type = true;
+    }
+    if (lm_type_by_id(o.file_type->type)->block == 1 || o.file_type->id == LM_FT_COPY)
+        cli_bad_usage("a target needs a type that quantizes, not %s", o.file_type->name);
+}
+
+/*
+ * IN [OUT] TYPE [THREADS].  OUT is an operand unless -o, --dry-run or --plan-only say
+ * otherwise; with a target TYPE may be missing.
+ */
 static void read_operands(int argc, char *argv[])
 {
     char **arg = argv + optind, **end = argv + argc;
-    bool has_out = !out_path && !(o.dry_run && end - arg == 2);
-    if (end - arg < 2 + has_out || end - arg > 3 + has_out)
-        cli_bad_usage("operands wanted: IN %sTYPE [THREADS]", out_path ? "" : "OUT ");
+    const bool target = o.target_size || o.target_bpw > 0, looks = o.dry_run || plan_only;
+    bool has_out = !out_path && !(looks && end - arg == 2 - target) &&
+                   !(!target && end - arg == 2 && lm_file_type_by_name(arg[1]));
+    if (end - arg < 1 + !target + has_out || end - arg > 3 + has_out)
+        cli_bad_usage("operands wanted: IN %s%s [THREADS]", out_path ? "" : "OUT ",
+                      target ? "[TYPE]" : "TYPE");
     in_path = *arg++;
     if (has_out)
         out_path = *arg++;
-    o.file_type = lm_file_type_by_name(*arg);
-    if (!o.file_type) {
-        struct lm_buf all = { 0 };
-        for (const struct lm_file_type *f = lm_file_types; f->name; f++)
-            lm_buf_printf(&all, " %s", f->name);
-        cli_bad_usage("'%s' is not one of the types%s", *arg, all.data ? all.data : "");
+    if (arg < end) {
+        o.file_type = file_type(*arg);
+        if (!out_path && !looks)
+            out_path = default_out(*arg);
+        arg++;
     }
-    if (++arg < end)
+    if (target)
+        target_type();
+    if (arg < end)
         env_options.n_threads = cli_threads(*arg);
 }
 
@@ -267,7 +383,7 @@ static void print_plan(const struct lm_quantize *q)
     for (size_t i = 0; i < q->n_rows; i++) {
         const struct lm_quantize_row *r = &q->rows[i];
         lm_buf_clear(&b);
-        lm_buf_escape(&b, r->in->name.p, r->in->name.len);
+        lm_buf_escape(&b, r->name.p, r->name.len);
         lm_buf_byte(&b, '\t');
         for (uint32_t k = 0; k < r->in->n_dims; k++)
             lm_buf_printf(&b, "%s%" PRIu64, k ? "x" : "", r->in->ne[k]);
@@ -283,15 +399,142 @@ static void print_plan(const struct lm_quantize *q)
     lm_buf_release(&b);
 }
 
+/* What the types would be: lines that give the same again, as options or in a file. */
+static void print_types(const struct lm_quantize *q)
+{
+    struct lm_buf b = { 0 };
+    for (size_t i = 0; i < q->n_rows; i++) {
+        const struct lm_quantize_row *r = &q->rows[i];
+        if (!r->chosen)
+            continue;
+        lm_buf_clear(&b);
+        lm_buf_str(&b, "--tensor-type ^");
+        for (size_t k = 0; k < r->name.len; k++) {
+            const char c = r->name.p[k];
+            if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+                c != '_' && c != '-')
+                lm_buf_byte(&b, '\\');
+            lm_buf_byte(&b, c);
+        }
+        lm_buf_printf(&b, "$=%s\n", r->target->name);
+        if (b.failed)
+            cli_die(CLI_TROUBLE, "out of memory");
+        cli_write(b.data, b.len);
+    }
+    lm_buf_release(&b);
+}
+
+/* A line a tensor; RMSE is the root of the mean square of differences. */
+static int write_report(const struct lm_quantize *q, const struct lm_quantize_error *errors)
+{
+    struct lm_err err;
+    struct lm_out *out = cli_out_open(report_path, false, force);
+    struct lm_buf b = { 0 };
+    double weights = 0, squares = 0, weighted = 0;
+    uint64_t bytes = 0;
+    lm_buf_str(&b, "tensor\ttype\tbytes\trmse\tweighted_error\n");
+    for (size_t i = 0; i < q->n_rows; i++) {
+        const struct lm_quantize_row *r = &q->rows[i];
+        const uint64_t *ne = r->in->ne;
+        const double n = (double)ne[0] * (double)ne[1] * (double)ne[2] * (double)ne[3];
+        lm_buf_escape(&b, r->name.p, r->name.len);
+        lm_buf_printf(&b, "\t%s\t%" PRIu64 "\t", r->target->name, r->bytes);
+        lm_json_f64(&b, n > 0 ? sqrt(errors[i].squares / n) : 0);
+        lm_buf_byte(&b, '\t');
+        lm_json_f64(&b, errors[i].weighted);
+        lm_buf_byte(&b, '\n');
+        weights += r->chosen ? n : 0;
+        squares += errors[i].squares;
+        weighted += errors[i].weighted;
+        bytes += r->bytes;
+    }
+    lm_buf_printf(&b, "total\t\t%" PRIu64 "\t", bytes);
+    lm_json_f64(&b, weights > 0 ? sqrt(squares / weights) : 0);
+    lm_buf_byte(&b, '\t');
+    lm_json_f64(&b, weighted);
+    lm_buf_byte(&b, '\n');
+    const int s = b.failed ? lm_fail_nomem(&err) : lm_out_write(out, b.data, b.len, &err);
+    lm_buf_release(&b);
+    if (s == LM_OK)
+        return cli_out_commit(out);
+    cli_out_abort(out);
+    return cli_report(report_path, &err);
+}
+
+/* The output's files: out, or OUT-00001-of-0000N.gguf and so on. */
+static char *part_path(const struct lm_quantize *q, size_t k)
+{
+    const size_t n = strlen(out_path);
+    char *prefix = q->n_parts > 1 ? strndup(out_path, n > 5 && !strcmp(out_path + n - 5, ".gguf")
+                                                          ? n - 5 : n) : strdup(out_path);
+    char *path = q->n_parts > 1 && prefix ? lm_split_path(prefix, k, q->n_parts) : prefix;
+    if (!path)
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (path != prefix)
+        free(prefix);
+    return path;
+}
+
 static int write_model(const struct lm_quantize *q, const struct lm_env *env)
 {
     struct lm_err err;
-    struct lm_out *out = cli_out_open(out_path, true, force);
-    if (lm_quantize_run(q, out, env, &err) != LM_OK) {
-        cli_out_abort(out);
-        return cli_report(NULL, &err);
+    struct lm_out **outs = lm_malloc_array(q->n_parts, sizeof *outs);
+    struct lm_quantize_error *errors =
+        report_path ? lm_malloc_array(q->n_rows + 1, sizeof *errors) : NULL;
+    size_t n = 0;
+    int s = LM_OK, status;
+    if (!outs || (report_path && !errors))
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t i = 0; errors && i < q->n_rows; i++)
+        errors[i] = (struct lm_quantize_error){ 0 };
+    while (n < q->n_parts && s == LM_OK) {
+        char *path = part_path(q, n);
+        outs[n++] = cli_out_open(path, true, force);
+        free(path);
+        s = lm_quantize_run(q, n - 1, outs[n - 1], errors, env, &err);
     }
-    return cli_out_commit(out);
+    for (size_t i = 0; i < n && s != LM_OK; i++)
+        cli_out_abort(outs[i]);
+    status = s != LM_OK ? cli_report(NULL, &err) : n == 1 ? cli_out_commit(outs[0])
+                                                         : cli_out_commit_all(outs, n);
+    if (status == CLI_OK && report_path)
+        status = write_report(q, errors);
+    free(errors);
+    free(outs);
+    return status;
+}
+
+/* Which files must not be written over. */
+static void refuse_same(const struct lm_quantize *q)
+{
+    const char *const named[] = { in_path, imatrix_path, type_file };
+    for (size_t k = 0; k < q->n_parts; k++) {
+        char *path = part_path(q, k);
+        for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+            if (named[i])
+                cli_refuse_same(named[i], path);
+        for (size_t i = 1; i < q->n_shards; i++)
+            cli_refuse_same(lm_in_name(q->shards[i].in), path);
+        free(path);
+    }
+    for (size_t i = 0; report_path && i < sizeof named / sizeof *named; i++)
+        if (named[i])
+            cli_refuse_same(named[i], report_path);
+    for (size_t i = 1; report_path && i < q->n_shards; i++)
+        cli_refuse_same(lm_in_name(q->shards[i].in), report_path);
+}
+
+/* A pattern that no tensor matches first is more often a mistake than not. */
+static void check_wishes(const struct lm_quantize *q)
+{
+    for (size_t k = 0; k < o.n_wishes; k++) {
+        size_t i = 0;
+        while (i < q->n_rows && !lm_pattern_matches(wishes[k].pattern, q->rows[i].name.p))
+            i++;
+        if (i == q->n_rows && strict)
+            cli_die(CLI_TROUBLE, "--strict: no tensor matches pattern %zu of --tensor-type",
+                    k + 1);
+    }
 }
 
 int main(int argc, char *argv[])
@@ -303,13 +546,10 @@ int main(int argc, char *argv[])
     read_options(argc, argv);
     read_operands(argc, argv);
     struct lm_env env = cli_env(env_options);
-    if (!o.dry_run) {
+    const bool looks = o.dry_run || plan_only;
+    o.dry_run = looks;
+    if (!looks)
         cli_refuse_same(in_path, out_path);
-        if (imatrix_path)
-            cli_refuse_same(imatrix_path, out_path);
-        if (type_file)
-            cli_refuse_same(type_file, out_path);
-    }
     struct lm_in *in = lm_in_open(in_path, long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         cli_die_err(strcmp(in_path, "-") ? in_path : "<stdin>", &err);
@@ -318,9 +558,12 @@ int main(int argc, char *argv[])
     struct lm_quantize *q = lm_quantize_plan(in, &o, &env, &err);
     if (!q)
         cli_die_err(lm_in_name(in), &err);
-    for (size_t k = 1; k < q->n_shards && !o.dry_run; k++)
-        cli_refuse_same(lm_in_name(q->shards[k].in), out_path);
-    if (o.dry_run)
+    check_wishes(q);
+    if (!looks)
+        refuse_same(q);
+    if (plan_only)
+        print_types(q);
+    else if (looks)
         print_plan(q);
     else
         status = write_model(q, &env);
@@ -334,5 +577,6 @@ int main(int argc, char *argv[])
     free(overrides);
     free(include);
     free(exclude);
+    free(prune);
     return cli_finish(status);
 }

@@ -6,7 +6,8 @@
  * Quantizing a GGUF: a plan from its metadata, then one pass over its data.
  *
  *   struct lm_quantize *q = lm_quantize_plan(in, &o, env, &err);
- *   lm_quantize_run(q, out, env, &err);
+ *   for (k = 0; k < q->n_parts; k++)
+ *       lm_quantize_run(q, k, out, errors, env, &err);
  *
  * Everything that can be refused without the data is refused by the plan, before
  * a byte is written.  The pass needs memory for a few rows, and neither input nor
@@ -17,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/env.h"
 #include "base/err.h"
 #include "gguf/gguf.h"
@@ -37,6 +39,8 @@ struct lm_quantize_options {
     bool pure;                               /* no mix: the default type             */
     bool leave_output;                       /* output.weight as it is               */
     bool allow_requantize;                   /* also from quantized types            */
+    bool keep_split;                         /* a file for each shard                */
+    bool guess_file_type;                    /* general.file_type as the tensors say */
     bool sort;                               /* tensors in llama.cpp's order         */
     bool dry_run;                            /* a plan to look at: what only running
                                                 needs is noted, not refused          */
@@ -50,6 +54,14 @@ struct lm_quantize_options {
     /* Only entries whose name contains one of these; without those that contain
      * one of those.  NULL-terminated; NULL: none. */
     const char *const *include, *const *exclude;
+    /* Layers to leave out, ascending, each once; the others are numbered anew. */
+    const uint32_t *prune;
+    size_t          n_prune;
+    /* Not the mix decides the types of what it would quantize, but which of them lose least
+     * within so many bytes of the file, or so many bits for each weight of the model (quant_target.c
+     * says how); what the user names keeps its type.  0: the mix. */
+    uint64_t target_size;
+    double   target_bpw;
 };
 
 /* A file of the input: one, or as many as the model has shards. */
@@ -61,18 +73,35 @@ struct lm_quantize_shard {
 /* A tensor of the output. */
 struct lm_quantize_row {
     const struct lm_gguf_tensor *in;
+    struct lm_str                name;       /* in the output                        */
     size_t                       shard;
     const struct lm_type        *target;     /* in->type: copied                     */
     uint64_t                     bytes;
+    bool                         chosen;     /* the mix, a wish or the target gave it a type */
     const struct lm_importance_entry *weights;   /* used for it, or NULL             */
+};
+
+/* A file of the output: the one, or that of a shard. */
+struct lm_quantize_part {
+    struct lm_gguf_writer *w;
+    size_t                 first, n;         /* its rows                             */
+};
+
+/* What a tensor lost: over all its weights, the squares of the differences, and these times
+ * the importance of the column (1 where there is none). */
+struct lm_quantize_error {
+    double squares, weighted;
 };
 
 struct lm_quantize {
     struct lm_quantize_shard *shards;        /* metadata is that of the first        */
     size_t                    n_shards;
-    struct lm_gguf_writer    *w;             /* the output                           */
-    struct lm_quantize_row   *rows;          /* in the output's order                */
+    struct lm_quantize_part  *parts;
+    size_t                    n_parts;
+    struct lm_quantize_row   *rows;          /* in the output's order, part by part  */
     size_t                    n_rows;
+    struct lm_arena           arena;         /* new names and arrays                 */
+    struct lm_importance     *renamed;       /* importance without pruned layers     */
 };
 
 /*
@@ -87,9 +116,11 @@ struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_
                                      const struct lm_env *env, struct lm_err *err);
 void lm_quantize_free(struct lm_quantize *q);
 
-/* Write the file: header, then tensor by tensor.  Uses env's threads.  err names the
- * file that a failure is about. */
-int lm_quantize_run(const struct lm_quantize *q, struct lm_out *out, const struct lm_env *env,
+/* Write part k of the output, in order, each once: header, then tensor by tensor.  Uses env's
+ * threads.  errors [n_rows], zeroed, gets what each tensor lost, or is NULL.  err names the file
+ * that a failure is about. */
+int lm_quantize_run(const struct lm_quantize *q, size_t k, struct lm_out *out,
+                    struct lm_quantize_error *errors, const struct lm_env *env,
                     struct lm_err *err);
 
 #endif

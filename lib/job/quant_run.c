@@ -11,7 +11,7 @@
 
 #include "base/size.h"
 #include "base/thread.h"
-#include "job/quant_job.h"
+#include "job/quant_parts.h"
 
 #define PIECE (64 * 1024)              /* weights in a piece, or one row if that is more */
 #define BATCH (8 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
@@ -27,18 +27,22 @@ struct shape {
 struct run {
     const struct lm_quantize     *q;
     const struct lm_quantize_row *row;
+    const struct lm_quantize_part *part;
+    struct lm_quantize_error     *error;           /* of the row, or NULL            */
     struct shape                  s;
     uint8_t                      *src, *dst;       /* a batch                            */
     float                       **scratch;         /* a piece of floats for each thread  */
+    float                       **result;          /* the same, read back; NULL: error is */
     int                           n_threads;
     float                        *weights;         /* [slices][cols], or NULL            */
     uint64_t                      first_row;       /* of the batch                       */
     uint64_t                      n_rows;          /* in the batch                       */
-    /* What went wrong with each piece of the batch. */
-    struct failure {
-        int64_t  at;                               /* weight in the piece, -1: none      */
+    /* What came of each piece of the batch. */
+    struct outcome {
+        int64_t  at;                               /* a bad weight in it, -1: none       */
         bool     result;                           /* in what came out of it             */
-    } *failures;
+        struct lm_quantize_error error;
+    } *outcomes;
 };
 
 static uint64_t at_least_1(uint64_t n)
@@ -100,8 +104,8 @@ static void encode_piece(void *arg, size_t i, int thread)
     uint64_t first, rows = piece_rows(&r->s, b->first_piece + i, &first);
     size_t n = (size_t)(rows * r->s.cols);
     const uint8_t *src = r->src + (first - r->first_row) * r->s.in_row;
-    struct failure *f = &r->failures[i];
-    *f = (struct failure){ -1, false };
+    struct outcome *f = &r->outcomes[i];
+    *f = (struct outcome){ .at = -1 };
 
     int64_t bad = from->invalid ? from->invalid(src, n) : -1;
     if (bad < 0 && from != to) {
@@ -112,17 +116,21 @@ static void encode_piece(void *arg, size_t i, int thread)
             x = r->scratch[thread];
         }
         uint64_t slice = first / r->s.slice % r->row->in->ne[2];
-        lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols,
-                       r->weights ? r->weights + slice * r->s.cols : NULL, NULL);
+        const float *w = r->weights ? r->weights + slice * r->s.cols : NULL;
+        lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols, w, NULL);
         bad = to->invalid ? to->invalid(dst, n) : -1;
         f->result = true;
+        if (r->error && bad < 0) {
+            to->decode(dst, r->result[thread], n);
+            lm_quantize_add_error(x, r->result[thread], rows, r->s.cols, w, &f->error);
+        }
     }
     if (bad >= 0)
         f->at = bad * (f->result ? to->block : from->block);
 }
 
 /* Where in the tensor, counted from its first weight, and what. */
-static int failed(const struct run *r, uint64_t piece, const struct failure *f,
+static int failed(const struct run *r, uint64_t piece, const struct outcome *f,
                   struct lm_err *err)
 {
     const struct lm_gguf_tensor *t = r->row->in;
@@ -174,12 +182,30 @@ static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64
     if (s != LM_OK)
         return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, t->name.p), err);
     lm_pool_run(pool, encode_piece, &b, (size_t)n_pieces);
-    for (uint64_t i = 0; i < n_pieces; i++)
-        if (r->failures[i].at >= 0)
-            return of_input(r, failed(r, piece + i, &r->failures[i], err), err);
+    for (uint64_t i = 0; i < n_pieces; i++) {
+        if (r->outcomes[i].at >= 0)
+            return of_input(r, failed(r, piece + i, &r->outcomes[i], err), err);
+        if (r->error) {
+            r->error->squares += r->outcomes[i].error.squares;
+            r->error->weighted += r->outcomes[i].error.weighted;
+        }
+    }
     s = lm_out_write(out, t->type == r->row->target ? r->src : r->dst,
                      (size_t)(r->n_rows * r->s.out_row), err);
     return of_output(out, s, err);
+}
+
+/* A buffer for each thread. */
+static bool grow_all(const struct run *r, float **buffers, size_t *cap, uint64_t floats)
+{
+    size_t grown = *cap;
+    for (int i = 0; i < r->n_threads; i++) {
+        grown = *cap;
+        if (!lm_grow(&buffers[i], &grown, (size_t)floats, sizeof(float)))
+            return false;
+    }
+    *cap = grown;
+    return true;
 }
 
 /* Scratch that fits the tensor: r's buffers grow from tensor to tensor. */
@@ -193,22 +219,14 @@ static bool room(struct run *r, size_t *cap)
         return false;
     bool copy = r->row->target == r->row->in->type;
     if (!lm_grow(&r->src, &cap[0], (size_t)in, 1) ||
-        !lm_grow(&r->failures, &cap[1], (size_t)s->batch, sizeof *r->failures))
+        !lm_grow(&r->outcomes, &cap[1], (size_t)s->batch, sizeof *r->outcomes))
         return false;
     if (copy)
         return true;
     if (!lm_grow(&r->dst, &cap[2], (size_t)out, 1))
         return false;
-    if (r->row->in->type->id == LM_F32)
-        return true;
-    size_t grown = cap[3];
-    for (int i = 0; i < r->n_threads; i++) {
-        grown = cap[3];
-        if (!lm_grow(&r->scratch[i], &grown, (size_t)floats, sizeof(float)))
-            return false;
-    }
-    cap[3] = grown;
-    return true;
+    return (r->row->in->type->id == LM_F32 || grow_all(r, r->scratch, &cap[3], floats)) &&
+           (!r->error || grow_all(r, r->result, &cap[4], floats));
 }
 
 static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct lm_out *out,
@@ -231,7 +249,7 @@ static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct l
     }
     free(r->weights);
     if (s == LM_OK)
-        s = of_output(out, lm_gguf_write_pad(r->q->w, out, r->row->bytes, err), err);
+        s = of_output(out, lm_gguf_write_pad(r->part->w, out, r->row->bytes, err), err);
     return s;
 }
 
@@ -247,18 +265,26 @@ static int drain(struct lm_in *in, struct lm_err *err)
     return s;
 }
 
+static uint64_t input_bytes(const struct lm_quantize *q, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += q->rows[i].in->bytes;
+    return bytes;
+}
+
 static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
-                   const struct lm_env *env, struct lm_err *err)
+                   struct lm_quantize_error *errors, const struct lm_env *env,
+                   struct lm_err *err)
 {
     const struct lm_quantize *q = r->q;
-    size_t cap[4] = { 0 };
-    uint64_t done = 0, total = 0;
-    for (size_t i = 0; i < q->n_rows; i++)
-        total += q->rows[i].in->bytes;
-    int s = of_output(out, lm_gguf_write_head(q->w, out, err), err);
-    for (size_t i = 0; i < q->n_rows && s == LM_OK; i++) {
+    size_t cap[5] = { 0 };
+    uint64_t total = input_bytes(q, q->n_rows), done = input_bytes(q, r->part->first);
+    int s = of_output(out, lm_gguf_write_head(r->part->w, out, err), err);
+    for (size_t i = r->part->first; i < r->part->first + r->part->n && s == LM_OK; i++) {
         r->row = &q->rows[i];
-        lm_note(env, LM_INFO, "%s: %s to %s", r->row->in->name.p, r->row->in->type->name,
+        r->error = errors ? &errors[i] : NULL;
+        lm_note(env, LM_INFO, "%s: %s to %s", r->row->name.p, r->row->in->type->name,
                 r->row->target->name);
         lm_progress(env, "quantizing", done, total);
         s = run_tensor(r, cap, pool, out, env, err);
@@ -269,21 +295,29 @@ static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
     return s;
 }
 
-int lm_quantize_run(const struct lm_quantize *q, struct lm_out *out, const struct lm_env *env,
+int lm_quantize_run(const struct lm_quantize *q, size_t k, struct lm_out *out,
+                    struct lm_quantize_error *errors, const struct lm_env *env,
                     struct lm_err *err)
 {
-    struct run r = { .q = q, .n_threads = lm_env_threads(env) };
+    struct run r = { .q = q, .part = &q->parts[k], .n_threads = lm_env_threads(env) };
     struct lm_pool *pool = lm_pool_new(r.n_threads, err);
     if (!pool)
         return err ? (int)err->code : LM_ENOMEM;
     r.scratch = calloc((size_t)r.n_threads, sizeof *r.scratch);
-    int s = r.scratch ? run_all(&r, pool, out, env, err) : lm_fail_nomem(err);
-    for (int i = 0; r.scratch && i < r.n_threads; i++)
-        free(r.scratch[i]);
+    r.result = calloc((size_t)r.n_threads, sizeof *r.result);
+    int s = r.scratch && r.result ? run_all(&r, pool, out, errors, env, err)
+                                  : lm_fail_nomem(err);
+    for (int i = 0; i < r.n_threads; i++) {
+        if (r.scratch)
+            free(r.scratch[i]);
+        if (r.result)
+            free(r.result[i]);
+    }
     free(r.scratch);
+    free(r.result);
     free(r.src);
     free(r.dst);
-    free(r.failures);
+    free(r.outcomes);
     lm_pool_free(pool);
     return s;
 }

@@ -571,10 +571,11 @@ int lm_mix_choose(const struct lm_mix *m, struct lm_mix_tensor *t, size_t n, str
     int r = lm_mix_order(t, n, order, err);
     prepare(&s, m, t, n);
     for (size_t i = 0; i < n && r == LM_OK; i++) {
-        struct lm_mix_tensor *x = &t[order[i]];
+        struct lm_mix_tensor *x = &t[m->in_order ? i : order[i]];
         x->target = x->wanted = x->source;
         x->needs_weights = false;
-        if (is_convertible(m, x)) {
+        x->convertible = is_convertible(m, x);
+        if (x->convertible) {
             r = choose(&s, x, err);
             x->needs_weights = r == LM_OK && needs_weights(&s, x);
         }

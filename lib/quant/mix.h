@@ -56,6 +56,7 @@ struct lm_mix_tensor {
     const struct lm_type *wanted;         /* the target before the row length forced
                                              another one on it                        */
     bool                  needs_weights;  /* the rules ask for importance             */
+    bool                  convertible;    /* not one of those that are always copied  */
 };
 
 struct lm_mix {
@@ -65,6 +66,7 @@ struct lm_mix {
     uint32_t    n_experts;
     uint32_t    n_heads, n_heads_kv;      /* of layer 0                               */
     bool        have_weights;             /* importance is there                      */
+    bool        in_order;                 /* the rules see tensors as they are given  */
     bool        pure;                     /* the default type for all, no rules       */
     bool        leave_output;             /* output.weight stays as it is             */
     const struct lm_type *output_type;    /* for output.weight, or NULL               */
@@ -75,7 +77,8 @@ struct lm_mix {
 };
 
 /*
- * lm_mix_choose - decide the target of each of n tensors, given in any order.
+ * lm_mix_choose - decide the target of each of n tensors, given in any order unless m says
+ * that it is the order of the rules.
  *
  * LM_EUSE when a type asked for does not suit a tensor and no other is defined
  * for that; LM_EDATA when an expert tensor's name does not say its layer.
