@@ -19,6 +19,7 @@ struct lm_build {
     size_t                   n_weights;
     const struct lm_memory_place *places;       /* [n_layer] in what is remembered        */
     size_t                   n_tokens, n_out;
+    bool                     every_row;  /* no layer leaves out tokens that are not wanted */
     bool                     embed;      /* hidden states are wanted, not logits          */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */

@@ -516,7 +516,7 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
     mix(b, i, in, table, last && b->n_out == 0, y);
     if (last && b->n_out == 0)
         return NULL;
-    if (last && b->n_out < b->n_tokens) {
+    if (last && b->n_out < b->n_tokens && !b->every_row) {
         y[0] = y[0] ? lm_get_rows(g, y[0], b->wanted) : NULL;
         y[1] = y[1] ? lm_get_rows(g, y[1], b->wanted) : NULL;
         x = lm_get_rows(g, x, b->wanted);
@@ -543,5 +543,7 @@ int lm_dense_build(struct lm_build *b)
     for (uint32_t i = 0; i < b->h->n_layer; i++)
         if (!(x = lm_build_steer(b, i, layer_of(b, i, x, table_of(b, i, tables)))))
             return b->graph->err.code;
+    if (b->every_row && b->n_out < b->n_tokens)
+        x = lm_get_rows(b->graph, x, b->wanted);
     return head(b, x);
 }

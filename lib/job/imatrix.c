@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "stream/logits.h"
 
-#define BATCH 256           /* most tokens evaluated at once: their logits are all kept */
+#define BATCH 512           /* most tokens evaluated at once */
 
 /* The sums of one weight: a matrix, or a stack of them. */
 struct column_sums {
@@ -76,6 +76,25 @@ static struct column_sums *find_sums(struct lm_imatrix *im, const struct lm_obse
     return new_sums(im, o);
 }
 
+#define ROWS 64             /* tokens and columns of a tile */
+#define COLS 64
+
+/* Add the squares of n tokens' columns `at` and those that follow, token after token. */
+static void add_squares(const float *const *x, double *const *sums, size_t n, size_t at,
+                        size_t cols)
+{
+    for (size_t k = 0; k < n; k++) {
+        const float *v = x[k] + at;
+        double *sum = sums[k] + at;
+        if (cols == COLS)                       /* a count that the compiler knows */
+            for (size_t i = 0; i < COLS; i++)
+                sum[i] += (double)v[i] * (double)v[i];
+        else
+            for (size_t i = 0; i < cols; i++)
+                sum[i] += (double)v[i] * (double)v[i];
+    }
+}
+
 static void observe(void *arg, const struct lm_observed *o)
 {
     struct lm_imatrix *im = arg;
@@ -86,13 +105,18 @@ static void observe(void *arg, const struct lm_observed *o)
         lm_fail_nomem(&im->failed);
         return;
     }
-    for (size_t t = 0; t < o->n; t++) {
-        size_t mat;
-        const float *x = lm_observed_row(o, t, &mat);
-        double *sum = s->sum2 + mat * s->cols;
-        for (size_t i = 0; i < s->cols; i++)
-            sum[i] += (double)x[i] * (double)x[i];
-        s->count[mat]++;
+    const float *rows[ROWS];
+    double *sums[ROWS];
+    for (size_t t = 0; t < o->n; t += ROWS) {
+        const size_t n = o->n - t < ROWS ? o->n - t : ROWS;
+        for (size_t k = 0; k < n; k++) {
+            size_t mat;
+            rows[k] = lm_observed_row(o, t + k, &mat);
+            sums[k] = s->sum2 + mat * s->cols;
+            s->count[mat]++;
+        }
+        for (size_t i = 0; i < s->cols; i += COLS)
+            add_squares(rows, sums, n, i, s->cols - i < COLS ? s->cols - i : COLS);
     }
 }
 
@@ -144,14 +168,18 @@ void lm_imatrix_free(struct lm_imatrix *im)
 
 /* The token after position pos was next: count its surprise, for the second half of a
  * chunk, where there is context enough. */
-static void count_nll(struct lm_imatrix *im, uint32_t pos, int32_t next, const float *logits)
+static void count_nll(struct lm_imatrix *im, int32_t next, const float *logits)
 {
-    if (im->o.no_ppl || pos < im->o.chunk / 2)
-        return;
     double nll = lm_logits_lse(logits, im->n_vocab) - (double)logits[next];
     im->nll += nll;
     im->nll2 += nll * nll;
     im->n_nll++;
+}
+
+/* Are the logits of a token needed? */
+static bool is_wanted(const struct lm_imatrix *im, uint32_t pos)
+{
+    return im->o.process_output || (!im->o.no_ppl && pos >= im->o.chunk / 2);
 }
 
 static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *err)
@@ -162,12 +190,14 @@ static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *er
         uint32_t n = size - at < im->batch ? size - at : im->batch;
         for (uint32_t i = 0; i < n; i++) {
             int32_t id = at + i == 0 && im->o.bos >= 0 ? im->o.bos : ids[at + i];
-            /* Logits of every token are asked for, so that no layer skips one. */
-            im->tokens[i] = (struct lm_batch_token){ .id = id, .pos = at + i, .want = true };
+            im->tokens[i] = (struct lm_batch_token){ .id = id, .pos = at + i,
+                                                     .want = is_wanted(im, at + i) };
         }
+        im->tokens[n - 1].want = true;       /* layers see all tokens if one is */
         s = lm_ctx_decode(im->ctx, im->tokens, n, err);
         for (uint32_t i = 0; i < n && at + i + 1 < size && !s; i++)
-            count_nll(im, at + i, ids[at + i + 1], lm_ctx_logits(im->ctx, i));
+            if (!im->o.no_ppl && at + i >= size / 2)
+                count_nll(im, ids[at + i + 1], lm_ctx_logits(im->ctx, i));
     }
     if (!s && im->failed.code)
         s = lm_fail(err, im->failed.code, "%s", im->failed.text);

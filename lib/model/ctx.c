@@ -49,6 +49,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .cross = c->cross_places, .cross_pages = addresses(c, r, n, 1),
         .cross_last = input(r, LM_I32, n, 1),
         .steer = (const float *const *)c->steer,
+        .every_row = c->observe != NULL,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)

@@ -252,8 +252,8 @@ int lm_ctx_encode(struct lm_ctx *c, uint32_t seq, const int32_t *ids, size_t n,
  * lm_ctx_observe - see what every matrix is multiplied with (imatrix).
  *
  * fn is called on the context's thread after each evaluation step that multiplies a
- * weight; fn NULL stops it.  Of tokens that are not wanted, the last layer computes
- * only what it remembers: want all to see all.
+ * weight; fn NULL stops it.  It sees all tokens, as long as one is wanted, but for the output
+ * matrix, which is only for those that are.  Set it before the first evaluation.
  */
 void lm_ctx_observe(struct lm_ctx *c, void (*fn)(void *arg, const struct lm_observed *o),
                     void *arg);
