@@ -6,67 +6,81 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/size.h"
 #include "cli/cli.h"
 #include "job/imatrix.h"
 #include "stream/tokens.h"
 #include "vocab/vocab.h"
 
 static const char usage[] =
-    "usage: imatrix [option ...] -m model | --merge | --show [-o out] [file ...]\n";
+    "usage: imatrix [-m model] [-o out] [option ...] [file ...]\n";
 
 static const char help[] =
     "\n"
     "Run text through a model and write an importance matrix: for each weight\n"
-    "matrix the sums of squares of what its columns are multiplied with.\n"
+    "matrix the sums of squares of what its columns are multiplied with.  Or, without\n"
+    "a model, --convert, --merge or --show importance matrices.\n"
     "\n"
-    "  -c, --context=N       tokens a chunk (512)\n"
     "      --chunks=N        evaluate at most N chunks\n"
+    "  -c, --context=N       tokens a chunk (512)\n"
+    "      --convert         write an importance matrix again, in another form\n"
     "      --force           write to a terminal\n"
     "      --from-chunk=K    leave out the first K chunks\n"
     "  -h, --help            show this help\n"
-    "  -m, --model=FILE      the model\n"
+    "      --keep-every=N    keep what there is after every N chunks, in OUT.at_N\n"
     "      --merge           add importance matrices; no model is needed\n"
+    "  -m, --model=FILE      the model\n"
     "      --no-ppl          do not compute perplexity\n"
     "  -o, --output=FILE     write to FILE instead of standard output\n"
+    "      --output-format=F gguf [gguf], or dat, the form of older programs\n"
     "      --parse-special   text of control tokens in the input is the token\n"
     "      --process-output  measure the output matrix as well\n"
     "      --progress        show progress even if stderr is no terminal\n"
     "  -q, --quiet           no warnings, no perplexity\n"
+    "      --resume          go on where the -o FILE of an earlier run ends\n"
     "      --save-every=N    write what there is to the -o FILE every N chunks\n"
     "      --show            print statistics of importance matrices, as TSV\n"
     "  -t, --threads=N       use N threads\n"
     "      --tokens          the input is token streams, not text\n"
     "  -v, --verbose         tell the perplexity after each chunk\n"
-    "  -V, --version         show the version\n";
+    "  -V, --version         show the version\n"
+    "      --weights=W,W...  with --merge: what each file counts [1]\n";
 
 enum {
-    OPT_CHUNKS = 256, OPT_FORCE, OPT_FROM_CHUNK, OPT_MERGE, OPT_NO_PPL, OPT_PARSE_SPECIAL,
-    OPT_PROCESS_OUTPUT, OPT_PROGRESS, OPT_SAVE_EVERY, OPT_SHOW, OPT_TOKENS
+    OPT_CHUNKS = 256, OPT_CONVERT, OPT_FORCE, OPT_FROM_CHUNK, OPT_KEEP_EVERY, OPT_MERGE,
+    OPT_NO_PPL, OPT_OUTPUT_FORMAT, OPT_PARSE_SPECIAL, OPT_PROCESS_OUTPUT, OPT_PROGRESS,
+    OPT_RESUME, OPT_SAVE_EVERY, OPT_SHOW, OPT_TOKENS, OPT_WEIGHTS
 };
 
 static const struct option options[] = {
     { "chunks",         required_argument, NULL, OPT_CHUNKS },
     { "context",        required_argument, NULL, 'c' },
+    { "convert",        no_argument,       NULL, OPT_CONVERT },
     { "force",          no_argument,       NULL, OPT_FORCE },
     { "from-chunk",     required_argument, NULL, OPT_FROM_CHUNK },
     { "help",           no_argument,       NULL, 'h' },
+    { "keep-every",     required_argument, NULL, OPT_KEEP_EVERY },
     { "merge",          no_argument,       NULL, OPT_MERGE },
     { "model",          required_argument, NULL, 'm' },
     { "no-ppl",         no_argument,       NULL, OPT_NO_PPL },
     { "output",         required_argument, NULL, 'o' },
+    { "output-format",  required_argument, NULL, OPT_OUTPUT_FORMAT },
     { "parse-special",  no_argument,       NULL, OPT_PARSE_SPECIAL },
     { "process-output", no_argument,       NULL, OPT_PROCESS_OUTPUT },
     { "progress",       no_argument,       NULL, OPT_PROGRESS },
     { "quiet",          no_argument,       NULL, 'q' },
+    { "resume",         no_argument,       NULL, OPT_RESUME },
     { "save-every",     required_argument, NULL, OPT_SAVE_EVERY },
     { "show",           no_argument,       NULL, OPT_SHOW },
     { "threads",        required_argument, NULL, 't' },
     { "tokens",         no_argument,       NULL, OPT_TOKENS },
     { "verbose",        no_argument,       NULL, 'v' },
     { "version",        no_argument,       NULL, 'V' },
+    { "weights",        required_argument, NULL, OPT_WEIGHTS },
     { 0 }
 };
 
@@ -75,8 +89,10 @@ static const struct option options[] = {
 
 static struct {
     const char *model, *out;
-    bool        force, merge, show, tokens, parse_special;
-    uint64_t    save_every;
+    bool        convert, force, merge, resume, show, tokens, parse_special;
+    bool        dat;                    /* write the old form                   */
+    uint64_t    save_every, keep_every;
+    char       *weights;                /* of --merge, as given                 */
     struct lm_imatrix_options job;
     struct cli_env_options    env;
 } opt = { .job = { .bos = -1 } };
@@ -85,25 +101,25 @@ static struct lm_env env;
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* Write m to the output, or end. */
-static void put(const struct lm_importance *m)
+/* Write m to a file, or end. */
+static void put(const struct lm_importance *m, const char *path)
 {
     struct lm_err err;
-    struct lm_out *out = cli_out_open(opt.out, true, opt.force);
-    if (lm_importance_write(m, out, &err))
+    struct lm_out *out = cli_out_open(path, true, opt.force);
+    if ((opt.dat ? lm_importance_write_old : lm_importance_write)(m, out, &err))
         cli_die_err(lm_out_name(out), &err);
     int status = cli_out_commit(out);
     if (status)
         exit(cli_finish(status));
 }
 
-static void put_result(const struct lm_imatrix *im)
+static void put_result(const struct lm_imatrix *im, const char *path)
 {
     struct lm_err err;
     struct lm_importance *m = lm_imatrix_result(im, &err);
     if (!m)
         cli_die_err(NULL, &err);
-    put(m);
+    put(m, path);
     lm_importance_free(m);
 }
 
@@ -114,11 +130,19 @@ static struct lm_imatrix *work;
 static int chunk_done(void *arg, uint64_t n_done, struct lm_err *err)
 {
     double ppl, error;
-    (void)arg, (void)err;
+    (void)arg;
     if (lm_imatrix_ppl(work, &ppl, &error))
-        lm_note(&env, LM_INFO, "chunk %" PRIu64 ": perplexity %.4f +/- %.4f", n_done, ppl, error);
+        lm_note(&env, LM_INFO, "chunk %" PRIu64 ": PPL = %.4f +/- %.5f", n_done, ppl, error);
     if (opt.save_every && n_done % opt.save_every == 0)
-        put_result(work);
+        put_result(work, opt.out);
+    if (opt.keep_every && n_done % opt.keep_every == 0) {
+        struct lm_buf path = { 0 };
+        lm_buf_printf(&path, "%s.at_%" PRIu64, opt.out, n_done);
+        if (path.failed)
+            return lm_fail_nomem(err);
+        put_result(work, path.data);
+        lm_buf_release(&path);
+    }
     return LM_OK;
 }
 
@@ -184,8 +208,8 @@ static void say_ppl(void)
 {
     double ppl, error;
     if (!opt.env.quiet && lm_imatrix_ppl(work, &ppl, &error))
-        cli_warn("perplexity %.4f +/- %.4f over %" PRIu64 " chunks of %" PRIu32 " tokens", ppl,
-                 error, lm_imatrix_done(work), opt.job.chunk);
+        cli_warn("Final estimate: PPL = %.4f +/- %.5f (%" PRIu64 " chunks of %" PRIu32 " tokens)",
+                 ppl, error, lm_imatrix_measured(work), opt.job.chunk);
 }
 
 static void say_unseen(void)
@@ -194,6 +218,37 @@ static void say_unseen(void)
     if (unseen)
         lm_note(&env, LM_WARN, "%zu of %zu matrices of experts were reached by no token: their "
                 "columns will count as equal", unseen, all);
+}
+
+static struct lm_importance *read_matrix(const char *path)
+{
+    struct lm_err err;
+    struct lm_in *in = lm_in_open(path, 0, &err);
+    struct lm_importance *m = in ? lm_importance_read(in, &err) : NULL;
+    if (!m)
+        cli_die_err(strcmp(path, "-") ? path : "<stdin>", &err);
+    lm_in_close(in);
+    return m;
+}
+
+/* Go on where an earlier run ended, if there was one, on the same inputs. */
+static void go_on(char *const *files)
+{
+    struct lm_err err;
+    if (access(opt.out, F_OK))
+        return;
+    struct lm_importance *m = read_matrix(opt.out);
+    for (size_t i = 0; i < m->n_datasets; i++) {
+        while (*files && strcmp(strcmp(*files, "-") ? *files : "<stdin>", m->datasets[i]))
+            files++;
+        if (!*files)
+            cli_die(CLI_TROUBLE, "%s: --resume: it was measured on %s, which is not among the "
+                    "inputs", opt.out, m->datasets[i]);
+    }
+    lm_importance_from_old(m, opt.job.chunk);
+    if (lm_imatrix_continue(work, m, &err))
+        cli_die_err(opt.out, &err);
+    lm_importance_free(m);
 }
 
 static void measure(char *const *files)
@@ -214,6 +269,8 @@ static void measure(char *const *files)
     work = lm_imatrix_new(model, &opt.job, &env, &err);
     if (!work)
         cli_die_err(opt.model, &err);
+    if (opt.resume)
+        go_on(files);
     for (char *const *f = files; *f && !lm_imatrix_full(work); f++) {
         if (opt.tokens)
             add_tokens(lm_model_n_vocab(model), *f);
@@ -221,7 +278,7 @@ static void measure(char *const *files)
             add_text(vocab, *f);
     }
     need_chunks();
-    put_result(work);
+    put_result(work, opt.out);
     say_ppl();
     say_unseen();
     lm_imatrix_free(work);
@@ -231,30 +288,46 @@ static void measure(char *const *files)
 
 /* ---- without a model ----------------------------------------------------- */
 
-static struct lm_importance *read_matrix(const char *path)
+/* W,W,...: as many as there are files. */
+static double *read_weights(size_t n)
 {
-    struct lm_err err;
-    struct lm_in *in = lm_in_open(path, 0, &err);
-    struct lm_importance *m = in ? lm_importance_read(in, &err) : NULL;
-    if (!m)
-        cli_die_err(strcmp(path, "-") ? path : "<stdin>", &err);
-    lm_in_close(in);
-    return m;
+    double *w = opt.weights ? lm_malloc_array(n + 1, sizeof *w) : NULL;
+    size_t k = 0;
+    char *end = opt.weights;
+    if (!opt.weights)
+        return NULL;
+    if (!w)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (char *word = opt.weights; word; word = end) {
+        if ((end = strchr(word, ',')))
+            *end++ = 0;
+        if (k == n)
+            cli_bad_usage("--weights: more numbers than files");
+        w[k++] = cli_f64("weights", word, -1e9, 1e9);
+    }
+    if (k < n)
+        cli_bad_usage("--weights: %zu numbers for %zu files", k, n);
+    return w;
 }
 
+/* --convert is the sum of one. */
 static void merge(char *const *files, size_t n)
 {
     struct lm_err err;
+    double *weights = read_weights(n);
     struct lm_importance **m = calloc(n, sizeof *m);
     if (!m)
         cli_die(CLI_TROUBLE, "out of memory");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         m[i] = read_matrix(files[i]);
+        lm_importance_from_old(m[i], opt.job.chunk ? opt.job.chunk : CHUNK);
+    }
     struct lm_importance *sum = lm_imatrix_merge((const struct lm_importance *const *)m,
-                                                 (const char *const *)files, n, &err);
+                                                 (const char *const *)files, weights, n, &err);
     if (!sum)
         cli_die_err(NULL, &err);
-    put(sum);
+    put(sum, opt.out);
+    free(weights);
     lm_importance_free(sum);
     for (size_t i = 0; i < n; i++)
         lm_importance_free(m[i]);
@@ -304,6 +377,7 @@ static void show(const char *path)
 
 static void read_options(int argc, char *argv[])
 {
+    static const char *const forms[] = { "gguf", "dat", NULL };
     int c;
     while ((c = getopt_long(argc, argv, "c:hm:o:qt:vV", options, NULL)) != -1)
         switch (c) {
@@ -316,43 +390,52 @@ static void read_options(int argc, char *argv[])
         case 'v': opt.env.verbose = true; break;
         case 'V': exit(cli_version());
         case OPT_CHUNKS: opt.job.n_chunks = cli_u64("chunks", optarg, 1, UINT32_MAX); break;
+        case OPT_CONVERT: opt.convert = true; break;
         case OPT_FORCE: opt.force = true; break;
         case OPT_FROM_CHUNK: opt.job.from_chunk = cli_u64("from-chunk", optarg, 0, UINT32_MAX);
             break;
+        case OPT_KEEP_EVERY: opt.keep_every = cli_u64("keep-every", optarg, 1, UINT32_MAX); break;
         case OPT_MERGE: opt.merge = true; break;
         case OPT_NO_PPL: opt.job.no_ppl = true; break;
+        case OPT_OUTPUT_FORMAT: opt.dat = cli_choice("output-format", optarg, forms) == 1; break;
         case OPT_PARSE_SPECIAL: opt.parse_special = true; break;
         case OPT_PROCESS_OUTPUT: opt.job.process_output = true; break;
         case OPT_PROGRESS: opt.env.progress = true; break;
+        case OPT_RESUME: opt.resume = true; break;
         case OPT_SAVE_EVERY: opt.save_every = cli_u64("save-every", optarg, 1, UINT32_MAX); break;
         case OPT_SHOW: opt.show = true; break;
         case OPT_TOKENS: opt.tokens = true; break;
+        case OPT_WEIGHTS: opt.weights = optarg; break;
         default: cli_try_help();
         }
 }
 
 static void check_options(int n_files)
 {
-    if (opt.merge && opt.show)
-        cli_bad_usage("only one of --merge and --show makes sense");
-    if (opt.merge || opt.show) {
+    const bool to_file = opt.out && strcmp(opt.out, "-");
+    if (opt.merge + opt.show + opt.convert > 1)
+        cli_bad_usage("only one of --convert, --merge and --show makes sense");
+    if (opt.weights && !opt.merge)
+        cli_bad_usage("--weights needs --merge");
+    if (opt.merge || opt.show || opt.convert) {
         const struct lm_imatrix_options *j = &opt.job;
-        if (opt.model || opt.tokens || opt.parse_special || opt.save_every || j->chunk ||
-            j->from_chunk || j->n_chunks || j->process_output || j->no_ppl ||
+        if (opt.model || opt.tokens || opt.parse_special || opt.save_every || opt.keep_every ||
+            j->from_chunk || j->n_chunks || j->process_output || j->no_ppl || opt.resume ||
             opt.env.n_threads)
-            cli_bad_usage("--merge and --show take no model, and no option about one");
-        if (opt.show && opt.out)
-            cli_bad_usage("--show writes to standard output");
-        if (!n_files)
-            cli_bad_usage("--merge and --show need a file");
+            cli_bad_usage("--convert, --merge and --show take no model, and no option about one");
+        if (opt.show && (opt.out || opt.dat || j->chunk))
+            cli_bad_usage("--show writes text to standard output");
+        if (!n_files || (opt.convert && n_files > 1))
+            cli_bad_usage(opt.convert ? "--convert needs one file"
+                                      : "--merge and --show need a file");
         return;
     }
     if (!opt.model)
         cli_bad_usage("no model: -m FILE");
     if (opt.tokens && opt.parse_special)
         cli_bad_usage("--parse-special is about text, not --tokens");
-    if (opt.save_every && (!opt.out || !strcmp(opt.out, "-")))
-        cli_bad_usage("--save-every needs -o FILE");
+    if ((opt.save_every || opt.keep_every || opt.resume) && !to_file)
+        cli_bad_usage("--save-every, --keep-every and --resume need -o FILE");
     if (!opt.job.chunk)
         opt.job.chunk = CHUNK;
 }
@@ -371,7 +454,7 @@ int main(int argc, char *argv[])
     if (opt.show)
         for (int i = 0; i < n; i++)
             show(files[i]);
-    else if (opt.merge)
+    else if (opt.merge || opt.convert)
         merge(files, (size_t)n);
     else {
         cli_refuse_same(opt.model, opt.out ? opt.out : "-");

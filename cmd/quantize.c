@@ -43,6 +43,7 @@ static const char help[] =
     "      --pure                   the default type of TYPE for all, no mix\n"
     "  -q, --quiet                  no warnings, no progress\n"
     "      --report=FILE            write what each tensor lost to FILE, as TSV\n"
+    "      --resume                 keep an unfinished OUT, and go on with one\n"
     "      --sort                   tensors in llama.cpp's order (IN not a pipe)\n"
     "      --strict                 refuse a --tensor-type that no tensor matches\n"
     "      --target-bpw=X           types that lose least at X bits a weight\n"
@@ -59,7 +60,7 @@ static const char help[] =
 enum {
     OPT_REQUANT = 256, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX, OPT_INCLUDE, OPT_LEAVE,
     OPT_KEEP_SPLIT, OPT_LONG, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY, OPT_PROGRESS,
-    OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_SORT, OPT_STRICT, OPT_TARGET_BPW,
+    OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_RESUME, OPT_SORT, OPT_STRICT, OPT_TARGET_BPW,
     OPT_TARGET_SIZE, OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
 };
 
@@ -84,6 +85,7 @@ static const struct option options[] = {
     { "pure",                 no_argument,       NULL, OPT_PURE },
     { "quiet",                no_argument,       NULL, 'q' },
     { "report",               required_argument, NULL, OPT_REPORT },
+    { "resume",               no_argument,       NULL, OPT_RESUME },
     { "sort",                 no_argument,       NULL, OPT_SORT },
     { "strict",               no_argument,       NULL, OPT_STRICT },
     { "target-bpw",           required_argument, NULL, OPT_TARGET_BPW },
@@ -109,7 +111,7 @@ static const char *in_path, *out_path, *imatrix_path, *type_file;
 static const char *report_path;
 static uint32_t *prune;
 static size_t prune_cap;
-static bool force, long_window, plan_only, provenance, strict;
+static bool force, long_window, plan_only, provenance, resume, strict;
 
 static void must_grow(void *array, size_t *cap, size_t need, size_t size)
 {
@@ -243,6 +245,8 @@ static void check_options(void)
         cli_bad_usage("--pure and a target exclude each other");
     if (report_path && (o.dry_run || plan_only))
         cli_bad_usage("--report needs tensors to be written");
+    if (resume && (report_path || o.keep_split))
+        cli_bad_usage("--resume excludes --report and --keep-split");
 }
 
 static void read_options(int argc, char *argv[])
@@ -273,6 +277,7 @@ static void read_options(int argc, char *argv[])
         case OPT_PRUNE:          add_layers(optarg); break;
         case OPT_PURE:           o.pure = true; break;
         case OPT_REPORT:         report_path = optarg; break;
+        case OPT_RESUME:         resume = true; break;
         case OPT_SORT:           o.sort = true; break;
         case OPT_STRICT:         strict = true; break;
         case OPT_TARGET_BPW:     o.target_bpw = cli_f64("target-bpw", optarg, 0.001, 64); break;
@@ -360,6 +365,8 @@ static void read_operands(int argc, char *argv[])
         target_type();
     if (arg < end)
         env_options.n_threads = cli_threads(*arg);
+    if (resume && !looks && !strcmp(out_path, "-"))
+        cli_bad_usage("--resume needs the name of the output");
 }
 
 /* The matrix lives until the end of the program. */
@@ -489,9 +496,12 @@ static int write_model(const struct lm_quantize *q, const struct lm_env *env)
         errors[i] = (struct lm_quantize_error){ 0 };
     while (n < q->n_parts && s == LM_OK) {
         char *path = part_path(q, n);
-        outs[n++] = cli_out_open(path, true, force);
+        outs[n] = resume ? lm_out_open_kept(path, &err) : cli_out_open(path, true, force);
+        if (!outs[n])
+            cli_die_err(path, &err);
         free(path);
-        s = lm_quantize_run(q, n - 1, outs[n - 1], errors, env, &err);
+        const struct lm_quantize_output output = { outs[n], errors, resume };
+        s = lm_quantize_run(q, n++, &output, env, &err);
     }
     for (size_t i = 0; i < n && s != LM_OK; i++)
         cli_out_abort(outs[i]);

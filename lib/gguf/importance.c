@@ -165,13 +165,25 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
+/* "DEVICE#NAME#COPY" is the weight NAME on a device. */
+static const char *plain_name(char *name)
+{
+    char *from = strchr(name, '#'), *to = from ? strchr(from + 1, '#') : NULL;
+    if (!from)
+        return name;
+    if (to)
+        *to = 0;
+    return from + 1;
+}
+
 /* The entry that a tensor belongs to, made if it is new (its numbers still NULL). */
 static struct lm_importance_entry *entry_of(struct lm_importance *m, const struct lm_str *s,
                                             size_t end)
 {
-    const char *name = lm_arena_copy(&m->arena, s->p, s->len - end);
-    if (!name)
+    char *copy = lm_arena_copy(&m->arena, s->p, s->len - end);
+    if (!copy)
         return NULL;
+    const char *name = plain_name(copy);
     struct lm_importance_entry *old = (struct lm_importance_entry *)lm_importance_find(m, name);
     if (old)
         return old;
@@ -302,7 +314,8 @@ static int read_name(struct lm_importance *m, struct lm_in *in, const char **nam
         return lm_fail(err, LM_EDATA, "not an importance matrix: a name of %" PRId32 " bytes", n);
     if ((s = lm_in_read_all(in, buf, (size_t)n, err)))
         return s;
-    *name = lm_arena_copy(&m->arena, buf, (size_t)n);
+    char *copy = lm_arena_copy(&m->arena, buf, (size_t)n);
+    *name = copy ? plain_name(copy) : NULL;
     return *name ? LM_OK : lm_fail_nomem(err);
 }
 
@@ -335,7 +348,9 @@ static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err 
         return lm_fail(err, LM_EDATA, "not an importance matrix");
     for (int32_t i = 0; i < n && !s; i++)
         s = read_legacy_entry(m, in, err);
-    if (s || lm_in_pos(in) == lm_in_size(in))
+    char more;
+    size_t got = 0;
+    if (s || (s = lm_in_peek(in, &more, 1, &got, err)) || !got)
         return s;
     m->datasets = lm_arena_array(&m->arena, 1, sizeof(char *));
     if (!m->datasets)
@@ -350,14 +365,15 @@ static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err 
 struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err)
 {
     struct lm_importance *m = lm_importance_new();
-    char magic[4] = "GGUF";
+    char magic[4];
+    size_t got = 0;
     if (!m) {
         lm_fail_nomem(err);
         return NULL;
     }
-    bool old = lm_in_seekable(in) && lm_in_size(in) >= 4 &&
-               !lm_in_pread(in, 0, magic, 4, err) && memcmp(magic, "GGUF", 4);
-    if (old ? read_legacy(m, in, err) : read_gguf(m, in, err)) {
+    const bool failed = lm_in_peek(in, magic, 4, &got, err) != LM_OK;
+    const bool old = got == 4 && memcmp(magic, "GGUF", 4);
+    if (failed || (old ? read_legacy(m, in, err) : read_gguf(m, in, err))) {
         lm_importance_free(m);
         return NULL;
     }
@@ -376,6 +392,88 @@ static void add_tensor(struct lm_gguf_writer *w, struct lm_buf *b, const char *n
     if (!b->failed)
         lm_gguf_add_tensor(w, b->data, b->len, 2, ne, lm_type_by_id(LM_F32));
 }
+
+/* ---- the old form -------------------------------------------------------- */
+
+void lm_importance_from_old(struct lm_importance *m, uint32_t chunk)
+{
+    if (!m->legacy)
+        return;
+    for (size_t i = 0; i < m->n; i++) {
+        struct lm_importance_entry *e = &m->entries[i];
+        for (uint64_t k = 0; k < e->width * e->n_mat; k++)
+            e->sum2[k] *= (float)chunk;
+        for (uint64_t k = 0; k < e->n_mat; k++)
+            e->counts[k] *= (float)chunk;
+    }
+    m->chunk_size = chunk;
+    m->legacy = false;
+}
+
+static void add_i32(struct lm_buf *b, int32_t v)
+{
+    for (int k = 0; k < 4; k++)
+        lm_buf_byte(b, (int)((uint32_t)v >> 8 * k & 255));
+}
+
+static void add_text(struct lm_buf *b, const char *s)
+{
+    add_i32(b, (int32_t)strlen(s));
+    lm_buf_str(b, s);
+}
+
+/* Means times the number of chunks that the matrix with most tokens saw. */
+static void add_old_entry(struct lm_buf *b, const struct lm_importance_entry *e, uint32_t chunk,
+                          float *means)
+{
+    float most = 0;
+    for (uint64_t k = 0; k < e->n_mat; k++)
+        most = e->counts[k] > most ? e->counts[k] : most;
+    int32_t calls = (int32_t)(most / (float)(chunk ? chunk : 1) + 0.5f);
+    calls = calls > 0 ? calls : 1;
+    add_text(b, e->name);
+    add_i32(b, calls);
+    add_i32(b, (int32_t)(e->width * e->n_mat));
+    lm_importance_means(e, means);
+    for (uint64_t i = 0; i < e->width * e->n_mat; i++) {
+        const float v = means[i] * (float)calls;
+        uint32_t u;
+        memcpy(&u, &v, 4);
+        add_i32(b, (int32_t)u);
+    }
+}
+
+int lm_importance_write_old(const struct lm_importance *m, struct lm_out *out,
+                            struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    int s = m->n > INT32_MAX ? lm_fail(err, LM_EUSE, "%zu entries are too many", m->n) : LM_OK;
+    add_i32(&b, (int32_t)m->n);
+    for (size_t i = 0; i < m->n && s == LM_OK; i++) {
+        const struct lm_importance_entry *e = &m->entries[i];
+        float *means = NULL;
+        if (e->width * e->n_mat > INT32_MAX)
+            s = lm_fail(err, LM_EUSE, "%s: %" PRIu64 " values are too many for the old form",
+                        e->name, e->width * e->n_mat);
+        else if (!(means = lm_malloc_array((size_t)(e->width * e->n_mat), sizeof *means)))
+            s = lm_fail_nomem(err);
+        else
+            add_old_entry(&b, e, m->chunk_size, means);
+        free(means);
+        if (s == LM_OK)
+            s = b.failed ? lm_fail_nomem(err) : lm_out_write(out, b.data, b.len, err);
+        lm_buf_clear(&b);
+    }
+    if (s == LM_OK) {
+        add_i32(&b, (int32_t)m->chunk_count);
+        add_text(&b, m->n_datasets ? m->datasets[m->n_datasets - 1] : "");
+        s = b.failed ? lm_fail_nomem(err) : lm_out_write(out, b.data, b.len, err);
+    }
+    lm_buf_release(&b);
+    return s;
+}
+
+/* ---- the GGUF form ------------------------------------------------------- */
 
 static int write_floats(const struct lm_gguf_writer *w, struct lm_out *out, const float *v,
                         uint64_t n, struct lm_err *err)

@@ -49,7 +49,8 @@ struct lm_importance {
 };
 
 /*
- * lm_importance_read - a whole file, told by content (the old form only if seekable).
+ * lm_importance_read - a whole file, told by content (the old form not if compressed).  What
+ * llama.cpp puts around names of weights on other devices ("CUDA0#NAME#0") is left out.
  *
  * LM_EDATA when it is neither form, or a number is not finite or negative.  NULL with
  * *err filled; lm_importance_free takes the result back.
@@ -77,7 +78,14 @@ int lm_importance_set_datasets(struct lm_importance *m, const char *const *names
  * columns of a matrix that no token reached.  Counts are rounded to whole numbers. */
 void lm_importance_means(const struct lm_importance_entry *e, float *out);
 
-/* Write the GGUF form. */
+/* Write the GGUF form, and the old one, which has means for sums: of a matrix that no token
+ * reached all are 1, and the name of the last data set is kept. */
 int lm_importance_write(const struct lm_importance *m, struct lm_out *out, struct lm_err *err);
+int lm_importance_write_old(const struct lm_importance *m, struct lm_out *out,
+                            struct lm_err *err);
+
+/* What was read from the old form as if it had been measured in chunks of `chunk` tokens: sums
+ * and counts.  Means stay as they are. */
+void lm_importance_from_old(struct lm_importance *m, uint32_t chunk);
 
 #endif

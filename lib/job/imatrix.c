@@ -28,7 +28,7 @@ struct lm_imatrix {
     size_t                    n_sums, cap_sums, hint;
     char                    **names;       /* of inputs that gave a chunk */
     size_t                    n_names, cap_names;
-    uint64_t                  seen, done;
+    uint64_t                  seen, done, taken_over;
     double                    nll, nll2;   /* of n_nll tokens, and squared */
     uint64_t                  n_nll;
     struct lm_err             failed;      /* in an observation            */
@@ -70,6 +70,9 @@ static struct column_sums *find_sums(struct lm_imatrix *im, const struct lm_obse
         struct column_sums *s = &im->sums[i];
         if (!strcmp(s->weight, o->weight)) {
             im->hint = i + 1;
+            if (s->cols != o->cols || s->n_mat != o->n_mat)
+                lm_fail(&im->failed, LM_EDATA, "%s: sums of %zux%zu, but the model has %zux%zu",
+                        o->weight, s->cols, s->n_mat, o->cols, o->n_mat);
             return s->cols == o->cols && s->n_mat == o->n_mat ? s : NULL;
         }
     }
@@ -102,7 +105,8 @@ static void observe(void *arg, const struct lm_observed *o)
         return;
     struct column_sums *s = find_sums(im, o);
     if (!s) {
-        lm_fail_nomem(&im->failed);
+        if (!im->failed.code)
+            lm_fail_nomem(&im->failed);
         return;
     }
     const float *rows[ROWS];
@@ -251,6 +255,32 @@ int lm_imatrix_add(struct lm_imatrix *im, const char *name, const int32_t *ids, 
     return LM_OK;
 }
 
+int lm_imatrix_continue(struct lm_imatrix *im, const struct lm_importance *m,
+                        struct lm_err *err)
+{
+    if (m->chunk_size != im->o.chunk)
+        return lm_fail(err, LM_EUSE, "chunks of %" PRIu32 " tokens, not of %" PRIu32,
+                       m->chunk_size, im->o.chunk);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_importance_entry *e = &m->entries[i];
+        const struct lm_observed o = { .weight = e->name, .cols = (size_t)e->width,
+                                       .n_mat = (size_t)e->n_mat };
+        struct column_sums *s = new_sums(im, &o);
+        if (!s)
+            return lm_fail_nomem(err);
+        for (size_t k = 0; k < s->n_mat * s->cols; k++)
+            s->sum2[k] = e->sum2[k];
+        for (size_t k = 0; k < s->n_mat; k++)
+            s->count[k] = e->counts[k];
+    }
+    for (size_t i = 0; i < m->n_datasets; i++)
+        if (keep_name(im, m->datasets[i], err))
+            return err ? (int)err->code : LM_ENOMEM;
+    im->o.from_chunk += m->chunk_count;
+    im->done = im->taken_over = m->chunk_count;
+    return LM_OK;
+}
+
 bool lm_imatrix_full(const struct lm_imatrix *im)
 {
     return im->o.n_chunks && im->done >= im->o.n_chunks;
@@ -264,6 +294,11 @@ uint64_t lm_imatrix_seen(const struct lm_imatrix *im)
 uint64_t lm_imatrix_done(const struct lm_imatrix *im)
 {
     return im->done;
+}
+
+uint64_t lm_imatrix_measured(const struct lm_imatrix *im)
+{
+    return im->done - im->taken_over;
 }
 
 bool lm_imatrix_ppl(const struct lm_imatrix *im, double *ppl, double *error)

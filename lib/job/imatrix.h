@@ -45,6 +45,15 @@ struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatri
 void lm_imatrix_free(struct lm_imatrix *im);
 
 /*
+ * lm_imatrix_continue - go on where m, measured earlier with the same options, ends: its sums
+ * are taken over, and as many chunks of the input left out as it has.  Before the first add.
+ * LM_EUSE when its chunks have another size; LM_EDATA when it does not fit the model, at the
+ * first evaluation.
+ */
+int lm_imatrix_continue(struct lm_imatrix *im, const struct lm_importance *m,
+                        struct lm_err *err);
+
+/*
  * lm_imatrix_add - evaluate one input: whole chunks of its n ids, in order.
  *
  * What is left at the end is dropped, with a note.  name is kept as a data set if any of
@@ -56,9 +65,11 @@ int lm_imatrix_add(struct lm_imatrix *im, const char *name, const int32_t *ids, 
 /* Have n_chunks been evaluated, so that further inputs would be passed over? */
 bool lm_imatrix_full(const struct lm_imatrix *im);
 
-/* Chunks seen (left out ones too) and evaluated. */
+/* Chunks seen (left out ones too) and evaluated, also by an earlier run. */
 uint64_t lm_imatrix_seen(const struct lm_imatrix *im);
 uint64_t lm_imatrix_done(const struct lm_imatrix *im);
+/* The same without those of an earlier run: what the perplexity is about. */
+uint64_t lm_imatrix_measured(const struct lm_imatrix *im);
 
 /* Perplexity of the second half of the chunks evaluated so far, and its standard error;
  * false when there is none. */
@@ -74,13 +85,16 @@ struct lm_importance *lm_imatrix_result(const struct lm_imatrix *im, struct lm_e
 /*
  * lm_imatrix_merge - the sum of n importance matrices, the same in whatever order.
  *
+ *   weights  [n] what sums and counts of each are multiplied with, perhaps below 0; NULL: 1
+ *
  * Sums, counts and chunks are added, data sets united; where chunk sizes differ, their
  * greatest common divisor is the new one, and chunks are counted in it.  LM_EDATA, naming
- * files, when widths differ; LM_ENOSUP for the old form, which has no sums.
+ * files, when widths differ, or less than nothing is left; LM_ENOSUP for the old form, which
+ * has no sums (lm_importance_from_old gives it some).
  */
 struct lm_importance *lm_imatrix_merge(const struct lm_importance *const *in,
-                                       const char *const *names, size_t n,
-                                       struct lm_err *err);
+                                       const char *const *names, const double *weights,
+                                       size_t n, struct lm_err *err);
 
 /* What the mean squares of an entry look like. */
 struct lm_imatrix_stats {

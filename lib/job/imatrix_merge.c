@@ -12,12 +12,12 @@
 
 static int by_value(const void *a, const void *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
 /* The sum of n values that does not depend on their order: smallest first. */
-static float ordered_sum(float *v, size_t n)
+static float ordered_sum(double *v, size_t n)
 {
     double sum = 0;
     qsort(v, n, sizeof *v, by_value);
@@ -29,8 +29,9 @@ static float ordered_sum(float *v, size_t n)
 struct merge {
     const struct lm_importance *const *in;
     const char *const                 *names;
+    const double                      *weights; /* [n], or NULL */
     size_t                             n;
-    float                             *v;       /* [n] scratch */
+    double                            *v;       /* [n] scratch  */
 };
 
 /* The entry called name, zeroed, in out, with the shape that all inputs give it. */
@@ -72,9 +73,13 @@ static int add_entry(const struct merge *g, const char *name, struct lm_importan
         for (size_t i = 0; i < g->n; i++) {
             const struct lm_importance_entry *f = lm_importance_find(g->in[i], name);
             if (f)
-                g->v[n++] = (sum ? f->sum2 : f->counts)[at];
+                g->v[n++] = (double)(sum ? f->sum2 : f->counts)[at] *
+                            (g->weights ? g->weights[i] : 1);
         }
-        *(sum ? &e->sum2[at] : &e->counts[at]) = ordered_sum(g->v, n);
+        const float total = ordered_sum(g->v, n);
+        if (!(total >= 0) || isinf(total))
+            return lm_fail(err, LM_EDATA, "%s: a sum of %g", name, (double)total);
+        *(sum ? &e->sum2[at] : &e->counts[at]) = total;
     }
     return LM_OK;
 }
@@ -91,17 +96,19 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
 
 static int add_chunks(const struct merge *g, struct lm_importance *out, struct lm_err *err)
 {
-    uint64_t count = 0;
+    double count = 0;             /* whole numbers, unless there are weights */
     for (size_t i = 0; i < g->n; i++)
         out->chunk_size = common_divisor(out->chunk_size, g->in[i]->chunk_size);
     for (size_t i = 0; i < g->n; i++)
-        if (out->chunk_size)
-            count += (uint64_t)g->in[i]->chunk_count * (g->in[i]->chunk_size / out->chunk_size);
-        else
-            count += g->in[i]->chunk_count;
-    if (count > UINT32_MAX)
-        return lm_fail(err, LM_EDATA, "%" PRIu64 " chunks of %" PRIu32 " tokens are more than "
-                       "the form can say", count, out->chunk_size);
+        g->v[i] = (double)g->in[i]->chunk_count * (g->weights ? g->weights[i] : 1) *
+                  (out->chunk_size ? g->in[i]->chunk_size / out->chunk_size : 1);
+    qsort(g->v, g->n, sizeof *g->v, by_value);
+    for (size_t i = 0; i < g->n; i++)
+        count += g->v[i];
+    count = round(count);
+    if (count < 0 || count > UINT32_MAX)
+        return lm_fail(err, LM_EDATA, "%.0f chunks of %" PRIu32 " tokens are not what the "
+                       "form can say", count, out->chunk_size);
     out->chunk_count = (uint32_t)count;
     return LM_OK;
 }
@@ -151,8 +158,8 @@ static int merge(const struct merge *g, struct lm_importance *out, struct lm_err
 }
 
 struct lm_importance *lm_imatrix_merge(const struct lm_importance *const *in,
-                                       const char *const *names, size_t n,
-                                       struct lm_err *err)
+                                       const char *const *names, const double *weights,
+                                       size_t n, struct lm_err *err)
 {
     for (size_t i = 0; i < n; i++)
         if (in[i]->legacy) {
@@ -161,7 +168,7 @@ struct lm_importance *lm_imatrix_merge(const struct lm_importance *const *in,
             return NULL;
         }
     struct lm_importance *out = lm_importance_new();
-    struct merge g = { in, names, n, lm_malloc_array(n, sizeof(float)) };
+    struct merge g = { in, names, weights, n, lm_malloc_array(n, sizeof(double)) };
     int s = out && g.v ? merge(&g, out, err) : lm_fail_nomem(err);
     free(g.v);
     if (s) {

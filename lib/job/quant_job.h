@@ -7,7 +7,7 @@
  *
  *   struct lm_quantize *q = lm_quantize_plan(in, &o, env, &err);
  *   for (k = 0; k < q->n_parts; k++)
- *       lm_quantize_run(q, k, out, errors, env, &err);
+ *       lm_quantize_run(q, k, &output, env, &err);
  *
  * Everything that can be refused without the data is refused by the plan, before
  * a byte is written.  The pass needs memory for a few rows, and neither input nor
@@ -116,11 +116,17 @@ struct lm_quantize *lm_quantize_plan(struct lm_in *in, const struct lm_quantize_
                                      const struct lm_env *env, struct lm_err *err);
 void lm_quantize_free(struct lm_quantize *q);
 
+struct lm_quantize_output {
+    struct lm_out            *out;
+    struct lm_quantize_error *errors;        /* [n_rows], zeroed: get what each tensor lost;
+                                                or NULL                              */
+    bool                      resume;        /* go over what an earlier run left: out is from
+                                                lm_out_open_kept, errors NULL        */
+};
+
 /* Write part k of the output, in order, each once: header, then tensor by tensor.  Uses env's
- * threads.  errors [n_rows], zeroed, gets what each tensor lost, or is NULL.  err names the file
- * that a failure is about. */
-int lm_quantize_run(const struct lm_quantize *q, size_t k, struct lm_out *out,
-                    struct lm_quantize_error *errors, const struct lm_env *env,
-                    struct lm_err *err);
+ * threads.  err names the file that a failure is about. */
+int lm_quantize_run(const struct lm_quantize *q, size_t k, const struct lm_quantize_output *o,
+                    const struct lm_env *env, struct lm_err *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 #include "job/quant_parts.h"
+#include "job/resume.h"
 
 #define PIECE (64 * 1024)              /* weights in a piece, or one row if that is more */
 #define BATCH (8 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
@@ -28,6 +29,7 @@ struct run {
     const struct lm_quantize     *q;
     const struct lm_quantize_row *row;
     const struct lm_quantize_part *part;
+    struct lm_resume             *resume;          /* or NULL                        */
     struct lm_quantize_error     *error;           /* of the row, or NULL            */
     struct shape                  s;
     uint8_t                      *src, *dst;       /* a batch                            */
@@ -190,8 +192,10 @@ static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64
             r->error->weighted += r->outcomes[i].error.weighted;
         }
     }
-    s = lm_out_write(out, t->type == r->row->target ? r->src : r->dst,
-                     (size_t)(r->n_rows * r->s.out_row), err);
+    const uint8_t *result = t->type == r->row->target ? r->src : r->dst;
+    if (r->resume)
+        lm_resume_bytes(r->resume, result, (size_t)(r->n_rows * r->s.out_row));
+    s = lm_out_write(out, result, (size_t)(r->n_rows * r->s.out_row), err);
     return of_output(out, s, err);
 }
 
@@ -250,6 +254,8 @@ static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct l
     free(r->weights);
     if (s == LM_OK)
         s = of_output(out, lm_gguf_write_pad(r->part->w, out, r->row->bytes, err), err);
+    if (s == LM_OK && r->resume)
+        s = of_output(out, lm_resume_whole(r->resume, r->row->name.p, err), err);
     return s;
 }
 
@@ -273,17 +279,40 @@ static uint64_t input_bytes(const struct lm_quantize *q, size_t n)
     return bytes;
 }
 
-static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
-                   struct lm_quantize_error *errors, const struct lm_env *env,
-                   struct lm_err *err)
+/* Write the header; *row becomes the first that has to be written. */
+static int start(struct run *r, const struct lm_quantize_output *o, size_t *row,
+                 const struct lm_env *env, struct lm_err *err)
+{
+    const struct lm_quantize_row *rows = r->q->rows;
+    const size_t end = r->part->first + r->part->n;
+    int s = lm_gguf_write_head(r->part->w, o->out, err);
+    *row = r->part->first;
+    if (s != LM_OK || !o->resume)
+        return s;
+    r->resume = lm_resume_open(o->out, err);
+    s = r->resume ? 1 : err->code;
+    while (s == 1 && *row < end) {
+        s = lm_resume_skip(r->resume, rows[*row].name.p, rows[*row].bytes,
+                           lm_gguf_padding(r->part->w, rows[*row].bytes), err);
+        *row += s == 1;
+    }
+    if (s >= 0 && *row > r->part->first)
+        lm_note(env, LM_WARN, "%zu of %zu tensors were there already", *row - r->part->first,
+                r->part->n);
+    return s < 0 ? s : LM_OK;
+}
+
+static int run_all(struct run *r, struct lm_pool *pool, const struct lm_quantize_output *o,
+                   const struct lm_env *env, struct lm_err *err)
 {
     const struct lm_quantize *q = r->q;
-    size_t cap[5] = { 0 };
-    uint64_t total = input_bytes(q, q->n_rows), done = input_bytes(q, r->part->first);
-    int s = of_output(out, lm_gguf_write_head(r->part->w, out, err), err);
-    for (size_t i = r->part->first; i < r->part->first + r->part->n && s == LM_OK; i++) {
+    struct lm_out *out = o->out;
+    size_t cap[5] = { 0 }, i;
+    int s = of_output(out, start(r, o, &i, env, err), err);
+    uint64_t total = input_bytes(q, q->n_rows), done = input_bytes(q, i);
+    for (; i < r->part->first + r->part->n && s == LM_OK; i++) {
         r->row = &q->rows[i];
-        r->error = errors ? &errors[i] : NULL;
+        r->error = o->errors ? &o->errors[i] : NULL;
         lm_note(env, LM_INFO, "%s: %s to %s", r->row->name.p, r->row->in->type->name,
                 r->row->target->name);
         lm_progress(env, "quantizing", done, total);
@@ -295,17 +324,18 @@ static int run_all(struct run *r, struct lm_pool *pool, struct lm_out *out,
     return s;
 }
 
-int lm_quantize_run(const struct lm_quantize *q, size_t k, struct lm_out *out,
-                    struct lm_quantize_error *errors, const struct lm_env *env,
-                    struct lm_err *err)
+int lm_quantize_run(const struct lm_quantize *q, size_t k, const struct lm_quantize_output *o,
+                    const struct lm_env *env, struct lm_err *err)
 {
+    struct lm_err own;
+    err = err ? err : &own;
     struct run r = { .q = q, .part = &q->parts[k], .n_threads = lm_env_threads(env) };
     struct lm_pool *pool = lm_pool_new(r.n_threads, err);
     if (!pool)
-        return err ? (int)err->code : LM_ENOMEM;
+        return (int)err->code;
     r.scratch = calloc((size_t)r.n_threads, sizeof *r.scratch);
     r.result = calloc((size_t)r.n_threads, sizeof *r.result);
-    int s = r.scratch && r.result ? run_all(&r, pool, out, errors, env, err)
+    int s = r.scratch && r.result ? run_all(&r, pool, o, env, err)
                                   : lm_fail_nomem(err);
     for (int i = 0; i < r.n_threads; i++) {
         if (r.scratch)
@@ -319,5 +349,6 @@ int lm_quantize_run(const struct lm_quantize *q, size_t k, struct lm_out *out,
     free(r.dst);
     free(r.outcomes);
     lm_pool_free(pool);
+    lm_resume_close(r.resume, s == LM_OK);
     return s;
 }

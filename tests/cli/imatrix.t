@@ -32,8 +32,8 @@ cat text.txt | imatrix -q -m m.gguf -c 16 >p;      ok "$(imatrix --show p)" "$(i
 imatrix -q -m m.gguf -c 16 --process-output -o o.gguf text.txt
 ok "$(imatrix --show o.gguf | tail -n 1 | cut -f 1,4)" "output.weight	272" "--process-output"
 imatrix -q -m m.gguf -c 16 --no-ppl -v text.txt 2>err >np; same np i.gguf "--no-ppl changes no sum"
-ok "$(grep -c perplexity err)" 0 "and tells no perplexity"
-imatrix -m m.gguf -c 16 -v text.txt 2>&1 >/dev/null | grep -c '^imatrix: chunk .*: perplexity' >v
+ok "$(grep -c PPL err)" 0 "and tells no perplexity"
+imatrix -m m.gguf -c 16 -v text.txt 2>&1 >/dev/null | grep -c '^imatrix: chunk .*: PPL = ' >v
 ok "$(cat v)" 17 "-v tells it after each chunk"
 imatrix -q -m m.gguf -c 16 text.txt text.txt >two
 ok "$(get imatrix.chunk_count two)" 34 "each file is cut for itself"
@@ -84,7 +84,42 @@ imatrix --merge "$data/imatrix.gguf" "$data/imatrix.gguf" >twice
 ok "$(imatrix --show twice | cut -f 1,4,6)" "$(imatrix --show "$data/imatrix.gguf" | awk -F '\t' -v OFS='\t' '{ print $1, 2 * $4, $6 }')" "twice the same: twice the tokens, the same means"
 imatrix --merge "$data/imatrix.gguf" i.gguf >out 2>err; ok $? 1 "other widths are refused"
 ok "$(wc -c <out) $(cat err)" "0 imatrix: i.gguf: blk.0.attn_q.weight: 128x1 here, 4x1 in $data/imatrix.gguf" "naming what differs"
-imatrix --merge "$data/imatrix.dat" >out 2>err;    ok $? 2 "the old form is not merged"
+imatrix --merge "$data/imatrix.dat" >old1;         ok $? 0 "the old form is merged"
+ok "$(imatrix --show old1 | cut -f 1,4,6 | tr '\n' ' ')" "$(printf 'blk.0.a\t1024\t1.25 blk.1.b\t512\t2 ')" "as chunks of 512 tokens"
+imatrix --merge -c 8 "$data/imatrix.dat" "$data/imatrix.dat" >old2
+ok "$(imatrix --show old2 | cut -f 1,4,6 | tr '\n' ' ')" "$(printf 'blk.0.a\t32\t1.25 blk.1.b\t16\t2 ')" "or of another size"
+imatrix --merge --weights 0.5,2 a b >w1;           ok $? 0 "--weights"
+imatrix --merge --weights 2,0.5 b a >w2;           same w1 w2 "in any order"
+ok "$(tokens w1)" 424 "count tokens so"                     # 5 / 2 + 12 * 2 chunks of 16
+imatrix --merge --weights 1,-1 ab b >w3;           ok "$(tokens w3) $(get imatrix.chunk_count w3)" "80 5" "below 0, one is taken away"
+imatrix --merge --weights 1,-1 a b >w4 2>err;      ok $? 1 "but not what is not there"
+imatrix --merge --weights 1 a b >w4 2>err;         ok $? 2 "a weight for each"
+
+# ---- forms ----
+imatrix --convert i.gguf --output-format dat -o i.dat; ok $? 0 "to the old form"
+ok "$(od -An -td4 -N8 i.dat | tr -s ' ')" " 14 19" "which begins with the number of entries"
+ok "$(imatrix --show i.dat | cut -f 1,4)" "$(imatrix --show i.gguf | cut -f 1 | sed 's/$/	17/')" "counts chunks"
+imatrix --convert -c 16 i.dat -o back.gguf;        ok $? 0 "and back"
+imatrix --show i.gguf | cut -f 1,4,6 >s1; imatrix --show back.gguf | cut -f 1,4,6 >s2
+ok "$(paste s1 s2 | awk '$1 != $4 || $2 != $5 || ($3 / $6 - 1) ^ 2 > 1e-12' | wc -l | tr -d ' ')" 0 "with the same means"
+ok "$(get imatrix.chunk_count back.gguf) $(get imatrix.chunk_size back.gguf) $(get imatrix.datasets back.gguf)" '17 16 "text.txt"' "and what else it says"
+cat i.dat | imatrix --convert -c 16 - | cmp -s - back.gguf; ok $? 0 "from a pipe, too"
+imatrix -q -m m.gguf -c 16 --output-format dat -o m.dat text.txt; same i.dat m.dat "--output-format"
+quantize -q --imatrix i.dat m.gguf d.gguf Q4_K_M; ok $? 0 "quantize takes it"
+imatrix --convert i.gguf a -o x 2>err;             ok $? 2 "one file at a time"
+
+# ---- in several runs ----
+rm -f r r.at_*; imatrix -q -m m.gguf -c 16 --chunks 6 --keep-every 3 -o r text.txt
+ok "$(ls r.at_* | tr '\n' ' ')$(get imatrix.chunk_count r.at_3)" "r.at_3 r.at_6 3" "--keep-every"
+same r r.at_6 "the last is the whole"
+imatrix -q -m m.gguf -c 16 --resume -o r text.txt; ok $? 0 "--resume goes on"
+ok "$(get imatrix.chunk_count r) $(tokens r) $(get imatrix.datasets r)" '17 272 "text.txt"' "to the end"
+imatrix --show i.gguf | cut -f 1,6 >s1; imatrix --show r | cut -f 1,6 >s2
+ok "$(paste s1 s2 | awk '$1 != $3 || ($2 / $4 - 1) ^ 2 > 1e-12' | wc -l | tr -d ' ')" 0 "the sums are those of one run"
+imatrix -q -m m.gguf -c 16 --resume -o r text.txt; ok "$? $(get imatrix.chunk_count r)" "0 17" "once more adds nothing"
+imatrix -q -m m.gguf -c 16 --resume -o new text.txt; same i.gguf new "without an earlier run it is a run"
+imatrix -q -m m.gguf -c 8 --resume -o r text.txt 2>err; ok $? 2 "other chunks"
+cp text.txt other.txt; imatrix -q -m m.gguf -c 16 --resume -o r other.txt 2>err; ok $? 2 "another text"
 imatrix --merge m.gguf >out 2>err;                 ok $? 1 "a model is no importance matrix"
 imatrix --merge nowhere >out 2>err;                ok $? 2 "a missing file is status 2"
 cp "$data/imatrix.dat" old.gguf
@@ -100,7 +135,7 @@ imatrix --merge -m m.gguf i.gguf >out 2>err;       ok $? 2 "--merge takes no mod
 imatrix --show -c 16 i.gguf >out 2>err;            ok $? 2 "--show takes no chunk size"
 imatrix --show >out 2>err;                         ok $? 2 "--show needs a file"
 imatrix -m m.gguf -c 1 text.txt >out 2>err;        ok $? 2 "a chunk of one token"
-imatrix -m m.gguf --output-format dat text.txt >out 2>err; ok $? 2 "options that do nothing are unknown"
+imatrix -m m.gguf --output-format x text.txt >out 2>err; ok $? 2 "a form there is not"
 imatrix -q -m m.gguf -c 16 text.txt >/dev/full 2>err; ok $? 2 "a full disk is status 2"
 cp m.gguf keep; imatrix -m keep -c 16 -o keep text.txt 2>err; ok $? 2 "the model is not overwritten"
 same m.gguf keep "and stays as it is"

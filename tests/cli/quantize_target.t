@@ -113,6 +113,28 @@ quantize -q --keep-split m.gguf single.gguf Q4_K_M; cmp -s single.gguf one.gguf;
 quantize -q --keep-split s-00001-of-*.gguf s.gguf Q4_K_M 2>err; ok $? 2 "not over the input"
 ok "$(ls -A | grep -c part)" 0 "and nothing is left over"
 
+# ---- in several runs ----
+quantize -q m.gguf whole.gguf Q4_K_M
+(ulimit -f 200; quantize --resume m.gguf r.gguf Q4_K_M) 2>err; ok $? 2 "a run that is cut short"
+ok "$(ls -A | grep -c '^.r.gguf.part') $(ls r.gguf 2>/dev/null)" "2 " "leaves what it had, under another name"
+lines=$(wc -l <.r.gguf.part.sums | tr -d ' ')
+below 3 "$lines" "several tensors are whole"
+printf x | dd of=.r.gguf.part bs=1 seek=$(($(size .r.gguf.part) - 1)) conv=notrunc 2>/dev/null
+quantize --resume m.gguf r.gguf Q4_K_M 2>err;      ok $? 0 "the next run goes on"
+ok "$(tail -n 1 err)" "quantize: $lines of $(types m.gguf | wc -l | tr -d ' ') tensors were there already" "says what it found"
+cmp -s r.gguf whole.gguf;                          ok $? 0 "the file is the same"
+ok "$(ls -A | grep -c '^.r.gguf.part')" 0 "and nothing is left over"
+(ulimit -f 200; quantize -q --resume m.gguf r2.gguf Q4_K_M) 2>/dev/null
+printf x | dd of=.r2.gguf.part bs=1 seek=30000 conv=notrunc 2>/dev/null
+quantize --resume m.gguf r2.gguf Q4_K_M 2>err; cmp -s r2.gguf whole.gguf; ok $? 0 "what is damaged is written again"
+(ulimit -f 200; quantize -q --resume m.gguf r2.gguf Q4_K_M) 2>/dev/null
+quantize -q --resume m.gguf r2.gguf Q4_0; quantize -q m.gguf q40.gguf Q4_0
+cmp -s r2.gguf q40.gguf;                           ok $? 0 "what belongs to another type too"
+(ulimit -f 200; quantize -q --resume m.gguf r3.gguf Q4_K_M) 2>/dev/null
+cat m.gguf | quantize -q --resume - r3.gguf Q4_K_M; cmp -s r3.gguf whole.gguf; ok $? 0 "a pipe can go on, too"
+quantize --resume m.gguf - Q4_0 >/dev/null 2>&1;   ok $? 2 "to a pipe it cannot"
+quantize --resume --report r m.gguf x.gguf Q4_0 2>/dev/null; ok $? 2 "nor report what an earlier run lost"
+
 # ---- names ----
 quantize -q m.gguf Q8_0 && quantize -q m.gguf q8.gguf Q8_0; cmp -s ggml-model-Q8_0.gguf q8.gguf; ok $? 0 "without OUT, a name beside IN"
 quantize --strict --tensor-type none_such=q8_0 m.gguf x.gguf Q4_0 2>err; ok "$? $(ls x.gguf 2>/dev/null)" "2 " "--strict wants patterns to match"

@@ -19,7 +19,7 @@ static void use(const struct lm_importance *m)
             abort();
         lm_imatrix_entry_stats(m, i, &s, &err);
     }
-    struct lm_importance *sum = lm_imatrix_merge(two, names, 2, &err);
+    struct lm_importance *sum = lm_imatrix_merge(two, names, NULL, 2, &err);
     struct lm_out *out = lm_out_open("/dev/null", &err);
     if (!out || (m->legacy && sum))
         abort();

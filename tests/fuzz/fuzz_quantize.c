@@ -17,7 +17,7 @@ static void once(const uint8_t *data, size_t size, const char *type)
         abort();                              /* failed without saying why */
     struct lm_out *out = q ? lm_out_open("/dev/null", &err) : NULL;
     if (out) {
-        lm_quantize_run(q, 0, out, NULL, NULL, &err);
+        lm_quantize_run(q, 0, &(struct lm_quantize_output){ .out = out }, NULL, &err);
         lm_out_abort(out);
     }
     lm_quantize_free(q);

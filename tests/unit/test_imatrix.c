@@ -190,7 +190,7 @@ static void test_parts(void **state)
     }
     struct lm_importance *want = measure(&all);
     struct lm_importance *got =
-        lm_imatrix_merge((const struct lm_importance *const *)part, names, 3, &err);
+        lm_imatrix_merge((const struct lm_importance *const *)part, names, NULL, 3, &err);
     assert_non_null(got);
     assert_int_equal(got->chunk_count, 3);
     for (size_t i = 0; i < want->n; i++)
@@ -246,7 +246,7 @@ static void test_merge(void **state)
         static const char *const names[3] = { "A", "B", "C" };
         for (int i = 0; i < 3; i++)
             in[i] = m[orders[k][i]];
-        struct lm_importance *s = lm_imatrix_merge(in, names, 3, &err);
+        struct lm_importance *s = lm_imatrix_merge(in, names, NULL, 3, &err);
         assert_non_null(s);
         assert_int_equal(s->n, 2);
         assert_true(s->entries[0].sum2[0] == 7 && s->entries[0].counts[0] == 60);
@@ -272,11 +272,11 @@ static void test_merge_refused(void **state)
     put(m[0], "blk.0.x", 1, 2, 3);
     assert_non_null(lm_importance_add(m[1], "blk.0.x", 3, 1));
     const struct lm_importance *in[2] = { m[0], m[1] };
-    assert_null(lm_imatrix_merge(in, names, 2, &err));
+    assert_null(lm_imatrix_merge(in, names, NULL, 2, &err));
     assert_int_equal(err.code, LM_EDATA);
     assert_string_equal(err.text, "B: blk.0.x: 3x1 here, 2x1 in A");
     m[1]->legacy = true;
-    assert_null(lm_imatrix_merge(in, names, 2, &err));
+    assert_null(lm_imatrix_merge(in, names, NULL, 2, &err));
     assert_int_equal(err.code, LM_ENOSUP);
     lm_importance_free(m[0]);
     lm_importance_free(m[1]);
