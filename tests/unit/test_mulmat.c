@@ -235,6 +235,109 @@ static void company_does_not_matter(void **state)
     for_all(same_alone);
 }
 
+/* Rows of 4096 of a type that needs no odd size, results of every kernel it has. */
+enum { LONG = 4096, LONG_ROWS = 16 };
+
+static double length(const float *v)
+{
+    double sum = 0;
+    for (size_t i = 0; i < LONG; i++)
+        sum += (double)v[i] * (double)v[i];
+    return sqrt(sum);
+}
+
+static void long_rows(const struct lm_type *t, void (*f)(const struct lm_cpu_mulmat *k,
+                                                         struct matrix *m, float *first))
+{
+    struct matrix m;
+    float *first = malloc(MOST_TOKENS * LONG_ROWS * sizeof(float));
+    fill(&m, t, LONG_ROWS, LONG);
+    for (size_t i = 0; i < m.n * LONG; i++)         /* bell-shaped */
+        m.x[i] = random_float() + random_float() + random_float();
+    first[0] = NAN;
+    for (int isa = 0; isa <= (int)lm_isa(); isa++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            const struct lm_cpu_mulmat *k = lm_cpu_mulmat_find(t, LONG, (enum lm_isa)isa, in_place);
+            multiply(k, &m, 0, m.n, m.y);
+            f(k, &m, first);
+        }
+    free(first);
+    release(&m);
+}
+
+/* |error| <= 2e-3 |w| |x| against products of the decoded weights with the activations as
+ * they were given, in double precision. */
+static void near_the_truth(const struct lm_cpu_mulmat *k, struct matrix *m, float *first)
+{
+    (void)first;
+    for (size_t i = 0; i < m->n * m->rows; i++) {
+        const float *w = m->w + i % m->rows * LONG, *x = m->x + i / m->rows * LONG;
+        double sum = 0, most = 2e-3 * length(w) * length(x);
+        for (size_t c = 0; c < LONG; c++)
+            sum += (double)w[c] * (double)x[c];
+        if (!(fabs((double)m->y[i] - sum) <= most))
+            fail_msg("%s, %s: %.9g for %.9g, at most %g off", m->t->name, lm_isa_name(k->isa),
+                     (double)m->y[i], sum, most);
+    }
+}
+
+static void long_products_are_near_the_truth(void **state)
+{
+    (void)state;
+    for (size_t i = 0; lm_types[i]; i++)
+        if (lm_types[i]->decode && LONG % lm_types[i]->block == 0)
+            long_rows(lm_types[i], near_the_truth);
+}
+
+/* Every kernel gives what the first, the scalar one, gave: to 1e-6 |w| |x|. */
+static void as_the_first(const struct lm_cpu_mulmat *k, struct matrix *m, float *first)
+{
+    if (isnan(first[0]))
+        memcpy(first, m->y, m->n * m->rows * sizeof *first);
+    for (size_t i = 0; i < m->n * m->rows; i++) {
+        const float *w = m->w + i % m->rows * LONG, *x = m->x + i / m->rows * LONG;
+        double most = 1e-6 * length(w) * length(x);
+        if (!(fabs((double)m->y[i] - (double)first[i]) <= most))
+            fail_msg("%s, %s: %.9g, and %.9g in plain C", m->t->name, lm_isa_name(k->isa),
+                     (double)m->y[i], (double)first[i]);
+    }
+}
+
+static void instruction_sets_agree(void **state)
+{
+    (void)state;
+    for (size_t i = 0; lm_types[i]; i++)
+        if (lm_types[i]->decode && LONG % lm_types[i]->block == 0)
+            long_rows(lm_types[i], as_the_first);
+}
+
+/* Where every product and sum is an integer that a float holds, they agree to the last bit: Q8_0
+ * with a scale of 1, activations whose largest is 127 in each block. */
+static void integers_agree_exactly(void **state)
+{
+    const struct lm_type *t = lm_type_by_id(LM_Q8_0);
+    struct matrix m;
+    float first[MOST_TOKENS * LONG_ROWS];
+    bool have = false;
+    (void)state;
+    fill(&m, t, LONG_ROWS, LONG);
+    for (size_t b = 0; b < LONG_ROWS * LONG / 32; b++) {
+        uint16_t one = lm_f16_store(1);
+        memcpy(m.src + b * t->bytes, &one, sizeof one);
+    }
+    for (size_t i = 0; i < m.n * LONG; i++)
+        m.x[i] = i % 32 ? (float)((int)(random_bits() % 255) - 127) : 127;
+    for (int isa = 0; isa <= (int)lm_isa(); isa++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            multiply(lm_cpu_mulmat_find(t, LONG, (enum lm_isa)isa, in_place), &m, 0, m.n, m.y);
+            if (!have)
+                memcpy(first, m.y, sizeof first);
+            have = true;
+            assert_memory_equal(first, m.y, sizeof first);
+        }
+    release(&m);
+}
+
 /* By hand: a row of 32 ones (Q8_0: scale 1/2, value 2) times 0, 1, ... 31 is 496; as the
  * largest is 31 an 8-bit activation is off by at most 31/254. */
 static void hand_computed(void **state)
@@ -271,6 +374,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_multiplied),
         cmocka_unit_test(company_does_not_matter),
+        cmocka_unit_test(long_products_are_near_the_truth),
+        cmocka_unit_test(instruction_sets_agree),
+        cmocka_unit_test(integers_agree_exactly),
         cmocka_unit_test(hand_computed),
         cmocka_unit_test(what_cannot_be_multiplied),
     };

@@ -270,7 +270,7 @@ static bool decodes_first(const struct lm_device *d, const struct lm_tensor *w)
 {
     const struct lm_cpu_mulmat *mm = best(w);
     (void)d;
-    return mm && mm->type_id == LM_MULMAT_ANY;
+    return mm && mm->isa == LM_ISA_SCALAR;
 }
 
 static bool supports_buft(const struct lm_device *d, const struct lm_buft *b)

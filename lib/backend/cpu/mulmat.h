@@ -7,11 +7,12 @@
  *
  *   Y[n][rows] = X[n][cols] . W[rows][cols]^T
  *
- * W is a tensor of any type.  The scalar kernel decodes W and multiplies in float; it
- * defines the result.  Kernels for wider instructions take X in the form that suits the
- * type: for quantized weights rounded to 8 bits in blocks of 32 (mulmat_q8.h), which is
- * where results differ from the definition, for F32, F16 and BF16 in float.  A kernel is
- * a row: weights in its own interleaved layout, made once at load, or as in the file.
+ * W is a tensor of any type.  X is taken in the form that suits it: for quantized weights
+ * rounded to 8 bits in blocks of 32 (mulmat_q8.h), so that integers are multiplied; for
+ * F32, F16, BF16, MXFP4 and what has no kernel of its own in float.  The scalar kernels decode
+ * W and define the result, which those for wider instructions have to within the rounding of
+ * the additions.  A kernel is a row: weights in its own interleaved layout, made once at load,
+ * or as in the file.
  *
  * Results depend on the instruction set, but never on the number of threads or on how
  * rows are cut; and the result for a token does not depend on which other tokens are in

@@ -419,6 +419,9 @@ INLINE void file_tokens(const struct span *s, size_t n, const char *x, size_t x_
         for (; t + FILE_TOKENS <= n_tok; t += FILE_TOKENS)                                   \
             file_tokens(s, n, x + t * x_stride, x_stride, FILE_TOKENS, y + t * y_stride,     \
                         y_stride, FACTORS, HAS_M);                                           \
+        for (; t + 4 <= n_tok; t += 4)      /* several: not to wait for one another's sums */ \
+            file_tokens(s, n, x + t * x_stride, x_stride, 4, y + t * y_stride, y_stride,     \
+                        FACTORS, HAS_M);                                                     \
         for (; t < n_tok; t++)                                                               \
             file_tokens(s, n, x + t * x_stride, x_stride, 1, y + t * y_stride, y_stride,     \
                         FACTORS, HAS_M);                                                     \
