@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "vocab/unicode_form.h"
 
 #ifdef LM_HAVE_UTF8PROC
 #include <utf8proc.h>
@@ -197,89 +198,21 @@ const char *lm_uni_cluster(const char *p, const char *end)
     return p;
 }
 
-/* A stretch of text being composed: code points, and their combining classes. */
-struct stretch {
-    utf8proc_int32_t *r;
-    uint8_t          *ccc;
-    size_t            n, cap, ccc_cap;
+/* Where composed text goes, and what is kept of where it came from. */
+struct composed {
+    struct lm_buf   *out;
+    struct lm_remap *map;                        /* NULL: nobody asks               */
+    size_t           from;                       /* where the stretch begins        */
+    bool             ok;
 };
 
-static bool decompose(struct stretch *s, uint32_t rune)
+static void put_composed(void *to, const char *text, size_t n, size_t at, size_t end)
 {
-    utf8proc_int32_t part[8];
-    int last = 0;
-    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)rune, part, 8,
-                                                 UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &last);
-    if (n < 0 || n > 8) {                        /* canonical ones have at most four */
-        part[0] = (utf8proc_int32_t)rune;
-        n = 1;
-    }
-    size_t need = s->n + (size_t)n;
-    if (!lm_grow(&s->r, &s->cap, need, sizeof *s->r) ||
-        !lm_grow(&s->ccc, &s->ccc_cap, need, 1))
-        return false;
-    for (utf8proc_ssize_t i = 0; i < n; i++) {
-        s->r[s->n] = part[i];
-        s->ccc[s->n++] = (uint8_t)utf8proc_get_property(part[i])->combining_class;
-    }
-    return true;
-}
-
-/*
- * Canonical order: each run of marks sorted by class, equal ones as they stood.  A
- * counting sort, because a long run of mixed marks would make an insertion sort
- * quadratic.
- */
-static bool order(struct stretch *s)
-{
-    for (size_t i = 0; i < s->n;) {
-        size_t j = i;
-        bool sorted = true;
-        while (j < s->n && s->ccc[j]) {
-            sorted &= j == i || s->ccc[j - 1] <= s->ccc[j];
-            j++;
-        }
-        if (j == i) {
-            i++;
-            continue;
-        }
-        if (!sorted) {
-            size_t start[257] = { 0 };
-            utf8proc_int32_t *copy = lm_malloc_array(j - i, sizeof *copy);
-            if (!copy)
-                return false;
-            for (size_t k = i; k < j; k++)
-                start[s->ccc[k] + 1]++;
-            for (int c = 0; c < 256; c++)
-                start[c + 1] += start[c];
-            for (size_t k = i; k < j; k++)
-                copy[start[s->ccc[k]]++] = s->r[k];
-            memcpy(s->r + i, copy, (j - i) * sizeof *copy);
-            free(copy);
-        }
-        i = j;
-    }
-    return true;
-}
-
-/* One stretch p[0..len), well-formed, composed and appended. */
-static bool compose(struct stretch *s, const char *p, size_t len, struct lm_buf *out)
-{
-    s->n = 0;
-    for (const char *end = p + len; p < end;) {
-        int k;
-        uint32_t r = lm_uni_next(p, end, &k);
-        if (!decompose(s, r))
-            return false;
-        p += k;
-    }
-    if (!order(s))
-        return false;
-    utf8proc_ssize_t n = utf8proc_normalize_utf32(s->r, (utf8proc_ssize_t)s->n,
-                                                  UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    for (utf8proc_ssize_t i = 0; i < n; i++)
-        lm_buf_rune(out, (uint32_t)s->r[i]);
-    return !out->failed;
+    struct composed *c = to;
+    (void)end;
+    if (c->map && c->ok)
+        c->ok = lm_remap_add(c->map, c->out->len, c->from + at);
+    lm_buf_add(c->out, text, n);
 }
 
 enum work { COPY, COMPOSE, REPLACE };
@@ -310,7 +243,6 @@ static const char *stretch_end(const char *p, const char *end, unsigned flags, e
 int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struct lm_remap *map,
             struct lm_err *err)
 {
-    struct stretch s = { 0 };
     const char *begin = p, *end = p + len;
     bool ok = true;
 
@@ -325,17 +257,18 @@ int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struc
             from = q;
         lm_buf_add(out, p, (size_t)(from - p));
         size_t at = out->len;
-        if (work == COMPOSE)
-            ok = compose(&s, from, (size_t)(q - from), out);
-        else if (work == REPLACE)
+        if (map && work == REPLACE)
+            ok = lm_remap_add(map, at, (size_t)(from - begin));
+        if (work == REPLACE)
             lm_buf_rune(out, 0xFFFD);
+        if (work == COMPOSE) {
+            struct composed c = { out, map, (size_t)(from - begin), ok };
+            ok = lm_uni_form(from, (size_t)(q - from), LM_FORM_C, put_composed, &c) && c.ok;
+        }
         if (map && from < q)
-            ok = ok && lm_remap_add(map, at, (size_t)(from - begin)) &&
-                 lm_remap_add(map, out->len, (size_t)(q - begin));
+            ok = ok && lm_remap_add(map, out->len, (size_t)(q - begin));
         p = q;
     }
-    free(s.r);
-    free(s.ccc);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
 }
 
