@@ -58,7 +58,8 @@ static const struct {
                            " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
                            "bytes" } },
     { "jais-2", ANY, { "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-                       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|*", "bytes" } },
+                       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|*",
+                       "bytes" } },
     { "minicpm5", ANY, { "/\\p{N}{1,3}", "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+|"
                          " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES, "bytes" } },
     { "laguna", ANY, { "/[^\\n]+|[\\n]+", "/" CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"

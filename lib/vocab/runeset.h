@@ -40,9 +40,9 @@ void lm_runeset_fold(struct lm_runeset *s);
 
 /*
  * Add a named property: a general category by its letters or name (L, Lu, Letter), Any, a
- * script of those in runeset.c (Han, Hiragana, ...), or a class of POSIX brackets (alpha,
- * digit, space, word, and ":punct" for punct), in the meaning that Oniguruma gives it.
- * Names are compared without case, blanks, `_` and `-`.  False when it is not known; *s is untouched then.
+ * script of those in runeset.c (Han, Hiragana, ...), or a class of POSIX brackets (digit, space,
+ * word, and ":punct" for punct), in the meaning that Oniguruma gives it.  Names are compared
+ * without case, blanks, `_` and `-`.  False when it is not known; *s is untouched then.
  */
 bool lm_runeset_property(struct lm_runeset *s, const char *name, size_t len);
 

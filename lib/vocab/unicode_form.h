@@ -18,9 +18,10 @@ enum lm_uni_form { LM_FORM_C, LM_FORM_D, LM_FORM_KC, LM_FORM_KD };
  * lm_uni_form - the form of len bytes of text.
  *
  * put gets it in order: n bytes that the bytes at .. end of the old text became (for a
- * character joined of several, all of these), or a stretch that stays as it is.  A byte that is not UTF-8 stays, and nothing is
- * joined or reordered over it.  Time and memory are in proportion to the longest run of
- * characters that may join or change places.  False: memory is short.
+ * character joined of several, all of these), or a stretch that stays as it is.  A byte that is
+ * not UTF-8 stays, and nothing is joined or reordered over it.  Time and memory are in
+ * proportion to the longest run of characters that may join or change places.  False: memory
+ * is short.
  */
 bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
                  void (*put)(void *to, const char *text, size_t n, size_t at, size_t end),

@@ -129,8 +129,9 @@ static void random_text(struct lm_buf *b)
         "0", "1", "12", "345", ".", ",", "!", "/", "-", "_", "(", "]", "$", "+", "<", "`", "~",
         "\xC2\xA0", "\xC2\x85", "\xE2\x80\xA8", "\xE3\x80\x80", "\xC5\xBF", "\xE2\x84\xAA",
         "\xC3\xA9", "\xC3\x89", "\xC7\x85", "\xCA\xB0", "\xC2\xAA", "\xE6\x97\xA5", "\xE3\x81\xB2",
-        "\xE3\x82\xAB", "\xED\x95\x9C", "\xE3\x84\xB1", "\xE3\x84\x85", "\xE3\x80\x87", "\xE3\x80\x85",
-        "\xCC\x81", "\xE0\xA4\xB9\xE0\xA4\xBF", "\xE0\xB9\x84", "\xD9\xA3", "\xC2\xBD", "\xE2\x85\xA7",
+        "\xE3\x82\xAB", "\xED\x95\x9C", "\xE3\x84\xB1", "\xE3\x84\x85", "\xE3\x80\x87",
+        "\xE3\x80\x85", "\xCC\x81", "\xE0\xA4\xB9\xE0\xA4\xBF", "\xE0\xB9\x84", "\xD9\xA3",
+        "\xC2\xBD", "\xE2\x85\xA7",
         "\xC2\xB2", "\xE2\x80\x99", "\xE2\x80\x9C", "\xEF\xBC\x81", "\xE2\x80\xA6", "\xE2\x82\xAC",
         "\xF0\x9F\x98\x80", "\xE2\x80\x8D", "\xEE\x80\x80", "\xCD\xB8", "\xE2\x92\xB6", "\xFF",
         "\xE6\x97", "\xC0", "\xED\xA0\x80",
@@ -297,7 +298,8 @@ static void test_sets(void **state)
     assert_int_equal(s.n, 1);
     lm_runeset_negate(&s);
     assert_int_equal(s.n, 2);
-    assert_true(lm_runeset_has(&s, LM_RUNE_MAX) && lm_runeset_has(&s, 4) && !lm_runeset_has(&s, 40));
+    assert_true(lm_runeset_has(&s, LM_RUNE_MAX) && lm_runeset_has(&s, 4));
+    assert_false(lm_runeset_has(&s, 40));
     lm_runeset_add(&t, 0, 50);
     lm_runeset_intersect(&s, &t);
     assert_int_equal(s.n, 2);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/json.h"
+#include "hf/source.h"
 #include "io/input.h"
 #include "vocab/tokenizer.h"
 #include "not_here.h"
@@ -51,8 +52,8 @@ static void check_spans(const struct lm_ids *got, const struct lm_jval *want, co
         while (inside_char(text, to))
             to++;
         if (from == to ? from < at || from > end : from != at || to != end)
-            fail_msg("%s: '%s': id %zu is from %zu to %zu, not from %zu to %zu", name, text, i, from,
-                     to, at, end);
+            fail_msg("%s: '%s': id %zu is from %zu to %zu, not from %zu to %zu", name, text, i,
+                     from, to, at, end);
     }
 }
 
@@ -106,7 +107,8 @@ static void check_row(const struct lm_vocab *v, struct lm_encoder *e, const stru
     check_text(v, &got, true, spans->next);
     check_text(v, &got, false, spans->next->next);
     got.n = 0;
-    assert_int_equal(lm_encoder_text(e, text->str, text->len, LM_ENCODE_DEFAULT, &got, NULL), LM_OK);
+    assert_int_equal(lm_encoder_text(e, text->str, text->len, LM_ENCODE_DEFAULT, &got, NULL),
+                     LM_OK);
     check_ids(&got, special, "id with special tokens");
     lm_ids_release(&got);
     lm_ids_release(&with_spans);
@@ -176,7 +178,8 @@ static void test_refused(void **state)
         { .model = "{\"type\":\"Markov\",\"vocab\":{\"a\":0}}", .part = "model 'Markov' is not" },
         { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}",
           .part = "dropout" },
-        { .pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a)\\\\1\"},\"behavior\":\"Isolated\"}",
+        { .pre = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a)\\\\1\"},"
+                 "\"behavior\":\"Isolated\"}",
           .part = "pre_tokenizer 'Split': pattern, byte 5" },
         { .pre = "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Shredded\"}",
           .part = "behavior 'Shredded' is not supported" },
@@ -184,7 +187,8 @@ static void test_refused(void **state)
           .code = LM_EDATA },
         { .norm = "{\"type\":\"Replace\",\"content\":\"x\"}", .part = "without a pattern",
           .code = LM_EDATA },
-        { .post = "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
+        { .post = "{\"type\":\"TemplateProcessing\","
+                  "\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
           .part = "a special token without ids", .code = LM_EDATA },
         { .post = "{\"type\":\"BertProcessing\",\"sep\":[\"x\",9],\"cls\":[\"a\",0]}",
           .part = "not in the vocabulary", .code = LM_EDATA },
@@ -279,11 +283,32 @@ static void test_bytes(void **state)
     lm_vocab_free(v);
 }
 
-/* Of the probe: names that the reference has for a tokenizer that is listed. */
+/* Of the probe: names that the reference has for tokenizers that it lists, with the start
+ * token that some of them had in front, and without. */
 static void test_probe(void **state)
 {
     (void)state;
+    static const struct {
+        const char *name;
+        int32_t     bos;
+        const char *pre;
+    } t[] = {
+        { "llama3", -1, "smaug-bpe" }, { "llama3", 128000, "llama-bpe" },
+        { "deepseek_v3", -1, "joyai-llm" }, { "deepseek_v3", 0, "deepseek-v3" },
+        { "qwen3", -1, "qwen2" }, { "llama2", 1, NULL },
+    };
+    const char *shared = getenv("LMPIPE_SHARED");
     struct lm_err err;
+    for (size_t i = 0; i < N(t); i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/tokenizers/%s.tar.zst", shared ? shared : "../shared",
+                 t[i].name);
+        struct lm_hf_source *src = lm_hf_open(path, NULL, NULL, NULL);
+        const char *pre = src ? lm_vocab_hashed_pre_of(src, t[i].bos) : t[i].pre;
+        if (!pre != !t[i].pre || (pre && strcmp(pre, t[i].pre) != 0))
+            fail_msg("%s: %s, not %s", path, pre ? pre : "none", t[i].pre ? t[i].pre : "none");
+        lm_hf_close(src);
+    }
     struct lm_vocab *v = lm_vocab_open("tests/data/hf", NULL, &err);
     assert_non_null(v);
     assert_null(lm_vocab_hashed_pre(v, -1));     /* our own: nobody has listed it */
