@@ -17,7 +17,7 @@ extern const struct lm_arch
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
     lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss, lm_arch_mamba, lm_arch_mamba2,
     lm_arch_jamba, lm_arch_falcon_h1, lm_arch_lfm2, lm_arch_granitehybrid, lm_arch_qwen3next,
-    lm_arch_qwen35, lm_arch_t5;
+    lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
@@ -29,7 +29,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_bert, &lm_arch_roberta, &lm_arch_nomic_bert, &lm_arch_modern_bert,
     &lm_arch_deepseek2, &lm_arch_gpt_oss,
     &lm_arch_mamba, &lm_arch_mamba2, &lm_arch_jamba, &lm_arch_falcon_h1, &lm_arch_lfm2,
-    &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35, &lm_arch_t5,
+    &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35,
+    &lm_arch_qwen35moe, &lm_arch_lfm2moe, &lm_arch_t5,
     NULL
 };
 

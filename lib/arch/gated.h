@@ -31,6 +31,43 @@ void lm_gated_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struc
     LM_KEYS_RECURRENT_LAYERS, \
     LM_KEY_ROT("partial_rotary_factor", "=0.25")
 
+#define LM_DELTA LM_HF "linear_attn."
+
+/* The delta rule of Qwen3.5, with a product for each input. */
+#define LM_T_DELTA \
+    LM_R_MATRIX(LM_ATTN_QKV, "attn_qkv", LM_DELTA "in_proj_qkv.weight", LM_DIM_EMBD, \
+                LM_DIM_SSM_CHANNELS, LM_TILE_LAST_ROWS), \
+    LM_R_MATRIX(LM_SSM_GATE, "attn_gate", LM_DELTA "in_proj_z.weight", LM_DIM_EMBD, \
+                LM_DIM_SSM_INNER, LM_TILE_ROWS), \
+    LM_R_MATRIX(LM_SSM_ALPHA, "ssm_alpha", LM_DELTA "in_proj_a.weight", LM_DIM_EMBD, \
+                LM_DIM_SSM_RANK, LM_TILE_ROWS), \
+    LM_R_MATRIX(LM_SSM_BETA, "ssm_beta", LM_DELTA "in_proj_b.weight", LM_DIM_EMBD, \
+                LM_DIM_SSM_RANK, LM_TILE_ROWS), \
+    LM_R_OTHER(LM_SSM_CONV, "ssm_conv1d.weight", LM_DELTA "conv1d.weight", LM_DIM_CONV, \
+               LM_DIM_SSM_CHANNELS, LM_TILE_LAST_ROWS), \
+    LM_R_OTHER(LM_SSM_DT_B, "ssm_dt.bias", LM_DELTA "dt_bias", LM_DIM_SSM_RANK, LM_DIM_END, \
+               LM_TILE_ROWS), \
+    LM_R_OTHER(LM_SSM_A, "ssm_a", LM_DELTA "A_log", LM_DIM_SSM_RANK, LM_DIM_END, \
+               LM_TILE_ROWS_NEG_EXP), \
+    LM_R_OTHER(LM_SSM_NORM, "ssm_norm.weight", LM_DELTA "norm.weight", LM_DIM_SSM_OF_HEAD, \
+               LM_DIM_END, LM_AS_IS), \
+    LM_R_MATRIX(LM_SSM_OUT, "ssm_out", LM_DELTA "out_proj.weight", LM_DIM_SSM_INNER, \
+                LM_DIM_EMBD, LM_TILE_COLUMNS)
+
+/* Experts, one of them for all tokens, weighed by a gate of its own. */
+#define LM_T_SHARED_EXPERT \
+    LM_T_ROUTER(LM_HF "mlp.gate.weight"), \
+    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight", \
+                     "down_proj.weight"), \
+    LM_T_MATRIX(LM_ROUTER_SHARED, "ffn_gate_inp_shexp", LM_HF "mlp.shared_expert_gate.weight", \
+                LM_DIM_EMBD, LM_DIM_1, LM_AS_IS), \
+    LM_T_MATRIX(LM_GATE_SHARED, "ffn_gate_shexp", LM_HF "mlp.shared_expert.gate_proj.weight", \
+                LM_DIM_EMBD, LM_DIM_FF_SHARED, LM_AS_IS), \
+    LM_T_MATRIX(LM_UP_SHARED, "ffn_up_shexp", LM_HF "mlp.shared_expert.up_proj.weight", \
+                LM_DIM_EMBD, LM_DIM_FF_SHARED, LM_AS_IS), \
+    LM_T_MATRIX(LM_DOWN_SHARED, "ffn_down_shexp", LM_HF "mlp.shared_expert.down_proj.weight", \
+                LM_DIM_FF_SHARED, LM_DIM_EMBD, LM_AS_IS)
+
 /* Prediction layers behind the others are left out. */
 #define LM_NO_PREDICTION "mtp.*"
 

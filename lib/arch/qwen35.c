@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Qwen3.5 (Qwen, 2026), text alone: the gated delta rule, every fourth layer gated attention.  All
- * positions of text are equal in the three kinds that images have, so that it turns as others. */
+/* Qwen3.5 (Qwen, 2026), text alone: the gated delta rule, every fourth layer gated attention; with
+ * experts, one of them shared, or without.  All positions of text are equal in the three kinds
+ * that images have, so that it turns as others. */
 #include "arch/gated.h"
 
 static const struct lm_arch_key keys[] = {
@@ -16,30 +17,11 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_END,
 };
 
-#define DELTA LM_HF "linear_attn."
-
 static const struct lm_arch_tensor tensors[] = {
     LM_T_EMBD("model.embed_tokens.weight"), LM_T_OUTPUT("lm_head.weight"),
     LM_T_OUTPUT_NORM("model.norm.weight", LM_ADD_ONE),
     LM_T_GATED_ATTENTION,
-    LM_R_MATRIX(LM_ATTN_QKV, "attn_qkv", DELTA "in_proj_qkv.weight", LM_DIM_EMBD,
-                LM_DIM_SSM_CHANNELS, LM_TILE_LAST_ROWS),
-    LM_R_MATRIX(LM_SSM_GATE, "attn_gate", DELTA "in_proj_z.weight", LM_DIM_EMBD,
-                LM_DIM_SSM_INNER, LM_TILE_ROWS),
-    LM_R_MATRIX(LM_SSM_ALPHA, "ssm_alpha", DELTA "in_proj_a.weight", LM_DIM_EMBD,
-                LM_DIM_SSM_RANK, LM_TILE_ROWS),
-    LM_R_MATRIX(LM_SSM_BETA, "ssm_beta", DELTA "in_proj_b.weight", LM_DIM_EMBD, LM_DIM_SSM_RANK,
-                LM_TILE_ROWS),
-    LM_R_OTHER(LM_SSM_CONV, "ssm_conv1d.weight", DELTA "conv1d.weight", LM_DIM_CONV,
-               LM_DIM_SSM_CHANNELS, LM_TILE_LAST_ROWS),
-    LM_R_OTHER(LM_SSM_DT_B, "ssm_dt.bias", DELTA "dt_bias", LM_DIM_SSM_RANK, LM_DIM_END,
-               LM_TILE_ROWS),
-    LM_R_OTHER(LM_SSM_A, "ssm_a", DELTA "A_log", LM_DIM_SSM_RANK, LM_DIM_END,
-               LM_TILE_ROWS_NEG_EXP),
-    LM_R_OTHER(LM_SSM_NORM, "ssm_norm.weight", DELTA "norm.weight", LM_DIM_SSM_OF_HEAD,
-               LM_DIM_END, LM_AS_IS),
-    LM_R_MATRIX(LM_SSM_OUT, "ssm_out", DELTA "out_proj.weight", LM_DIM_SSM_INNER, LM_DIM_EMBD,
-                LM_TILE_COLUMNS),
+    LM_T_DELTA,
     LM_T_GATED,
     LM_T_END,
 };
@@ -55,4 +37,45 @@ const struct lm_arch lm_arch_qwen35 = {
     .name = "qwen35", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
     .memory = lm_recurrent_memory,
+};
+
+static const struct lm_arch_key mixed_keys[] = {
+    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD,
+    LM_KEY_U32("feed_forward_length", 0, n_ff, "intermediate_size"),
+    LM_KEY_HEADS, LM_KEY_HEADS_KV,
+    { "rope.dimension_sections", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_SECTIONS,
+      { "mrope_section" }, 0 },
+    LM_KEYS_ROPE_SCALING,
+    LM_KEY_BASE("=10000"),
+    LM_KEY_RMS_EPS("=1e-6"),
+    LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
+    LM_KEYS_HEAD_DIM("head_dim", "=256"),
+    LM_KEY_FILE_TYPE,
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
+               "moe_intermediate_size"),
+    LM_KEY_U32("expert_shared_feed_forward_length", LM_KEY_REQUIRED, n_ff_shared,
+               "shared_expert_intermediate_size"),
+    LM_KEYS_DELTA,
+    LM_KEYS_END,
+};
+
+static const struct lm_arch_tensor mixed_tensors[] = {
+    LM_T_EMBD("model.embed_tokens.weight"), LM_T_OUTPUT("lm_head.weight"),
+    LM_T_OUTPUT_NORM("model.norm.weight", LM_ADD_ONE),
+    LM_T_GATED_ATTENTION,
+    LM_T_DELTA,
+    LM_T_SHARED_EXPERT,
+    LM_T_END,
+};
+
+static const char *const mixed_classes[] = { "Qwen3_5MoeForCausalLM", NULL };
+static const struct lm_dense mixed = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .share_of_used = true,
+    .qkv = lm_gated_qkv, .recurrent = lm_recurrent_delta_tiled,
+};
+
+const struct lm_arch lm_arch_qwen35moe = {
+    .name = "qwen35moe", .hf_classes = mixed_classes, .keys = mixed_keys,
+    .tensors = mixed_tensors, .ignored = ignored, .settle = lm_dense_settle,
+    .build = lm_dense_build, .dense = &mixed, .memory = lm_recurrent_memory,
 };

@@ -338,8 +338,8 @@ static int adjusted(const struct lm_convert_config *g, int64_t *out, struct lm_e
         *out = (int64_t)((double)*out * times);
     lm_jval_i64(lm_jval_get(g->json, "block_multiple_of"), &of);
     if (of < 1 || of > UINT32_MAX || !(times > 0 && times < 1e6))
-        return lm_fail(err, LM_EDATA, "config.json: block_multiple_of or block_ffn_dim_multiplier is "
-                       "out of range");
+        return lm_fail(err, LM_EDATA, "config.json: block_multiple_of or "
+                       "block_ffn_dim_multiplier is out of range");
     *out = (*out + of - 1) / of * of;
     return LM_OK;
 }

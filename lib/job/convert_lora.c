@@ -259,9 +259,12 @@ static int add_items(struct lora *l, const struct pair *p, const struct lm_arch_
         if (!it)
             return err->code;
         /* Readers look a token's row up in A; what a weight is turned for does not turn them. */
-        const bool turn = p->embedding && !k, whole = !k || row->transform == LM_TRANSPOSE;
+        const bool turn = p->embedding && !k, columns = row->transform == LM_TILE_COLUMNS;
+        const bool whole = !k || row->transform == LM_TRANSPOSE || columns;
         if (turn)
             it->transform = LM_TRANSPOSE;
+        else if (columns && !k)
+            it->transform = LM_TILE_COLUMNS;        /* A has the columns, B the rows */
         else if (whole)
             it->transform = n > 1 ? LM_STACK : LM_AS_IS;
         if (turn)
