@@ -593,7 +593,6 @@ void lm_cands_use_copy(struct lm_cands *c)
     c->row = c->copy;
     c->least = -FLT_MAX;
     c->last = UINT32_MAX;
-    lm_row_scan(c->row, c->n_vocab, c->best);
     find_top(c);
 }
 
@@ -605,6 +604,7 @@ void lm_cands_favor(struct lm_cands *c, double want, float *p)
         favor_row(c, share, want, p);
         favor_list(c, c->changed, c->n_changed, max, share, want, p);
         c->times = 1;
+        lm_row_scan(c->copy, c->n_vocab, c->best);
         lm_cands_use_copy(c);
         return;
     }

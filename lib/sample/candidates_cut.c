@@ -385,12 +385,15 @@ static void copy_block(struct lm_cands *c, size_t b, float lo, float hi)
     const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
     const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
     if (n == LM_ROW_BLOCK && lo > c->least) {
-        c->ops->select(c->row + first, lo, hi, c->copy + first);
+        c->best[b] = c->ops->select(c->row + first, lo, hi, c->copy + first);
         return;
     }
+    c->best[b] = -INFINITY;
     const uint32_t bits = lm_cands_block(c, b, lo, hi);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         c->copy[first + i] = bits >> i & 1 ? c->row[first + i] : -INFINITY;
+        c->best[b] = c->copy[first + i] > c->best[b] ? c->copy[first + i] : c->best[b];
+    }
 }
 
 /* Of a row, keep what does not come after `last`.  Entries as near as it are among work [n]. */
@@ -402,9 +405,14 @@ static void keep_near_row(struct lm_cands *c, const struct lm_cand *last, double
     size_t m = 0;
     for (size_t k = 0; k < lm_row_blocks(c->n_vocab); k++)
         copy_block(c, k, lo, hi);
-    for (size_t i = 0; i < n; i++)
-        if (lm_cand_before(last, &c->work[i]))
-            c->copy[c->work[i].id & ~BELOW] = -INFINITY;
+    for (size_t i = 0; i < n; i++) {              /* as near as the last one, but after it */
+        const size_t id = c->work[i].id & ~BELOW, first = id - id % LM_ROW_BLOCK;
+        if (!lm_cand_before(last, &c->work[i]))
+            continue;
+        c->copy[id] = -INFINITY;
+        lm_row_scan(c->copy + first, c->n_vocab - first < LM_ROW_BLOCK ? c->n_vocab - first :
+                    LM_ROW_BLOCK, c->best + id / LM_ROW_BLOCK);
+    }
     for (size_t i = 0; i < c->n_changed; i++) {
         const struct lm_cand e = near_entry(c->changed[i].l, 0, c->changed[i].id, center);
         if (!lm_cand_before(last, &e))

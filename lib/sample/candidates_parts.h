@@ -36,7 +36,8 @@ float lm_cands_entry(const struct lm_cands *c, double l);
 /* Which entries of block b of the row are candidates from `least` to `most`: a bit each. */
 uint32_t lm_cands_block(const struct lm_cands *c, size_t b, float least, float most);
 
-/* The row is now the copy, every finite entry of it a candidate. */
+/* The row is now the copy, whose blocks' best ones are known; every finite entry is a
+ * candidate. */
 void lm_cands_use_copy(struct lm_cands *c);
 
 /* Entries of the row from `least` to `most` that are candidates, and all changed logits, into

@@ -18,10 +18,14 @@ static uint32_t between(const float *x, float least, float most)
     return bits;
 }
 
-static void select(const float *x, float least, float most, float *y)
+static float select(const float *x, float least, float most, float *y)
 {
-    for (int i = 0; i < LM_CHUNK / 2; i++)
+    float top = -INFINITY;
+    for (int i = 0; i < LM_CHUNK / 2; i++) {
         y[i] = x[i] >= least && x[i] <= most ? x[i] : -INFINITY;
+        top = y[i] > top ? y[i] : top;
+    }
+    return top;
 }
 
 static void favor(const uint64_t *w, double share, double want, float *p, float *y)

@@ -23,8 +23,8 @@ struct lm_chunk_ops {
     /* Bit i: least <= x[i] <= most, for the LM_CHUNK / 2 of a block. */
     uint32_t (*between)(const float *x, float least, float most);
 
-    /* y[i] = least <= x[i] <= most ? x[i] : -inf, for a block; y may be x. */
-    void (*select)(const float *x, float least, float most, float *y);
+    /* y[i] = least <= x[i] <= most ? x[i] : -inf, for a block; y may be x.  The largest y[i]. */
+    float (*select)(const float *x, float least, float most, float *y);
 
     /* w[i] = lm_weight(l[i] - max); returns their sum.  lane [LM_LANES], unless NULL: += the sum
      * of w[i] (l[i] - max). */

@@ -30,15 +30,22 @@ static uint32_t between(const float *x, float least, float most)
     return bits;
 }
 
-static void select(const float *x, float least, float most, float *y)
+static float select(const float *x, float least, float most, float *y)
 {
     const __m256 lo = _mm256_set1_ps(least), hi = _mm256_set1_ps(most);
+    const __m256 none = _mm256_set1_ps(-INFINITY);
+    __m256 top = none;
     for (int i = 0; i < LM_CHUNK / 2; i += 8) {
         const __m256 a = _mm256_loadu_ps(x + i);
         const __m256 in = _mm256_and_ps(_mm256_cmp_ps(a, lo, _CMP_GE_OQ),
                                         _mm256_cmp_ps(a, hi, _CMP_LE_OQ));
-        _mm256_storeu_ps(y + i, _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), a, in));
+        const __m256 kept = _mm256_blendv_ps(none, a, in);
+        _mm256_storeu_ps(y + i, kept);
+        top = _mm256_max_ps(top, kept);
     }
+    __m128 h = _mm_max_ps(_mm256_castps256_ps128(top), _mm256_extractf128_ps(top, 1));
+    h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 
 static void favor(const uint64_t *w, double share, double want, float *p, float *y)

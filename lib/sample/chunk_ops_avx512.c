@@ -29,16 +29,20 @@ static uint32_t between(const float *x, float least, float most)
     return bits;
 }
 
-static void select(const float *x, float least, float most, float *y)
+static float select(const float *x, float least, float most, float *y)
 {
     const __m512 lo = _mm512_set1_ps(least), hi = _mm512_set1_ps(most);
     const __m512 none = _mm512_set1_ps(-INFINITY);
+    __m512 top = none;
     for (int i = 0; i < LM_CHUNK / 2; i += 16) {
         const __m512 a = _mm512_loadu_ps(x + i);
         const __mmask16 above = _mm512_cmp_ps_mask(a, lo, _CMP_GE_OQ);
         const __mmask16 in = _mm512_mask_cmp_ps_mask(above, a, hi, _CMP_LE_OQ);
-        _mm512_storeu_ps(y + i, _mm512_mask_mov_ps(none, in, a));
+        const __m512 kept = _mm512_mask_mov_ps(none, in, a);
+        _mm512_storeu_ps(y + i, kept);
+        top = _mm512_max_ps(top, kept);
     }
+    return _mm512_reduce_max_ps(top);
 }
 
 static void favor(const uint64_t *w, double share, double want, float *p, float *y)

@@ -259,6 +259,22 @@ static void test_chunks(void **state)
         }
         assert_true(got == sum && ops->weigh(l, max, w, NULL) == sum);
         assert_memory_equal(lane, want, sizeof lane);
+        float y[LM_CHUNK / 2], top = -INFINITY;
+        const float got_top = ops->select(x, -3, 8, y);
+        const uint32_t bits = ops->between(x, -3, 8);
+        for (int i = 0; i < LM_CHUNK / 2; i++) {
+            const bool in = x[i] >= -3 && x[i] <= 8;
+            assert_true((bits >> i & 1) == in && y[i] == (in ? x[i] : -INFINITY));
+            top = fmaxf(top, y[i]);
+        }
+        assert_true(got_top == top);
+        float p[LM_CHUNK], liked[LM_CHUNK];
+        ops->favor(w, 0x1p-41, 0.25, p, liked);
+        for (int i = 0; i < LM_CHUNK; i++) {
+            const double chance = (double)w[i] * 0x1p-41, d = fabs(chance - 0.25) / 0.3;
+            assert_true(p[i] == (float)chance &&
+                        fabs(liked[i] - (5 - 10 * d * d / (1 + d))) < 1e-6);
+        }
         ops->buckets(l, center, 36.9, 1023, b);
         for (int i = 0; i < LM_CHUNK; i++)
             assert_int_equal(b[i], (uint32_t)fmin(fabs(l[i] - center) * 36.9, 1023));
