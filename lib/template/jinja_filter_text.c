@@ -59,7 +59,7 @@ FILTER(f_title)
     lm_jtake(r, "title", a, "", NULL);
     const struct jstr *s = lm_jto_str(r, v).s;
     struct jsb b = JSB(r);
-    int k;
+    int k, first;
     for (size_t i = 0; i < s->len;) {
         size_t from = i;
         for (; i < s->len; i += (size_t)k) {
@@ -67,7 +67,12 @@ FILTER(f_title)
             if (lm_jspace(c) || (c && c < 128 && strchr("-({[<", (int)c)))
                 break;
         }
-        lm_jsb_str(&b, lm_jstr_case(r, lm_jslice(r, s, from, i).s, JC_CAPITALIZE).s);
+        if (i > from) {                          /* no title case here: 'ß' becomes 'SS' */
+            lm_jrune(s, from, &first);
+            size_t rest = from + (size_t)first;
+            lm_jsb_str(&b, lm_jstr_case(r, lm_jslice(r, s, from, rest).s, JC_UPPER).s);
+            lm_jsb_str(&b, lm_jstr_case(r, lm_jslice(r, s, rest, i).s, JC_LOWER).s);
+        }
         if (i < s->len) {
             lm_jsb_add(&b, s->p + i, s->mark ? s->mark + i : NULL, (size_t)k);
             i += (size_t)k;

@@ -361,6 +361,22 @@ static int64_t bound(struct jrun *r, struct jv v, int64_t n, bool back, bool fir
     return i < low ? low : i > high ? high : i;
 }
 
+/* A slice of a range is one; a range has at most 100,000 items, but its numbers may be large. */
+static struct jv slice_range(struct jrun *r, const struct jrange *g, int64_t i, int64_t end,
+                             int64_t by)
+{
+    struct jrange *s = lm_jalloc(r, 1, sizeof *s);
+    if (__builtin_mul_overflow(g->step, by, &s->step) ||
+        __builtin_mul_overflow(i, g->step, &s->start) ||
+        __builtin_add_overflow(s->start, g->start, &s->start) ||
+        __builtin_mul_overflow(end, g->step, &s->stop) ||
+        __builtin_add_overflow(s->stop, g->start, &s->stop))
+        lm_jfail(r, "the bounds of a slice of a range are too large");
+    s->n = by > 0 ? end > i ? (end - i - 1) / by + 1 : 0
+                  : i > end ? (end + 1 - i) / by + 1 : 0;
+    return (struct jv){ .kind = J_RANGE, .r = s };
+}
+
 struct jv lm_jsubscript(struct jrun *r, struct jv of, struct jv from, struct jv to, struct jv step)
 {
     if (of.kind == J_UNDEF)
@@ -380,6 +396,8 @@ struct jv lm_jsubscript(struct jrun *r, struct jv of, struct jv from, struct jv 
         struct jstr rest = { of.s->p + a, NULL, of.s->len - a };
         return lm_jslice(r, of.s, a, a + lm_jchar_at(&rest, (size_t)(end - i)));
     }
+    if (of.kind == J_RANGE)
+        return slice_range(r, of.r, i, end, by);
     struct jlist *all = lm_jiter(r, of);
     struct jv l = lm_jlist(r, of.kind == J_TUPLE ? J_TUPLE : J_LIST);
     struct jsb s = JSB(r);
