@@ -25,7 +25,7 @@ static const struct tm now = { .tm_year = 125, .tm_mday = 1, .tm_wday = 3 };
 
 static void render(const struct lm_template *t, const struct lm_jval *v)
 {
-    struct lm_marked_text out[2] = { { 0 } };
+    struct lm_marked_text out[2] = { { .text = { 0 } } };
     int s[2];
     for (int i = 0; i < 2; i++) {
         struct lm_template_layer layer = { v, i };
