@@ -56,8 +56,14 @@ enum lm_token_type {
 struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
                                     struct lm_err *err);
 
-/* The vocabulary of a GGUF file ("-": standard input), a tokenizer.json (its name ends
- * in .json), or a directory that has one.  The text of *err does not name path. */
+/*
+ * lm_vocab_open - the vocabulary of a file or a directory.
+ *
+ * A GGUF file ("-": standard input), a tokenizer.json (its name ends in .json), tekken.json,
+ * vocab.json or merges.txt by their names, a SentencePiece model, tiktoken's or RWKV's list by
+ * their first bytes, a vocab.txt (its name ends in .txt); a directory: its tokenizer.json, or
+ * else one of the others.  The text of *err does not name path.
+ */
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err);
 void lm_vocab_free(struct lm_vocab *v);
 

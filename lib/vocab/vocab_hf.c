@@ -33,6 +33,27 @@ static int said(int flag)
     return flag < 0 ? LM_UNSAID : flag;
 }
 
+/* The piece of a type, and of a text if that is not NULL. */
+static int32_t find(const struct lm_hf_vocab *h, int type, const char *text)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->types[i] == type && (!text || (h->pieces[i].len == strlen(text) &&
+                                              !memcmp(h->pieces[i].p, text, h->pieces[i].len))))
+            return (int32_t)i;
+    return LM_UNSAID;
+}
+
+/* No file beside a SentencePiece model names its special pieces: they have their usual names. */
+static void usual_ids(const struct lm_hf_vocab *h, struct lm_vocab_src *src)
+{
+    if (src->bos == LM_UNSAID)
+        src->bos = find(h, LM_PIECE_CONTROL, "<s>");
+    if (src->eos == LM_UNSAID)
+        src->eos = find(h, LM_PIECE_CONTROL, "</s>");
+    if (src->unk == LM_UNSAID)
+        src->unk = find(h, LM_PIECE_UNKNOWN, NULL);
+}
+
 static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *env,
                              struct lm_err *err)
 {
@@ -51,6 +72,8 @@ static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *e
     src.sep = id_of(h, "seperator_token_id");
     src.eot = id_of(h, "eot_token_id");
     src.eom = id_of(h, "eom_token_id");
+    if (h->scores)
+        usual_ids(h, &src);
     src.add_bos = adds(h, "add_bos_token");
     src.add_eos = adds(h, "add_eos_token");
     src.space_prefix = said(h->add_space_prefix);

@@ -1,0 +1,116 @@
+#!/bin/sh
+# tokenize-files.t - a vocabulary in every form of file, and directories of them; speaks TAP.
+# Ids are those of the libraries that tests/golden/make-vocab-kinds names.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+kinds=$root/tests/data/vocab/kinds
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+# The lines of ids.jsonl for a file: texts as JSON strings, and ids, those with special tokens
+# if there are any.
+texts() { sed -n 's/^{"v":"'"$1"'","text":\("\([^"\\]\|\\.\)*"\),.*/\1/p' "$kinds/ids.jsonl"; }
+ids() {
+    sed -n 's/^{"v":"'"$1"'",.*"\('"$2"'\)":\[\([0-9,]*\)\]}*$/\2/p' "$kinds/ids.jsonl" | tr , ' '
+}
+last() { # of each line: special if there, else ids
+    grep "^{\"v\":\"$1\"," "$kinds/ids.jsonl" | sed 's/.*\[\([0-9,]*\)\]}$/\1/' | tr , ' '
+}
+same() { # NAME MODEL OPTION...
+    name=$1 model=$2
+    shift 2
+    texts "$name" >t
+    last "$name" >want
+    tokenize -q -m "$model" -j "$@" <t >got 2>err
+    s=$?
+    cmp -s got want && [ "$(wc -l <want)" -gt 5 ]
+    ok "$s $? $(head -n 1 err)" "0 0 " "$name from $model"
+}
+
+# ---- each file by itself ----
+for f in unigram.gguf wordpiece.gguf rwkv.gguf plamo2.gguf gemma4.gguf unigram.json vocab.txt \
+    cased.txt tekken.json rwkv.txt gpt2; do
+    same $f "$kinds/$f"
+done
+# these two libraries do not look for control tokens
+same unigram.model "$kinds/unigram.model" --no-parse-special
+same bpe.model "$kinds/bpe.model" --no-parse-special
+same own.tiktoken "$kinds/own.tiktoken" --no-parse-special
+tokenize -m "$kinds/own.tiktoken" x >out 2>err; ok $? 0 "ranks of an unknown number"
+has "$(cat err)" "words are cut as by cl100k_base" "are noted"
+
+# ---- names and contents ----
+cp "$kinds/bpe.model" some.name; same bpe.model some.name --no-parse-special
+cp "$kinds/own.tiktoken" tokenizer.model; same own.tiktoken tokenizer.model --no-parse-special
+same gpt2 "$kinds/gpt2/vocab.json"
+same gpt2 "$kinds/gpt2/merges.txt"
+(cd "$kinds/gpt2" && tokenize -q -m vocab.json -j <"$dir/t" >"$dir/got" 2>/dev/null)
+cmp -s got want; ok $? 0 "vocab.json without a directory"
+
+# ---- directories ----
+mkdir ranks tek rw wp uni
+cp "$kinds/own.tiktoken" ranks/tokenizer.model; same own.tiktoken ranks --no-parse-special
+cp "$kinds/tekken.json" tek/;                   same tekken.json tek
+cp "$kinds/rwkv.txt" rw/rwkv_vocab_v20230424.txt; same rwkv.txt rw
+cp "$kinds/vocab.txt" wp/;                      same vocab.txt wp
+cp "$kinds/cased.txt" wp/vocab.txt; echo '{"do_lower_case": false}' >wp/tokenizer_config.json
+same cased.txt wp
+cp "$kinds/unigram.json" uni/tokenizer.json; cp "$kinds/bpe.model" uni/tokenizer.model
+same unigram.json uni
+# a Unigram model in a directory is what Hugging Face makes of it
+rm uni/*; cp "$kinds/unigram.model" uni/spiece.model; same unigram.gguf uni
+
+# ---- text that comes back ----
+for f in gemma4.gguf rwkv.gguf plamo2.gguf own.tiktoken tekken.json gpt2; do
+    printf 'a  b\tc\n\n\303\251 \346\227\245\n' >t
+    tokenize -q -m "$kinds/$f" -f t | tokenize -q -m "$kinds/$f" -d | cmp -s - t
+    ok $? 0 "$f: there and back"
+done
+for f in rwkv.gguf plamo2.gguf own.tiktoken tekken.json; do
+    printf 'a\377\000b\346\227' >t
+    tokenize -q -m "$kinds/$f" -f t | tokenize -q -m "$kinds/$f" -d | cmp -s - t
+    ok $? 0 "$f: bytes that are not UTF-8"
+done
+ok "$(tokenize -m "$kinds/vocab.txt" '  The rivers,  the SEA. ' | tokenize -m "$kinds/vocab.txt" -d)" \
+    "the rivers, the sea." "WordPiece is joined with spaces"
+ok "$(tokenize -m "$kinds/unigram.gguf" ' the  sea ' | tokenize -m "$kinds/unigram.gguf" -d)" \
+    "the sea" "Unigram without the added space"
+
+# ---- spans ----
+tokenize -m "$kinds/vocab.txt" --pieces 'x  Cafe,' | cut -f 2,3 | tr '\t\n' '  ' >got
+ok "$(cut -d ' ' -f 1-4 got)" "0 0 0 1" "offsets of WordPiece"
+has "$(cat got)" "7 1 8 0" "offsets of WordPiece, the end"
+
+# ---- one text of one character, and long ones ----
+for f in unigram.gguf wordpiece.gguf rwkv.gguf plamo2.gguf gemma4.gguf unigram.model bpe.model; do
+    for c in a ' ' '
+' '我' '!'; do
+        awk -v c="$c" 'BEGIN { for (i = 0; i < 100000; i++) printf "%s", c }' >t
+        (ulimit -s 256; tokenize -q -m "$kinds/$f" -f t >out 2>err); s=$?
+        [ $s = 0 ] || break
+    done
+    ok "$s $(head -n 1 err)" "0 " "$f: 100000 of a character"
+done
+
+# ---- files that are none ----
+bad() { # WHAT STATUS PART: bytes on standard input
+    cat >"$1"; tokenize -m "$1" x >out 2>err; ok $? "$2" "$1: status"
+    has "$(cat err)" "$3" "$1: says what is wrong"
+}
+head -c 2000 "$kinds/unigram.model" | bad cut.model 1 "not a SentencePiece model, or damaged"
+printf 'YQ== 0\nYg== 1\nYw\n' | bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
+printf "1 'a' 1\n2 'b' 7\n" | bad rwkv.txt 1 "line 2 is not an id, a text and its length"
+printf '{"config":{}}' | bad tekken.json 1 "no vocab, or no sizes in config"
+printf 'a\nb\na\n' | bad twice.txt 1 "ids 0 and 2 are the same piece"
+printf '' | bad empty.txt 1 "has no pieces"
+mkdir lone; cp "$kinds/gpt2/vocab.json" lone/
+tokenize -m lone x >out 2>err; ok $? 1 "vocab.json without merges.txt"
+has "$(cat err)" "merges.txt" "is named"
+echo "1..$n"
