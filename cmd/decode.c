@@ -66,6 +66,10 @@ static const char help[] =
     "      --lora=FILE[:SCALE]  add an adapter of low rank\n"
     "      --control-vector=FILE[:SCALE]  add vectors to the results of layers\n"
     "      --load-state=FILE  begin with the sequences saved there\n"
+    "      --rope-scaling=HOW, --rope-scale=N, --rope-freq-scale=X,\n"
+    "      --rope-freq-base=X, --yarn-orig-ctx=N, --yarn-ext-factor=X,\n"
+    "      --yarn-attn-factor=X, --yarn-beta-fast=X, --yarn-beta-slow=X\n"
+    "                       rotate positions in another way than the model says\n"
     "      --save-state=FILE  save all sequences when everything is done\n"
     "      --no-repack      use weights as they lie in the file\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
@@ -80,7 +84,9 @@ static const char help[] =
 enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_ENCODER, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK,
-    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_KL, OPT_DUMP, OPT_EXACT, OPT_POOLING, OPT_PROGRESS, OPT_SAVE_STATE,
+    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_KL, OPT_DUMP, OPT_EXACT, OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ,
+    OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG,
+    OPT_YARN_SLOW, OPT_SAVE_STATE,
     OPT_TEXT,
     OPT_TOP, OPT_DOT
 };
@@ -120,6 +126,15 @@ static const struct option options[] = {
     { "override-kv", required_argument, NULL, OPT_OVERRIDE },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
     { "quiet",     no_argument,       NULL, 'q' },
+    { "rope-freq-base", required_argument, NULL, OPT_ROPE_BASE },
+    { "rope-freq-scale", required_argument, NULL, OPT_ROPE_FREQ },
+    { "rope-scale", required_argument, NULL, OPT_ROPE_SCALE },
+    { "rope-scaling", required_argument, NULL, OPT_ROPE_SCALING },
+    { "yarn-attn-factor", required_argument, NULL, OPT_YARN_ATTN },
+    { "yarn-beta-fast", required_argument, NULL, OPT_YARN_FAST },
+    { "yarn-beta-slow", required_argument, NULL, OPT_YARN_SLOW },
+    { "yarn-ext-factor", required_argument, NULL, OPT_YARN_EXT },
+    { "yarn-orig-ctx", required_argument, NULL, OPT_YARN_ORIG },
     { "save-state", required_argument, NULL, OPT_SAVE_STATE },
     { "text",      no_argument,       NULL, OPT_TEXT },
     { "threads",   required_argument, NULL, 't' },
@@ -167,16 +182,46 @@ static uint32_t number(const char *name, uint32_t min, uint32_t max)
     return (uint32_t)cli_u64(name, optarg, min, max);
 }
 
-static void add_override(const char *arg)
+/* Positions in another way than the model says: each is an entry of the metadata. */
+static const struct { int c; const char *name, *key; } ropes[] = {
+    { OPT_ROPE_BASE,  "rope-freq-base",   ".rope.freq_base" },
+    { OPT_ROPE_SCALE, "rope-scale",       ".rope.scaling.factor" },
+    { OPT_ROPE_FREQ,  "rope-freq-scale",  ".rope.scaling.factor" },
+    { OPT_YARN_EXT,   "yarn-ext-factor",  ".rope.scaling.yarn_ext_factor" },
+    { OPT_YARN_ATTN,  "yarn-attn-factor", ".rope.scaling.yarn_attn_factor" },
+    { OPT_YARN_FAST,  "yarn-beta-fast",   ".rope.scaling.yarn_beta_fast" },
+    { OPT_YARN_SLOW,  "yarn-beta-slow",   ".rope.scaling.yarn_beta_slow" },
+};
+
+static void add_kv(struct lm_gguf_kv kv)
 {
-    struct lm_err err;
     size_t n = opt.load.n_overrides;
     if (!lm_grow(&opt.overrides, &opt.overrides_cap, n + 1, sizeof *opt.overrides))
         cli_die(CLI_TROUBLE, "out of memory");
-    if (lm_kv_arg(arg, &opt.arena, &opt.overrides[n], &err))
-        cli_bad_usage("--override-kv: %s", err.text);
+    opt.overrides[n] = kv;
     opt.load.overrides = opt.overrides;
     opt.load.n_overrides = n + 1;
+}
+
+static void add_rope(int c, const char *arg)
+{
+    for (size_t i = 0; i < sizeof ropes / sizeof *ropes; i++) {
+        if (ropes[i].c != c)
+            continue;
+        double v = cli_f64(ropes[i].name, arg, c == OPT_YARN_EXT || c == OPT_YARN_ATTN ? 0 : 1e-6,
+                           1e12);
+        add_kv((struct lm_gguf_kv){ .key = { ropes[i].key, strlen(ropes[i].key) },
+                                    .kind = LM_GGUF_F32, .f = c == OPT_ROPE_FREQ ? 1 / v : v });
+    }
+}
+
+static void add_override(const char *arg)
+{
+    struct lm_err err;
+    struct lm_gguf_kv kv;
+    if (lm_kv_arg(arg, &opt.arena, &kv, &err))
+        cli_bad_usage("--override-kv: %s", err.text);
+    add_kv(kv);
 }
 
 /* FILE[:SCALE]; what follows the last colon is the scale if it is a number. */
@@ -206,7 +251,24 @@ static void take_option(int c)
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
     };
+    static const char *const scalings[] = { "none", "linear", "yarn", NULL };
+    static const char scaling_key[] = ".rope.scaling.type";
+    static const char orig_key[] = ".rope.scaling.original_context_length";
     switch (c) {
+    case OPT_ROPE_BASE: case OPT_ROPE_FREQ: case OPT_ROPE_SCALE: case OPT_YARN_ATTN:
+    case OPT_YARN_EXT: case OPT_YARN_FAST: case OPT_YARN_SLOW:
+        add_rope(c, optarg);
+        break;
+    case OPT_ROPE_SCALING: {
+        const char *name = scalings[cli_choice("rope-scaling", optarg, scalings)];
+        add_kv((struct lm_gguf_kv){ .key = { scaling_key, sizeof scaling_key - 1 },
+                                    .kind = LM_GGUF_STR, .str = { name, strlen(name) } });
+        break;
+    }
+    case OPT_YARN_ORIG:
+        add_kv((struct lm_gguf_kv){ .key = { orig_key, sizeof orig_key - 1 }, .kind = LM_GGUF_U32,
+                                    .u = number("yarn-orig-ctx", 1, INT32_MAX) });
+        break;
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;

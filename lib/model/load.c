@@ -229,6 +229,42 @@ static void note_slow(const struct lm_loader *l)
     }
 }
 
+/* Metadata to read instead; a key that begins with a dot has the architecture's name before it. */
+static int override(struct lm_loader *l, struct lm_err *err)
+{
+    struct lm_model *m = l->m;
+    const size_t n = l->o->n_overrides;
+    struct lm_gguf_kv *kv = lm_arena_array(&m->arena, n, sizeof *kv);
+    struct lm_str arch = { "", 0 };
+    if (n && !kv)
+        return lm_fail_nomem(err);
+    for (int dots = 0; dots < 2; dots++) {      /* the architecture may be among the others */
+        size_t k = 0;
+        if (dots && lm_gguf_str(m->gguf, "general.architecture", &arch, err) < 0)
+            return LM_EDATA;
+        for (size_t i = 0; i < n; i++) {
+            const struct lm_gguf_kv *from = &l->o->overrides[i];
+            if ((from->key.len && from->key.p[0] == '.') != dots)
+                continue;
+            kv[k] = *from;
+            if (dots) {
+                kv[k].key.len += arch.len;
+                char *key = lm_arena_alloc(&m->arena, kv[k].key.len + 1);
+                if (!key)
+                    return lm_fail_nomem(err);
+                memcpy(key, arch.p, arch.len);
+                memcpy(key + arch.len, from->key.p, from->key.len);
+                kv[k].key.p = key;
+            }
+            k++;
+        }
+        int r = lm_gguf_override(m->gguf, kv, k, err);
+        if (r)
+            return r;
+    }
+    return LM_OK;
+}
+
 /* The first file, and those that belong to it; the metadata are the first's. */
 static int open_files(struct lm_loader *l, const char *path, struct lm_err *err)
 {
@@ -248,7 +284,7 @@ static int open_files(struct lm_loader *l, const char *path, struct lm_err *err)
     for (size_t i = 0; i < m->files->n_inputs; i++)
         if (m->files->inputs[i].g->big_endian)
             return lm_fail(err, LM_ENOSUP, "big-endian files cannot be run");
-    return l->o ? lm_gguf_override(m->gguf, l->o->overrides, l->o->n_overrides, err) : LM_OK;
+    return l->o ? override(l, err) : LM_OK;
 }
 
 static int load(struct lm_loader *l, const char *path, struct lm_err *err)

@@ -50,7 +50,9 @@ struct lm_model_options {
     enum lm_load             load;
     bool                     no_repack;     /* multiply weights as they lie in the file    */
     struct lm_placement      placement;
-    const struct lm_gguf_kv *overrides;     /* [n_overrides] metadata to read instead      */
+    /* [n_overrides] metadata to read instead; a key that begins with a dot has the name of the
+     * architecture before it. */
+    const struct lm_gguf_kv *overrides;
     size_t                   n_overrides;
 };
 

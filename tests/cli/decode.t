@@ -371,6 +371,25 @@ cmp got want; ok $? 0 "--exact: batches do not matter, to the bit"
     frames >want
 ok "$(cat got)" "$(cat want)" "nor do neighbours in the loop"
 
+# ---- positions ----
+# Options say what the metadata would.
+gguf-edit --set llama.rope.freq_base=f32:5000 --set llama.rope.scaling.type=str:yarn \
+    --set llama.rope.scaling.factor=f32:4 --set llama.rope.scaling.original_context_length=u32:64 \
+    --set llama.rope.scaling.yarn_beta_fast=f32:16 --set llama.rope.scaling.yarn_beta_slow=f32:2 \
+    --set llama.rope.scaling.yarn_ext_factor=f32:0.5 \
+    --set llama.rope.scaling.yarn_attn_factor=f32:1.1 "$m" yarn.gguf
+decode --nll -m yarn.gguf "$golden.tokens" >want
+decode --nll --rope-freq-base 5000 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 64 \
+    --yarn-beta-fast 16 --yarn-beta-slow 2 --yarn-ext-factor 0.5 --yarn-attn-factor 1.1 -m "$m" \
+    "$golden.tokens" >got
+cmp want got; ok $? 0 "--rope-* and --yarn-* are the metadata's"
+decode --nll -m "$m" "$golden.tokens" >got; cmp -s want got; ok $? 1 "and change something"
+decode --nll --rope-scaling linear --rope-scale 2 -m "$m" "$golden.tokens" >want
+decode --nll --rope-scaling linear --rope-freq-scale 0.5 -m "$m" "$golden.tokens" >got
+cmp want got; ok $? 0 "--rope-freq-scale is the inverse"
+decode --nll --override-kv .rope.scaling.type=str:linear --override-kv .rope.scaling.factor=f32:2 \
+    -m "$m" "$golden.tokens" >got; cmp want got; ok $? 0 "a key with a dot is the architecture's"
+
 # ---- saved state ----
 printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
 printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got
@@ -574,7 +593,7 @@ fi
 
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
-    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --kl x --nll" "-m $m --kl -" "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
+    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --rope-scaling x" "-m $m --rope-scale 0" "-m $m --kl x --nll" "-m $m --kl -" "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --flash on" \
     "-m $m --gpu-layers x" "-m $m --override-kv x" \
