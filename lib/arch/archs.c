@@ -9,7 +9,7 @@
 #include "base/size.h"
 
 extern const struct lm_arch
-    lm_arch_llama, lm_arch_qwen2, lm_arch_qwen3, lm_arch_qwen2moe, lm_arch_qwen3moe,
+    lm_arch_llama, lm_arch_mistral_own, lm_arch_qwen2, lm_arch_qwen3, lm_arch_qwen2moe, lm_arch_qwen3moe,
     lm_arch_smollm3, lm_arch_granite, lm_arch_granitemoe,
     lm_arch_gemma, lm_arch_gemma2, lm_arch_gemma3, lm_arch_phi2, lm_arch_phi3, lm_arch_olmo2,
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
@@ -20,7 +20,7 @@ extern const struct lm_arch
     lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5;
 
 const struct lm_arch *const lm_archs[] = {
-    &lm_arch_llama, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
+    &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
     &lm_arch_smollm3, &lm_arch_granite, &lm_arch_granitemoe,
     &lm_arch_gemma, &lm_arch_gemma2, &lm_arch_gemma3, &lm_arch_phi2, &lm_arch_phi3,
     &lm_arch_olmo2, &lm_arch_starcoder2, &lm_arch_stablelm, &lm_arch_command_r,

@@ -42,6 +42,30 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
+/* Mistral's own files (params.json, consolidated.safetensors) have the rows of Wq and Wk in GGUF's
+ * order already. */
+#define OWN "layers.{i}."
+static const struct lm_arch_tensor own_tensors[] = {
+    LM_T_EMBD("tok_embeddings.weight"), LM_T_OUTPUT("output.weight"),
+    LM_T_OUTPUT_NORM("norm.weight", LM_AS_IS),
+    LM_T_NORM(LM_ATTN_NORM, "attn_norm", OWN "attention_norm.weight"),
+    LM_T_NORM(LM_FFN_NORM, "ffn_norm", OWN "ffn_norm.weight"),
+    LM_T_MATRIX(LM_ATTN_Q, "attn_q", OWN "attention.wq.weight", LM_DIM_EMBD, LM_DIM_Q, LM_AS_IS),
+    LM_T_MATRIX(LM_ATTN_K, "attn_k", OWN "attention.wk.weight", LM_DIM_EMBD, LM_DIM_K, LM_AS_IS),
+    LM_T_MATRIX(LM_ATTN_V, "attn_v", OWN "attention.wv.weight", LM_DIM_EMBD, LM_DIM_V, LM_AS_IS),
+    LM_T_MATRIX(LM_ATTN_OUT, "attn_output", OWN "attention.wo.weight", LM_DIM_HEADS_OUT,
+                LM_DIM_EMBD, LM_AS_IS),
+    MAYBE(LM_FFN_GATE, "ffn_gate", OWN "feed_forward.w1.weight", LM_DIM_EMBD, LM_DIM_FF),
+    MAYBE(LM_FFN_UP, "ffn_up", OWN "feed_forward.w3.weight", LM_DIM_EMBD, LM_DIM_FF),
+    MAYBE(LM_FFN_DOWN, "ffn_down", OWN "feed_forward.w2.weight", LM_DIM_FF, LM_DIM_EMBD),
+    LM_T_ROUTER(OWN "feed_forward.gate.weight"),
+    LM_T_ALL_EXPERTS(OWN "feed_forward.experts.{e}.", "w1.weight", "w3.weight", "w2.weight"),
+    LM_T_END,
+};
+
+static const char *const own_classes[] = { "params.json", NULL };
+static const char *const own_ignored[] = { NULL };
+
 static const char *const classes[] = {
     "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", NULL
 };
@@ -53,4 +77,9 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_llama = {
     .name = "llama", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+};
+
+const struct lm_arch lm_arch_mistral_own = {
+    .name = "llama", .hf_classes = own_classes, .keys = keys, .tensors = own_tensors,
+    .ignored = own_ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
 };

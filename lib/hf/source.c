@@ -16,9 +16,12 @@
 /* The files a stream keeps: all that conversion may want besides weights. */
 static const char *const small_files[] = {
     "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
-    "chat_template.json", "config.json", "generation_config.json", "merges.txt",
-    "model.safetensors.index.json", "modules.json", "pytorch_model.bin.index.json",
-    "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+    "chat_template.json", "config.json", "consolidated.safetensors.index.json",
+    "generation_config.json", "merges.txt", "model.safetensors.index.json", "modules.json",
+    "params.json", "pytorch_model.bin.index.json", "qwen.tiktoken", "rwkv_vocab_v20230424.txt",
+    "sentencepiece.bpe.model", "special_tokens_map.json", "spiece.model", "tekken.json",
+    "tiktoken.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json",
+    "vocab.txt",
 };
 
 static bool ends_with(const char *s, const char *end)

@@ -135,7 +135,64 @@ static int read_pooling(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
+/* Numbers of params.json, in which Mistral's own files say what config.json says elsewhere; the
+ * last ones where the file may not have them, as Mistral's models were converted. */
+static const struct {
+    const char *own, *inner, *name, *other;
+} params[] = {
+    { "dim", NULL, "hidden_size", NULL }, { "n_layers", NULL, "num_hidden_layers", NULL },
+    { "n_heads", NULL, "num_attention_heads", NULL },
+    { "n_kv_heads", NULL, "num_key_value_heads", NULL }, { "head_dim", NULL, "head_dim", NULL },
+    { "hidden_dim", NULL, "intermediate_size", NULL }, { "norm_eps", NULL, "rms_norm_eps", NULL },
+    { "vocab_size", NULL, "vocab_size", NULL }, { "sliding_window", NULL, "sliding_window", NULL },
+    { "tied_embeddings", NULL, "tie_word_embeddings", NULL },
+    { "moe", "num_experts", "num_local_experts", NULL },
+    { "moe", "num_experts_per_tok", "num_experts_per_tok", NULL },
+    { "rope_theta", NULL, "rope_theta", "10000" },
+    { "max_seq_len", NULL, "max_position_embeddings", "32768" },
+};
+
+/* config.json made of params.json: NULL with *err filled, or when there is none (*found). */
+static const struct lm_jval *from_params(struct lm_convert *c, struct lm_hf_source *src,
+                                         bool *found, struct lm_err *err)
+{
+    static const char name[] = "params.json";
+    char *data = NULL;
+    size_t len;
+    const int r = lm_hf_load(src, name, &data, &len, err);
+    *found = r <= 0;
+    if (r)
+        return NULL;
+    const struct lm_jval *p = lm_json_tree(&c->arena, data, len, err), *made = NULL;
+    free(data);
+    if (!p) {
+        lm_err_at(err, LM_EDATA, "%s", name);
+        return NULL;
+    }
+    struct lm_buf b = {0};
+    lm_buf_printf(&b, "{\"architectures\":[\"%s\"]", name);
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
+        const struct lm_jval *v = lm_jval_get(p, params[i].own);
+        bool flag;
+        v = present(params[i].inner ? lm_jval_get(v, params[i].inner) : v);
+        if (v && v->kind == LM_JSON_NUMBER)
+            lm_buf_printf(&b, ",\"%s\":%s", params[i].name, v->str);
+        else if (lm_jval_bool(v, &flag))
+            lm_buf_printf(&b, ",\"%s\":%s", params[i].name, flag ? "true" : "false");
+        else if (params[i].other)
+            lm_buf_printf(&b, ",\"%s\":%s", params[i].name, params[i].other);
+    }
+    lm_buf_byte(&b, '}');
+    if (b.failed)
+        lm_fail_nomem(err);
+    else
+        made = lm_json_tree(&c->arena, b.data, b.len, err);
+    lm_buf_release(&b);
+    return made;
+}
+
+/* config.json, or what stands for it. */
+static int load_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
 {
     char *data = NULL;
     size_t len;
@@ -143,12 +200,23 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     if (r > 0 && lm_hf_find(src, "adapter_config.json") >= 0)
         return lm_fail(err, LM_EDATA, "no config.json, but adapter_config.json: this is an "
                        "adapter, not a model");
+    if (r > 0) {
+        c->cfg.json = from_params(c, src, &c->cfg.own, err);
+        return c->cfg.json ? LM_OK : c->cfg.own ? (int)err->code
+                                                : lm_hf_missing(src, "config.json", err);
+    }
     if (r)
-        return r > 0 ? lm_hf_missing(src, "config.json", err) : r;
+        return r;
     c->cfg.json = lm_json_tree(&c->arena, data, len, err);
     free(data);
-    if (!c->cfg.json)
-        return lm_err_at(err, LM_EDATA, "config.json");
+    return c->cfg.json ? LM_OK : lm_err_at(err, LM_EDATA, "config.json");
+}
+
+int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
+{
+    int r = load_config(c, src, err);
+    if (r)
+        return r;
     const struct lm_jval *list = lm_jval_get(c->cfg.json, "architectures");
     const char *name = lm_jval_str(list && list->kind == LM_JSON_ARRAY ? list->first : NULL);
     if (!name)

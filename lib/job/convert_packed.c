@@ -273,7 +273,7 @@ static int pack(const struct all *a, struct where *w, const struct family *f,
 
 static bool is_left_out(const struct lm_convert *c, const char *name)
 {
-    for (size_t i = 0; c->cfg.quant && i < sizeof left_out / sizeof *left_out; i++)
+    for (size_t i = 0; (c->cfg.quant || c->cfg.own) && i < sizeof left_out / sizeof *left_out; i++)
         if (ends_with(name, left_out[i]))
             return true;
     return false;

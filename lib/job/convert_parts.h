@@ -71,6 +71,7 @@ struct lm_convert_config {
     const struct lm_jval *rope;         /* rope_parameters or rope_scaling, or NULL   */
     const char           *rope_type;    /* "", "linear", "yarn", "llama3", "longrope" */
     bool                  tied;
+    bool                  own;          /* Mistral's own files: json is made of params.json */
     uint32_t              pooling;      /* of modules.json; 0: it has none            */
     const struct lm_jval *quant;        /* quantization_config, or NULL               */
 };

@@ -10,12 +10,15 @@
 #include "io/input.h"
 #include "job/convert_parts.h"
 
-/* What weight files and the index of them are called, the form that is preferred first. */
+/* What weight files and the index of them are called, the form that is preferred first; `own`:
+ * of Mistral's own files. */
 static const struct form {
     const char *index, *prefix, *end;
+    bool        own;
 } forms[] = {
-    { "model.safetensors.index.json", "model", ".safetensors" },
-    { "pytorch_model.bin.index.json", "pytorch_model", ".bin" },
+    { "model.safetensors.index.json", "model", ".safetensors", false },
+    { "pytorch_model.bin.index.json", "pytorch_model", ".bin", false },
+    { "consolidated.safetensors.index.json", "consolidated", ".safetensors", true },
 };
 
 enum { N_FORMS = sizeof forms / sizeof *forms };
@@ -114,7 +117,7 @@ static int from_files(struct lm_convert *c, size_t *cap, struct lm_err *err)
     for (int k = 0; k < N_FORMS && !c->n_shards; k++)
         for (size_t i = 0; i < lm_hf_n_files(c->src); i++) {
             const char *name = lm_hf_name(c->src, i);
-            if (!is_model_file(&forms[k], name))
+            if (forms[k].own != c->cfg.own || !is_model_file(&forms[k], name))
                 continue;
             int r = add_shard(c, cap, name, err);
             if (!r && c->n_shards == 1)
@@ -122,7 +125,9 @@ static int from_files(struct lm_convert *c, size_t *cap, struct lm_err *err)
             if (r)
                 return r;
         }
-    return c->n_shards ? LM_OK : lm_hf_missing(c->src, "model*.safetensors", err);
+    return c->n_shards ? LM_OK
+                       : lm_hf_missing(c->src, c->cfg.own ? "consolidated*.safetensors"
+                                                          : "model*.safetensors", err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -272,6 +277,8 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
     size_t cap = 0;
     int r = 1;
     for (int k = 0; k < N_FORMS && r == 1; k++) {
+        if (forms[k].own != c->cfg.own)
+            continue;
         r = try_index(c, &forms[k], &cap, err);
         if (r == 1 && has_form(c, &forms[k]))
             break;                      /* one file of the better form needs no index */

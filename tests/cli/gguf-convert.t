@@ -358,6 +358,22 @@ echo '}}' >>one/pytorch_model.bin.index.json
 cp "$torch/plain.bin" one/part.bin
 ok "$(gguf-convert -q one | sum)" "$w" "files that an index names"
 
+# ---- Mistral's own files ----
+# The rows of Wq and Wk are in GGUF's order there: with one head of two rows, or none that
+# differ, both forms are the same; here all weights are zero.
+mk one 40 40; w=$(gguf-convert -q -T f16 one | sum)
+rm one/model.safetensors one/config.json
+layer 40 BF16 | sed 's/^lm_head/output/; s/^model.embed_tokens/tok_embeddings/; s/^model.norm/norm/; s/^model.layers/layers/
+    s/self_attn.\([qkvo]\)_proj/attention.w\1/; s/mlp.gate_proj/feed_forward.w1/; s/mlp.up_proj/feed_forward.w3/
+    s/mlp.down_proj/feed_forward.w2/; s/input_layernorm/attention_norm/; s/post_attention_layernorm/ffn_norm/' |
+    LC_ALL=C sort | st one/consolidated.safetensors
+echo '{"dim":8,"n_layers":1,"head_dim":4,"hidden_dim":32,"n_heads":2,"n_kv_heads":1,"norm_eps":1e-5,"vocab_size":40,"max_seq_len":64}' >one/params.json
+gguf-convert -q -T f16 one own.gguf; ok $? 0 "params.json and consolidated.safetensors"
+mk two 40 40; gguf-convert -q -T f16 --model-name=One two two.gguf
+ok "$(gguf-inspect --diff own.gguf two.gguf | grep -v eos_token_id)" "" "are the same model"
+rm one/consolidated.safetensors; refused one 1 "no consolidated*.safetensors" "without weights"
+echo '{"dim":8}' >one/params.json; refused one 1 "config.json: no num_hidden_layers" "too few numbers"
+
 # ---- quantized weights ----
 packed=$root/tests/data/packed
 # dims: the configuration for them
