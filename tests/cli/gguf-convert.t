@@ -77,7 +77,7 @@ if zip -q - llama/*.json llama/*.safetensors >streamed.zip; then
 fi
 cat early.tar | gguf-convert - early.gguf 2>err;  ok $? 2 "a pipe out of order is refused"
 has "$(cat err)" "model.safetensors comes before config.json" "and the file named"
-bytes=$(cat llama/[cgm]* llama/tokenizer* | wc -c)
+bytes=$(cat llama/[cgms]* llama/tokenizer* | wc -c)
 has "$(cat err)" "--spool DIR with room for $bytes bytes" "and the room"
 ok "$(ls -A | grep -c early.gguf)" 0 "and nothing left"
 mkdir spool
