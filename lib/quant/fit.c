@@ -416,9 +416,15 @@ static void recode(int n, const float *x, float add, float scale, int lo, int hi
         codes[i] = (uint8_t)(lm_q_clamp(lm_q_rne((x[i] + add) / scale), lo, hi) - lo);
 }
 
+static void halves(int count, const float *v, uint16_t *h)
+{
+    for (int c = 0; c < count; c++)
+        h[c] = lm_f16_store(v[c]);
+}
+
 const struct lm_fit lm_fit_scalar = {
     affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
-    weights, recode
+    weights, recode, halves
 };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)

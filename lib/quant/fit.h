@@ -46,7 +46,7 @@ struct lm_fit {
     /* Without weights, for n = 32: the range from the lowest number, min (of equals the
      * first), to the highest in `top` steps of d. */
     void (*range)(int top, int count, const float *x, float *d, float *min, uint8_t *codes);
-    /* As lm_fit_descent, for n = 16; count may be twice LM_FIT_COUNT. */
+    /* As lm_fit_descent, for n = 16; count may be four times LM_FIT_COUNT. */
     void (*descent)(int half, int count, const float *x, float *scale, uint8_t *codes);
     /* x ~ scale * lm_fit_curve[code], for n = 32; the codes come from the next. */
     void (*curve)(int count, const float *x, const float *w, float *scale);
@@ -60,6 +60,8 @@ struct lm_fit {
      * code + lo in lo..hi. */
     void (*recode)(int n, const float *x, float add, float scale, int lo, int hi,
                    uint8_t *codes);
+    /* f16 of up to LM_FIT_COUNT finite floats; both arrays have that many places. */
+    void (*halves)(int count, const float *v, uint16_t *h);
 };
 
 /* The values of iq4_nl and iq4_xs: ascending, closer around 0. */

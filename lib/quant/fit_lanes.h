@@ -330,40 +330,71 @@ static void extremes(int half, int count, const float *x, float *d, uint8_t *cod
     }
 }
 
-static inline void range_of(const float *x, float *lo, float *hi)
+/* Blocks of 32 numbers: lane c holds the lowest, the highest of block c; lanes from count on
+ * repeat the last. */
+static inline void ranges_of(int count, const float *x, vf *lo, vf *hi)
 {
-    vf low = v_loadu(x), high = low;
-    for (int i = LANES; i < 32; i += LANES) {
-        low = v_min(low, v_loadu(x + i));
-        high = v_max(high, v_loadu(x + i));
+    vf low[LANES], high[LANES];
+    for (int c = 0; c < LANES; c++) {
+        const float *p = x + (c < count ? c : count - 1) * 32;
+        low[c] = high[c] = v_loadu(p);
+        for (int i = LANES; i < 32; i += LANES) {
+            low[c] = v_min(low[c], v_loadu(p + i));
+            high[c] = v_max(high[c], v_loadu(p + i));
+        }
     }
-    *lo = v_reduce_min(low);
-    *hi = v_reduce_max(high);
+    *lo = v_least_each(low);
+    *hi = v_most_each(high);
 }
 
-/* Which zero the lowest number is, the first tells; no range is not -0. */
-static void range(int top, int count, const float *x, float *d, float *min, uint8_t *codes)
+/* Codes of a block of 32: the nearest of whole numbers above 0. */
+INLINE void range_codes(const float *x, float lo, float inv, uint8_t *codes)
 {
+    for (int i = 0; i < 32; i += LANES) {
+        vf t = v_mul(v_sub(v_loadu(x + i), v_set(lo)), v_set(inv));
+        v_bytes(codes + i, v_truncate(v_add(t, v_set(0.5f))));
+    }
+}
+
+/* Up to LANES blocks.  Which zero the lowest number is, the first tells; no range is not -0. */
+static inline void range_lanes(int top, int count, const float *x, float *d, float *min,
+                               uint8_t *codes)
+{
+    ALIGNED float lows[LANES], steps[LANES], invs[LANES];
+    vf lo, hi, zero = v_set(0);
+    ranges_of(count, x, &lo, &hi);
+    vf step = v_div(v_pick(v_eq(hi, lo), zero, v_sub(hi, lo)), v_set((float)top));
+    vf inv = v_pick(v_ne(step, zero), v_div(v_set(1), step), zero);
+    v_store(lows, lo);
+    v_store(steps, step);
+    v_store(invs, inv);
     for (int c = 0; c < count; c++, x += 32, codes += 32) {
-        float lo, hi;
-        range_of(x, &lo, &hi);
-        for (int i = 0; lo == 0 && i < 32; i++)
+        d[c] = steps[c];
+        min[c] = lows[c];
+        for (int i = 0; lows[c] == 0 && i < 32; i++)
             if (x[i] == 0) {
-                lo = x[i];
+                min[c] = x[i];
                 break;
             }
-        d[c] = (hi == lo ? 0 : hi - lo) / (float)top;
-        float inv = d[c] != 0 ? 1 / d[c] : 0;
-        if (lm_q_float_bad(inv) || lm_q_float_bad(d[c])) {
+        if (lm_q_float_bad(invs[c]) || lm_q_float_bad(steps[c]))
             lm_fit_scalar.range(top, 1, x, &d[c], &min[c], codes);
-            continue;
-        }
-        for (int i = 0; i < 32; i += LANES) {
-            vf t = v_mul(v_sub(v_loadu(x + i), v_set(lo)), v_set(inv));
-            v_bytes(codes + i, v_truncate(v_add(t, v_set(0.5f))));
-        }
-        min[c] = lo;
+        else
+            range_codes(x, min[c], invs[c], codes);
     }
+}
+
+static void range(int top, int count, const float *x, float *d, float *min, uint8_t *codes)
+{
+    for (int c = 0; c < count; c += LANES)
+        range_lanes(top, count - c < LANES ? count - c : LANES, x + c * 32, d + c, min + c,
+                    codes + c * 32);
+}
+
+/* v and h have LM_FIT_COUNT places. */
+static void halves(int count, const float *v, uint16_t *h)
+{
+    for (int c = 0; c < count; c += LANES)
+        v_halves(h + c, v_loadu(v + c));
 }
 
 /* A vector of sub-blocks being refined: the sums and codes so far. */
@@ -424,26 +455,39 @@ static inline void end_descent(const struct refined *t, int half, int count, flo
     put_codes(16, count, out, codes);
 }
 
-/* Each step waits for the one before, so two vectors take turns. */
+#define TURNS 4
+
+/* Each step waits for the one before, so several vectors take turns. */
+INLINE void descent_turns(int turns, int half, int count, const float *x, float *scale,
+                          uint8_t *codes)
+{
+    struct refined t[TURNS];
+    for (int k = 0; k < turns; k++) {
+        const int left = count - k * LANES;
+        begin_descent(&t[k], half, left < LANES ? left : LANES, x + k * LANES * 16);
+    }
+    for (int pass = 0; pass < 5; pass++) {
+        unsigned moved = 0;
+        for (int i = 0; i < 16; i++)
+            UNROLL
+            for (int k = 0; k < turns; k++)
+                moved |= descend_at(&t[k], i, half);
+        if (!moved)
+            break;
+    }
+    for (int k = 0; k < turns; k++) {
+        const int at = k * LANES, left = count - at;
+        end_descent(&t[k], half, left < LANES ? left : LANES, scale + at, codes + at * 16);
+    }
+}
+
 static void descent(int half, int count, const float *x, float *scale, uint8_t *codes)
 {
-    for (int c = 0; c < count; c += 2 * LANES) {
-        struct refined a, b;
-        int n = count - c < LANES ? count - c : LANES;
-        int m = count - c - n < LANES ? count - c - n : LANES;
-        begin_descent(&a, half, n, x + c * 16);
-        begin_descent(&b, half, m ? m : n, x + (m ? c + n : c) * 16);
-        for (int pass = 0; pass < 5; pass++) {
-            unsigned moved = 0;
-            for (int i = 0; i < 16; i++)
-                moved |= descend_at(&a, i, half) | descend_at(&b, i, half);
-            if (!moved)
-                break;
-        }
-        end_descent(&a, half, n, scale + c, codes + c * 16);
-        if (m)
-            end_descent(&b, half, m, scale + c + n, codes + (c + n) * 16);
-    }
+    int c = 0;
+    for (; count - c > (TURNS - 1) * LANES; c += TURNS * LANES)
+        descent_turns(TURNS, half, count - c, x + c * 16, scale + c, codes + c * 16);
+    for (; c < count; c += LANES)
+        descent_turns(1, half, count - c, x + c * 16, scale + c, codes + c * 16);
 }
 
 /* Half way from each value of the curve to the next; [0] is below all.  Up to them t - value

@@ -64,12 +64,14 @@ static float plain_sixes(const float *scale, uint8_t *six)
     return 1 / inv;
 }
 
-/* Fit up to two blocks and bring the scales of their sub-blocks to six bits; unit[i] is what
+#define TOGETHER 4               /* blocks: with more, waiting is shorter */
+
+/* Fit up to TOGETHER blocks and bring the scales of their sub-blocks to six bits; unit[i] is what
  * those of block i are counted in. */
 static void fit(enum lm_isa isa, int count, const float *x, const float *importance,
                 float *unit, uint8_t *six, uint8_t *code)
 {
-    float w[QK_K], scale[2 * 16], sum_w[16];
+    float w[QK_K], scale[TOGETHER * 16], sum_w[16];
     if (!importance) {
         lm_fit(isa)->descent(4, 16 * count, x, scale, code);
         for (int i = 0; i < count; i++)
@@ -113,10 +115,10 @@ static void encode(enum lm_isa isa, const float *src, void *dst, size_t n,
                    const float *weights)
 {
     struct q3_k *b = dst;
-    uint8_t six[2 * 16], code[2 * QK_K];
-    float unit[2];
-    for (size_t i = 0; i < n / QK_K; i += 2, src += 2 * QK_K) {
-        int count = n / QK_K - i < 2 ? 1 : 2;
+    uint8_t six[TOGETHER * 16], code[TOGETHER * QK_K];
+    float unit[TOGETHER];
+    for (size_t i = 0; i < n / QK_K; i += TOGETHER, src += TOGETHER * QK_K) {
+        int count = n / QK_K - i < TOGETHER ? (int)(n / QK_K - i) : TOGETHER;
         fit(isa, count, src, weights ? weights + i * QK_K : NULL, unit, six, code);
         for (int k = 0; k < count; k++)
             put(lm_fit(isa), src + k * QK_K, unit[k], six + 16 * k, code + k * QK_K,

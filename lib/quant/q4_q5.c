@@ -120,10 +120,11 @@ static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
 
 /* Up to LM_FIT_COUNT blocks on their way. */
 struct batch {
-    int     count;
-    float   d[LM_FIT_COUNT], m[LM_FIT_COUNT];
-    float   w[LM_FIT_COUNT * QK];
-    uint8_t code[LM_FIT_COUNT][QK];
+    int      count;
+    float    d[LM_FIT_COUNT], m[LM_FIT_COUNT];
+    uint16_t hd[LM_FIT_COUNT], hm[LM_FIT_COUNT];       /* the same as f16 */
+    float    w[LM_FIT_COUNT * QK];
+    uint8_t  code[LM_FIT_COUNT][QK];
 };
 
 /* How the four types differ. */
@@ -171,6 +172,9 @@ static void encode(const struct form *f, enum lm_isa isa, const float *src, uint
             weighted_batch(f, &t, lm_fit(isa), src + i);
         } else
             plain_batch(f, &t, lm_fit(isa), src + i);
+        lm_fit(isa)->halves(t.count, t.d, t.hd);
+        if (f->min)
+            lm_fit(isa)->halves(t.count, t.m, t.hm);
         f->pack(&t, dst + i / QK * bytes);
     }
 }
@@ -179,7 +183,7 @@ static void pack_q4_0(const struct batch *t, void *dst)
 {
     struct q4_0 *b = dst;
     for (int i = 0; i < t->count; i++) {
-        lm_q_put_half(b[i].d, t->d[i]);
+        lm_q_put_u16(b[i].d, t->hd[i]);
         lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
     }
 }
@@ -188,8 +192,8 @@ static void pack_q4_1(const struct batch *t, void *dst)
 {
     struct q4_1 *b = dst;
     for (int i = 0; i < t->count; i++) {
-        lm_q_put_half(b[i].d, t->d[i]);
-        lm_q_put_half(b[i].m, t->m[i]);
+        lm_q_put_u16(b[i].d, t->hd[i]);
+        lm_q_put_u16(b[i].m, t->hm[i]);
         lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
     }
 }
@@ -198,7 +202,7 @@ static void pack_q5_0(const struct batch *t, void *dst)
 {
     struct q5_0 *b = dst;
     for (int i = 0; i < t->count; i++) {
-        lm_q_put_half(b[i].d, t->d[i]);
+        lm_q_put_u16(b[i].d, t->hd[i]);
         pack_fives(t->code[i], b[i].h, b[i].q);
     }
 }
@@ -207,8 +211,8 @@ static void pack_q5_1(const struct batch *t, void *dst)
 {
     struct q5_1 *b = dst;
     for (int i = 0; i < t->count; i++) {
-        lm_q_put_half(b[i].d, t->d[i]);
-        lm_q_put_half(b[i].m, t->m[i]);
+        lm_q_put_u16(b[i].d, t->hd[i]);
+        lm_q_put_u16(b[i].m, t->hm[i]);
         pack_fives(t->code[i], b[i].h, b[i].q);
     }
 }

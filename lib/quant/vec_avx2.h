@@ -119,6 +119,30 @@ static inline int v_first(vm m)
     return bits ? __builtin_ctz((unsigned)bits) : -1;
 }
 
+#define REDUCE_EACH(name, op)                                                                    \
+    static inline vf name(const vf *v)                                                           \
+    {                                                                                            \
+        vf q[2];                                                                                 \
+        for (int i = 0; i < 2; i++, v += 4) {                                                    \
+            __m256d ab = _mm256_castps_pd(op(_mm256_unpacklo_ps(v[0], v[1]),                     \
+                                             _mm256_unpackhi_ps(v[0], v[1])));                   \
+            __m256d cd = _mm256_castps_pd(op(_mm256_unpacklo_ps(v[2], v[3]),                     \
+                                             _mm256_unpackhi_ps(v[2], v[3])));                   \
+            q[i] = op(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)),                              \
+                      _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));                             \
+        }                                                                                        \
+        return op(_mm256_permute2f128_ps(q[0], q[1], 0x20),                                      \
+                  _mm256_permute2f128_ps(q[0], q[1], 0x31));                                     \
+    }
+REDUCE_EACH(v_least_each, _mm256_min_ps)
+REDUCE_EACH(v_most_each, _mm256_max_ps)
+#undef REDUCE_EACH
+
+static inline void v_halves(uint16_t *h, vf v)
+{
+    _mm_storeu_si128((__m128i *)h, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
 static inline vi v_nearest(vf t)
 {
     vi b = _mm256_castps_si256(_mm256_add_ps(t, _mm256_set1_ps(12582912.0f)));

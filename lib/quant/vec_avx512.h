@@ -20,6 +20,9 @@
  *   v_bytes(p, v)                  low byte of each int32, side by side
  *   v_first v_bits                 first true lane or -1; a bit for each lane
  *   v_reduce_max v_reduce_min      the largest lane, the smallest
+ *   v_least_each(v) v_most_each(v) lane k: the smallest, the largest lane of v[k], k < LANES;
+ *                                  of zeros of both signs either
+ *   v_halves(h, v)                 f16, side by side, rounded to nearest even
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
  *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
  *   v_le                           a <= b
@@ -109,6 +112,34 @@ static inline void i_store_lanes(void *p, vi v, int from, int to)
 static inline vi i_words(const uint16_t *p)
 {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+}
+
+/* Pairs of vectors become one with half as many numbers of each, until there is one. */
+#define REDUCE_EACH(name, op)                                                                    \
+    static inline vf name(const vf *v)                                                           \
+    {                                                                                            \
+        vf q[4];                                                                                 \
+        for (int i = 0; i < 4; i++, v += 4) {                                                    \
+            __m512d ab = _mm512_castps_pd(op(_mm512_unpacklo_ps(v[0], v[1]),                     \
+                                             _mm512_unpackhi_ps(v[0], v[1])));                   \
+            __m512d cd = _mm512_castps_pd(op(_mm512_unpacklo_ps(v[2], v[3]),                     \
+                                             _mm512_unpackhi_ps(v[2], v[3])));                   \
+            q[i] = op(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)),                              \
+                      _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));                             \
+        }                                                                                        \
+        for (int i = 0; i < 4; i += 2)                                                           \
+            q[i] = op(_mm512_shuffle_f32x4(q[i], q[i + 1], 0x44),                                \
+                      _mm512_shuffle_f32x4(q[i], q[i + 1], 0xee));                               \
+        return op(_mm512_shuffle_f32x4(q[0], q[2], 0x88),                                        \
+                  _mm512_shuffle_f32x4(q[0], q[2], 0xdd));                                       \
+    }
+REDUCE_EACH(v_least_each, _mm512_min_ps)
+REDUCE_EACH(v_most_each, _mm512_max_ps)
+#undef REDUCE_EACH
+
+static inline void v_halves(uint16_t *h, vf v)
+{
+    _mm256_storeu_si256((__m256i *)h, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 static inline vi v_nearest(vf t)
