@@ -13,18 +13,43 @@ static inline vm v_gt(vf a, vf b)
 /* x[count][n] to t[n], lane c holding x[c][i]; lanes beyond count repeat the last. */
 static inline void transpose(int n, int count, const float *x, vf *t)
 {
+    if (count == LANES && n % LANES == 0) {
+        for (int i = 0; i < n; i += LANES)
+            v_turn(x + i, n, t + i);
+        return;
+    }
     vi index = v_index(n, count - 1);
     for (int i = 0; i < n; i++)
         t[i] = v_gather(x + i, index);
 }
 
+/* Sixteen rows of bytes: column c to out[c * step], for c < count.  Each round doubles how
+ * many bytes of a column stand side by side. */
+static inline void turn_bytes(int count, uint8_t rows[16][16], uint8_t *out, int step)
+{
+    __m128i a[16], b[16];
+    for (int i = 0; i < 16; i++)
+        a[i] = _mm_load_si128((const __m128i *)rows[i]);
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 8; i++) {
+            b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
+            b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int c = 0; c < count; c++)
+        _mm_storeu_si128((__m128i *)(out + c * step), a[c]);
+}
+
 /* Lane c of codes[i] to out[c][i]. */
 static inline void put_codes(int n, int count, const vi *codes, uint8_t *out)
 {
-    ALIGNED uint8_t lane[32][LANES];
+    ALIGNED uint8_t lane[32][16];
     for (int i = 0; i < n; i++)
         v_bytes(lane[i], codes[i]);
-    for (int c = 0; c < count; c++)
+    for (int i = 0; i < n && n % 16 == 0; i += 16)
+        turn_bytes(count, lane + i, out + i, n);
+    for (int c = 0; n % 16 && c < count; c++)
         for (int i = 0; i < n; i++)
             out[c * n + i] = lane[i][c];
 }

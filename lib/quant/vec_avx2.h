@@ -119,6 +119,27 @@ static inline int v_first(vm m)
     return bits ? __builtin_ctz((unsigned)bits) : -1;
 }
 
+static inline void v_turn(const float *x, int step, vf *t)
+{
+    __m256 u[2][4];
+    for (int g = 0; g < 2; g++, x += 4 * step) {
+        __m256 r0 = _mm256_loadu_ps(x), r1 = _mm256_loadu_ps(x + step);
+        __m256 r2 = _mm256_loadu_ps(x + 2 * step), r3 = _mm256_loadu_ps(x + 3 * step);
+        __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r0, r1));
+        __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(r0, r1));
+        __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(r2, r3));
+        __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(r2, r3));
+        u[g][0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+        u[g][1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+        u[g][2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+        u[g][3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+    }
+    for (int k = 0; k < 4; k++) {
+        t[k] = _mm256_permute2f128_ps(u[0][k], u[1][k], 0x20);
+        t[4 + k] = _mm256_permute2f128_ps(u[0][k], u[1][k], 0x31);
+    }
+}
+
 #define REDUCE_EACH(name, op)                                                                    \
     static inline vf name(const vf *v)                                                           \
     {                                                                                            \

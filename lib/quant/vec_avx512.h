@@ -22,6 +22,7 @@
  *   v_reduce_max v_reduce_min      the largest lane, the smallest
  *   v_least_each(v) v_most_each(v) lane k: the smallest, the largest lane of v[k], k < LANES;
  *                                  of zeros of both signs either
+ *   v_turn(x, step, t)             t[i] lane k = x[k * step + i], for i < LANES
  *   v_halves(h, v)                 f16, side by side, rounded to nearest even
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
  *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
@@ -112,6 +113,34 @@ static inline void i_store_lanes(void *p, vi v, int from, int to)
 static inline vi i_words(const uint16_t *p)
 {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+}
+
+/* Rows by pairs, by fours, then the quarters of vectors. */
+static inline void v_turn(const float *x, int step, vf *t)
+{
+    __m512 u[4][4];
+    for (int g = 0; g < 4; g++, x += 4 * step) {
+        __m512 r0 = _mm512_loadu_ps(x), r1 = _mm512_loadu_ps(x + step);
+        __m512 r2 = _mm512_loadu_ps(x + 2 * step), r3 = _mm512_loadu_ps(x + 3 * step);
+        __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
+        __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+        __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
+        __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+        u[g][0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        u[g][1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        u[g][2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        u[g][3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+    for (int k = 0; k < 4; k++) {
+        __m512 a = _mm512_shuffle_f32x4(u[0][k], u[1][k], 0x44);
+        __m512 b = _mm512_shuffle_f32x4(u[2][k], u[3][k], 0x44);
+        __m512 c = _mm512_shuffle_f32x4(u[0][k], u[1][k], 0xee);
+        __m512 d = _mm512_shuffle_f32x4(u[2][k], u[3][k], 0xee);
+        t[k] = _mm512_shuffle_f32x4(a, b, 0x88);
+        t[4 + k] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        t[8 + k] = _mm512_shuffle_f32x4(c, d, 0x88);
+        t[12 + k] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
 }
 
 /* Pairs of vectors become one with half as many numbers of each, until there is one. */
