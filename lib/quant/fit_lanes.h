@@ -5,6 +5,8 @@
  * include this once each, after vec_*.h.
  */
 
+#include <float.h>
+
 static inline vm v_gt(vf a, vf b)
 {
     return v_lt(b, a);
@@ -393,6 +395,15 @@ static inline void range_lanes(int top, int count, const float *x, float *d, flo
     v_store(lows, lo);
     v_store(steps, step);
     v_store(invs, inv);
+    const vf most = v_set(FLT_MAX);
+    vm plain = v_and(v_and(v_le(v_abs(inv), most), v_le(v_abs(step), most)), v_ne(lo, zero));
+    if (count == LANES && v_bits(plain) == (1u << LANES) - 1) {
+        v_storeu(d, step);
+        v_storeu(min, lo);
+        for (int c = 0; c < LANES; c++)
+            range_codes(x + c * 32, lows[c], invs[c], codes + c * 32);
+        return;
+    }
     for (int c = 0; c < count; c++, x += 32, codes += 32) {
         d[c] = steps[c];
         min[c] = lows[c];

@@ -44,10 +44,12 @@ static void decode(const void *src, float *dst, size_t n)
     }
 }
 
-static void put_scale(uint8_t *sb, int s, int v)
+static void put_scales(uint8_t *sb, const uint8_t *six)
 {
-    sb[s % 8] |= (uint8_t)((v & 15) << s / 8 * 4);
-    sb[8 + s % 4] |= (uint8_t)(v >> 4 << 2 * (s / 4));
+    lm_q_pack(sb, 8, six, 8, 2, 0, 4);
+    for (int s = 0; s < 4; s++)
+        sb[8 + s] = (uint8_t)(six[s] >> 4 | six[s + 4] >> 4 << 2 | six[s + 8] >> 4 << 4 |
+                              six[s + 12] >> 4 << 6);
 }
 
 /* Six-bit scales with the one of largest magnitude at -32; returns their unit. */
@@ -89,10 +91,11 @@ static void fit(enum lm_isa isa, int count, const float *x, const float *importa
 }
 
 /* Codes from the stored scales; where one is 0 they stay as fitted. */
-static void recode(const struct lm_fit *fit, const struct q3_k *b, const float *x, uint8_t *code)
+static void recode(const struct lm_fit *fit, float d, const uint8_t *six, const float *x,
+                   uint8_t *code)
 {
     for (int s = 0; s < 16; s++) {
-        float scale = lm_q_half(b->d) * (float)(get_scale(b->sb, s) - 32);
+        float scale = d * (float)(six[s] - 32);
         if (scale != 0)
             fit->recode(16, x + 16 * s, 0, scale, -4, 3, code + 16 * s);
     }
@@ -101,11 +104,9 @@ static void recode(const struct lm_fit *fit, const struct q3_k *b, const float *
 static void put(const struct lm_fit *fits, const float *x, float unit, const uint8_t *six,
                 uint8_t *code, struct q3_k *b)
 {
-    memset(b, 0, sizeof *b);
-    lm_q_put_half(b->d, unit);
-    for (int s = 0; s < 16; s++)
-        put_scale(b->sb, s, six[s]);
-    recode(fits, b, x, code);
+    const float d = lm_q_put_half(b->d, unit);
+    put_scales(b->sb, six);
+    recode(fits, d, six, x, code);
     for (int h = 0; h < 2; h++)
         lm_q_pack(b->q + 32 * h, 32, code + 128 * h, 32, 4, 0, 2);
     lm_q_pack(b->hm, 32, code, 32, 8, 2, 1);
