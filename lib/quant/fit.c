@@ -422,9 +422,27 @@ static void halves(int count, const float *v, uint16_t *h)
         h[c] = lm_f16_store(v[c]);
 }
 
+/* The product moves bit 4 of byte i to bit 56 + i. */
+static void fifths(const uint8_t *code, uint8_t *h)
+{
+    for (int j = 0; j < 4; j++) {
+        uint64_t fifth = lm_q_u64(code + 8 * j) >> 4 & 0x0101010101010101;
+        h[j] = (uint8_t)(fifth * 0x0102040810204080 >> 56);
+    }
+}
+
+static void nibbles(int count, const uint8_t *codes, uint8_t *dst, uint8_t *high, size_t step)
+{
+    for (int c = 0; c < count; c++, codes += 32, dst += step) {
+        lm_q_pack(dst, 16, codes, 16, 2, 0, 4);
+        if (high)
+            fifths(codes, high + (size_t)c * step);
+    }
+}
+
 const struct lm_fit lm_fit_scalar = {
     affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
-    weights, recode, halves
+    weights, recode, halves, nibbles
 };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)

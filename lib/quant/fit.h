@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/cpu.h"
@@ -62,6 +63,9 @@ struct lm_fit {
                    uint8_t *codes);
     /* f16 of up to LM_FIT_COUNT finite floats; both arrays have that many places. */
     void (*halves)(int count, const float *v, uint16_t *h);
+    /* Of blocks of 32 codes, the low four bits of code j and of code j + 16 in byte j of dst,
+     * and bit 4 of code e as bit e; dst and high move on by step bytes.  high may be NULL. */
+    void (*nibbles)(int count, const uint8_t *codes, uint8_t *dst, uint8_t *high, size_t step);
 };
 
 /* The values of iq4_nl and iq4_xs: ascending, closer around 0. */

@@ -9,7 +9,7 @@
 
 const struct lm_fit lm_fit_avx512 = {
     affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
-    weights, recode, halves
+    weights, recode, halves, nibbles
 };
 
 #endif

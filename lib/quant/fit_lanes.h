@@ -433,6 +433,23 @@ static void halves(int count, const float *v, uint16_t *h)
         v_halves(h + c, v_loadu(v + c));
 }
 
+static void nibbles(int count, const uint8_t *codes, uint8_t *dst, uint8_t *high, size_t step)
+{
+    const __m128i low = _mm_set1_epi8(15);
+    for (int c = 0; c < count; c++, codes += 32, dst += step) {
+        __m128i a = _mm_loadu_si128((const __m128i *)codes);
+        __m128i b = _mm_loadu_si128((const __m128i *)(codes + 16));
+        __m128i q = _mm_or_si128(_mm_and_si128(a, low),
+                                 _mm_slli_epi16(_mm_and_si128(b, low), 4));
+        _mm_storeu_si128((__m128i *)dst, q);
+        if (!high)
+            continue;
+        unsigned bits = (unsigned)_mm_movemask_epi8(_mm_slli_epi16(a, 3)) |
+                        (unsigned)_mm_movemask_epi8(_mm_slli_epi16(b, 3)) << 16;
+        lm_q_put_u32(high + (size_t)c * step, bits);
+    }
+}
+
 /* A vector of sub-blocks being refined: the sums and codes so far. */
 struct refined {
     vf x[16], code[16], sx, s2, top;

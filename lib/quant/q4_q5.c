@@ -108,16 +108,6 @@ static void decode_q5_1(const void *src, float *dst, size_t n)
  * x^2).  Either way the block's numbers are d, m and 32 codes, packed below.
  */
 
-/* The product moves bit 4 of byte i to bit 56 + i. */
-static void pack_fives(const uint8_t *code, uint8_t *h, uint8_t *q)
-{
-    for (int j = 0; j < QK / 8; j++) {
-        uint64_t fifth = lm_q_u64(code + 8 * j) >> 4 & 0x0101010101010101;
-        h[j] = (uint8_t)(fifth * 0x0102040810204080 >> 56);
-    }
-    lm_q_pack(q, QK / 2, code, QK / 2, 2, 0, 4);
-}
-
 /* Up to LM_FIT_COUNT blocks on their way. */
 struct batch {
     int      count;
@@ -131,7 +121,7 @@ struct batch {
 struct form {
     int  half;       /* codes are less than twice this         */
     bool min;        /* a minimum is stored                    */
-    void (*pack)(const struct batch *t, void *dst);
+    void (*pack)(const struct batch *t, const struct lm_fit *fit, void *dst);
 };
 
 static void plain_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
@@ -175,45 +165,43 @@ static void encode(const struct form *f, enum lm_isa isa, const float *src, uint
         lm_fit(isa)->halves(t.count, t.d, t.hd);
         if (f->min)
             lm_fit(isa)->halves(t.count, t.m, t.hm);
-        f->pack(&t, dst + i / QK * bytes);
+        f->pack(&t, lm_fit(isa), dst + i / QK * bytes);
     }
 }
 
-static void pack_q4_0(const struct batch *t, void *dst)
+static void pack_q4_0(const struct batch *t, const struct lm_fit *fit, void *dst)
 {
     struct q4_0 *b = dst;
-    for (int i = 0; i < t->count; i++) {
+    fit->nibbles(t->count, t->code[0], b->q, NULL, sizeof *b);
+    for (int i = 0; i < t->count; i++)
         lm_q_put_u16(b[i].d, t->hd[i]);
-        lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
-    }
 }
 
-static void pack_q4_1(const struct batch *t, void *dst)
+static void pack_q4_1(const struct batch *t, const struct lm_fit *fit, void *dst)
 {
     struct q4_1 *b = dst;
+    fit->nibbles(t->count, t->code[0], b->q, NULL, sizeof *b);
     for (int i = 0; i < t->count; i++) {
         lm_q_put_u16(b[i].d, t->hd[i]);
         lm_q_put_u16(b[i].m, t->hm[i]);
-        lm_q_pack(b[i].q, QK / 2, t->code[i], QK / 2, 2, 0, 4);
     }
 }
 
-static void pack_q5_0(const struct batch *t, void *dst)
+static void pack_q5_0(const struct batch *t, const struct lm_fit *fit, void *dst)
 {
     struct q5_0 *b = dst;
-    for (int i = 0; i < t->count; i++) {
+    fit->nibbles(t->count, t->code[0], b->q, b->h, sizeof *b);
+    for (int i = 0; i < t->count; i++)
         lm_q_put_u16(b[i].d, t->hd[i]);
-        pack_fives(t->code[i], b[i].h, b[i].q);
-    }
 }
 
-static void pack_q5_1(const struct batch *t, void *dst)
+static void pack_q5_1(const struct batch *t, const struct lm_fit *fit, void *dst)
 {
     struct q5_1 *b = dst;
+    fit->nibbles(t->count, t->code[0], b->q, b->h, sizeof *b);
     for (int i = 0; i < t->count; i++) {
         lm_q_put_u16(b[i].d, t->hd[i]);
         lm_q_put_u16(b[i].m, t->hm[i]);
-        pack_fives(t->code[i], b[i].h, b[i].q);
     }
 }
 
