@@ -337,26 +337,6 @@ static inline float extreme(const float *x, float *first)
     return top;
 }
 
-/* A scale whose inverse is infinite is left to the definition. */
-static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
-{
-    for (int c = 0; c < count; c++, x += 32, codes += 32) {
-        float m;
-        extreme(x, &m);
-        d[c] = m / (float)-half;
-        float inv = d[c] != 0 ? 1 / d[c] : 0;
-        if (lm_q_float_bad(inv)) {
-            lm_fit_scalar.extremes(half, 1, x, &d[c], codes);
-            continue;
-        }
-        for (int i = 0; i < 32; i += LANES) {
-            vf t = v_add(v_mul(v_loadu(x + i), v_set(inv)), v_set((float)half + 0.5f));
-            t = v_min(t, v_set((float)(2 * half - 1)));
-            v_bytes(codes + i, v_truncate(t));
-        }
-    }
-}
-
 /* Blocks of 32 numbers: lane c holds the lowest, the highest of block c; lanes from count on
  * repeat the last. */
 static inline void ranges_of(int count, const float *x, vf *lo, vf *hi)
@@ -372,6 +352,51 @@ static inline void ranges_of(int count, const float *x, vf *lo, vf *hi)
     }
     *lo = v_least_each(low);
     *hi = v_most_each(high);
+}
+
+INLINE void extreme_codes(int half, const float *x, float inv, uint8_t *codes)
+{
+    for (int i = 0; i < 32; i += LANES) {
+        vf t = v_add(v_mul(v_loadu(x + i), v_set(inv)), v_set((float)half + 0.5f));
+        t = v_min(t, v_set((float)(2 * half - 1)));
+        v_bytes(codes + i, v_truncate(t));
+    }
+}
+
+/* A scale whose inverse is infinite is left to the definition. */
+static void extreme_block(int half, const float *x, float *d, uint8_t *codes)
+{
+    float m;
+    extreme(x, &m);
+    *d = m / (float)-half;
+    if (lm_q_float_bad(*d != 0 ? 1 / *d : 0))
+        lm_fit_scalar.extremes(half, 1, x, d, codes);
+    else
+        extreme_codes(half, x, *d != 0 ? 1 / *d : 0, codes);
+}
+
+/* Of a block whose lowest and highest number have different magnitudes, the larger is the
+ * extreme; other blocks are looked at one by one. */
+static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
+{
+    int c = 0;
+    for (; count - c >= LANES; c += LANES, x += LANES * 32, codes += LANES * 32) {
+        ALIGNED float invs[LANES];
+        vf lo, hi;
+        ranges_of(LANES, x, &lo, &hi);
+        vf low = v_sub(v_set(0), lo), m = v_pick(v_lt(low, hi), hi, lo);
+        vf step = v_div(m, v_set((float)-half)), inv = v_div(v_set(1), step);
+        const unsigned plain = v_bits(v_and(v_ne(low, hi), v_le(v_abs(inv), v_set(FLT_MAX))));
+        v_storeu(d + c, step);
+        v_store(invs, inv);
+        for (int k = 0; k < LANES; k++)
+            if (plain >> k & 1)
+                extreme_codes(half, x + k * 32, invs[k], codes + k * 32);
+            else
+                extreme_block(half, x + k * 32, &d[c + k], codes + k * 32);
+    }
+    for (; c < count; c++, x += 32, codes += 32)
+        extreme_block(half, x, &d[c], codes);
 }
 
 /* Codes of a block of 32: the nearest of whole numbers above 0. */
@@ -616,22 +641,33 @@ static void curve_codes(int count, const float *x, const float *inv, uint8_t *co
             v_bytes(codes + i, curve_code(borders, v_mul(v_set(inv[c]), v_loadu(x + i))));
 }
 
+/* Half away from zero: truncate, then one more where half or more was cut. */
+INLINE void round_bytes(const float *x, float inv, int8_t *q)
+{
+    for (int i = 0; i < 32; i += LANES) {
+        vf t = v_mul(v_loadu(x + i), v_set(inv)), r = v_float(v_truncate(t));
+        vf one = v_pick(v_lt(t, v_set(0)), v_set(-1), v_set(1));
+        vm less = v_lt(v_abs(v_sub(t, r)), v_set(0.5f));
+        v_bytes((uint8_t *)q + i, v_truncate(v_pick(less, r, v_add(r, one))));
+    }
+}
+
 static void bytes(int count, const float *x, float *d, int8_t *q)
 {
-    for (int c = 0; c < count; c++, x += 32, q += 32) {
-        float m, top = extreme(x, &m);
-        d[c] = top / 127;
-        float inv = d[c] != 0 ? 1 / d[c] : 0;
-        if (lm_q_float_bad(inv)) {
-            lm_fit_scalar.bytes(1, x, &d[c], q);
-            continue;
-        }
-        for (int i = 0; i < 32; i += LANES) {
-            /* half away from zero: truncate, then one more where half or more was cut */
-            vf t = v_mul(v_loadu(x + i), v_set(inv)), r = v_float(v_truncate(t));
-            vf one = v_pick(v_lt(t, v_set(0)), v_set(-1), v_set(1));
-            vm less = v_lt(v_abs(v_sub(t, r)), v_set(0.5f));
-            v_bytes((uint8_t *)q + i, v_truncate(v_pick(less, r, v_add(r, one))));
+    for (int c = 0; c < count; c += LANES) {
+        const int n = count - c < LANES ? count - c : LANES;
+        ALIGNED float steps[LANES], invs[LANES];
+        vf lo, hi, zero = v_set(0);
+        ranges_of(n, x + c * 32, &lo, &hi);
+        vf step = v_div(v_max(v_abs(lo), v_abs(hi)), v_set(127));
+        v_store(steps, step);
+        v_store(invs, v_pick(v_ne(step, zero), v_div(v_set(1), step), zero));
+        for (int k = c; k < c + n; k++) {
+            d[k] = steps[k - c];
+            if (lm_q_float_bad(invs[k - c]))
+                lm_fit_scalar.bytes(1, x + k * 32, &d[k], q + k * 32);
+            else
+                round_bytes(x + k * 32, invs[k - c], q + k * 32);
         }
     }
 }

@@ -63,16 +63,34 @@ static void decode_q8_k(const void *src, float *dst, size_t n)
     }
 }
 
+/* Up to LM_FIT_COUNT blocks on their way. */
+struct batch {
+    size_t   count;
+    float    d[LM_FIT_COUNT];
+    uint16_t h[LM_FIT_COUNT];           /* d as f16 */
+    int8_t   q[LM_FIT_COUNT][QK];
+};
+
+/* The next of `left` blocks. */
+static void next_batch(const struct lm_fit *fit, size_t left, const float *src, struct batch *t)
+{
+    t->count = left < LM_FIT_COUNT ? left : LM_FIT_COUNT;
+    fit->bytes((int)t->count, src, t->d, t->q[0]);
+    fit->halves((int)t->count, t->d, t->h);
+}
+
 static void encode_q8_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
     (void)weights;
-    const struct lm_fit *fit = lm_fit(isa);
     struct q8_0 *b = dst;
-    for (size_t i = 0; i < n / QK; i++) {
-        float d;
-        fit->bytes(1, src + i * QK, &d, b[i].q);
-        lm_q_put_half(b[i].d, d);
+    struct batch t;
+    for (size_t i = 0; i < n / QK; i += t.count) {
+        next_batch(lm_fit(isa), n / QK - i, src + i * QK, &t);
+        for (size_t k = 0; k < t.count; k++, b++) {
+            lm_q_put_u16(b->d, t.h[k]);
+            memcpy(b->q, t.q[k], QK);
+        }
     }
 }
 
@@ -80,16 +98,18 @@ static void encode_q8_1(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
     (void)weights;
-    const struct lm_fit *fit = lm_fit(isa);
     struct q8_1 *b = dst;
-    for (size_t i = 0; i < n / QK; i++) {
-        float d;
-        int sum = 0;
-        fit->bytes(1, src + i * QK, &d, b[i].q);
-        for (int j = 0; j < QK; j++)
-            sum += b[i].q[j];
-        lm_q_put_half(b[i].d, d);
-        lm_q_put_half(b[i].s, (float)sum * d);
+    struct batch t;
+    for (size_t i = 0; i < n / QK; i += t.count) {
+        next_batch(lm_fit(isa), n / QK - i, src + i * QK, &t);
+        for (size_t k = 0; k < t.count; k++, b++) {
+            int sum = 0;
+            for (int j = 0; j < QK; j++)
+                sum += t.q[k][j];
+            lm_q_put_u16(b->d, t.h[k]);
+            lm_q_put_half(b->s, (float)sum * t.d[k]);
+            memcpy(b->q, t.q[k], QK);
+        }
     }
 }
 
