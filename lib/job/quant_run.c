@@ -2,8 +2,9 @@
 /*
  * Quantizing: the pass over the data.
  *
- * A tensor is cut in pieces of whole rows, by its shape alone; a batch of pieces is
- * read, encoded by all threads, and written.
+ * A tensor is cut in pieces of whole rows, by its shape alone.  The pieces of a batch are
+ * read and encoded by all threads, one of which first writes the batch before, so that
+ * reading, work and writing go on side by side.  (A pipe is read ahead of that.)
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "job/resume.h"
 
 #define PIECE (64 * 1024)              /* weights in a piece, or one row if that is more */
-#define BATCH (8 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
+#define BATCH (4 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
 
 /* A tensor as the pass sees it: `rows` rows, `slice` of which share importance. */
 struct shape {
@@ -32,7 +33,17 @@ struct run {
     struct lm_resume             *resume;          /* or NULL                        */
     struct lm_quantize_error     *error;           /* of the row, or NULL            */
     struct shape                  s;
-    uint8_t                      *src, *dst;       /* a batch                            */
+    uint8_t                      *src[2], *dst[2]; /* batches, taking turns              */
+    int                           turn;
+    struct {                                       /* encoded, but not written           */
+        const struct lm_quantize_row *row;
+        const uint8_t                *data;
+        size_t                        n;           /* bytes; 0: nothing                  */
+        bool                          last;        /* of the row                         */
+    } pending;
+    struct lm_out                *out;
+    int                           written;         /* what writing came to               */
+    struct lm_err                 write_err;
     float                       **scratch;         /* a piece of floats for each thread  */
     float                       **result;          /* the same, read back; NULL: error is */
     int                           n_threads;
@@ -43,6 +54,7 @@ struct run {
     struct outcome {
         int64_t  at;                               /* a bad weight in it, -1: none       */
         bool     result;                           /* in what came out of it             */
+        bool     unread;                           /* reading failed                     */
         struct lm_quantize_error error;
     } *outcomes;
 };
@@ -93,25 +105,70 @@ static uint64_t piece_rows(const struct shape *s, uint64_t k, uint64_t *first)
     return s->slice - in_slice < s->piece ? s->slice - in_slice : s->piece;
 }
 
+/* The input's data of `rows` rows from `first` on, to where the batch has them. */
+static int read_rows(const struct run *r, uint64_t first, uint64_t rows, struct lm_err *err)
+{
+    const struct lm_quantize_shard *shard = &r->q->shards[r->row->shard];
+    const uint64_t at = shard->g->data_offset + r->row->in->offset + first * r->s.in_row;
+    uint8_t *to = r->src[r->turn] + (first - r->first_row) * r->s.in_row;
+    const size_t n = (size_t)(rows * r->s.in_row);
+    if (lm_in_seekable(shard->in))
+        return lm_in_pread(shard->in, at, to, n, err);
+    int s = lm_in_skip(shard->in, at - lm_in_pos(shard->in), err);
+    return s == LM_OK ? lm_in_read_all(shard->in, to, n, err) : s;
+}
+
+static int of_output(const struct lm_out *out, int s, struct lm_err *err)
+{
+    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_out_name(out));
+}
+
+/* Write what is encoded; what comes of it is in r->written. */
+static void write_pending(struct run *r)
+{
+    struct lm_err *err = &r->write_err;
+    const struct lm_quantize_row *row = r->pending.row;
+    if (!r->pending.n || r->written != LM_OK)
+        return;
+    if (r->resume)
+        lm_resume_bytes(r->resume, r->pending.data, r->pending.n);
+    r->written = lm_out_write(r->out, r->pending.data, r->pending.n, err);
+    if (r->written == LM_OK && r->pending.last)
+        r->written = lm_gguf_write_pad(r->part->w, r->out, row->bytes, err);
+    if (r->written == LM_OK && r->pending.last && r->resume)
+        r->written = lm_resume_whole(r->resume, row->name.p, err);
+    r->pending.n = 0;
+}
+
+static int flush_pending(struct run *r, struct lm_err *err)
+{
+    write_pending(r);
+    if (r->written == LM_OK)
+        return LM_OK;
+    return of_output(r->out, lm_fail(err, r->written, "%s", r->write_err.text), err);
+}
+
 struct batch {
     struct run *r;
     uint64_t    first_piece;
 };
 
-static void encode_piece(void *arg, size_t i, int thread)
+static void encode_piece(const struct batch *b, size_t i, int thread)
 {
-    const struct batch *b = arg;
     struct run *r = b->r;
     const struct lm_type *from = r->row->in->type, *to = r->row->target;
     uint64_t first, rows = piece_rows(&r->s, b->first_piece + i, &first);
     size_t n = (size_t)(rows * r->s.cols);
-    const uint8_t *src = r->src + (first - r->first_row) * r->s.in_row;
+    const uint8_t *src = r->src[r->turn] + (first - r->first_row) * r->s.in_row;
     struct outcome *f = &r->outcomes[i];
     *f = (struct outcome){ .at = -1 };
-
+    if (lm_in_seekable(r->q->shards[r->row->shard].in) && read_rows(r, first, rows, NULL)) {
+        f->unread = true;
+        return;
+    }
     int64_t bad = from->invalid ? from->invalid(src, n) : -1;
     if (bad < 0 && from != to) {
-        uint8_t *dst = r->dst + (first - r->first_row) * r->s.out_row;
+        uint8_t *dst = r->dst[r->turn] + (first - r->first_row) * r->s.out_row;
         const float *x = (const float *)(const void *)src;
         if (from->id != LM_F32) {
             from->decode(src, r->scratch[thread], n);
@@ -131,6 +188,16 @@ static void encode_piece(void *arg, size_t i, int thread)
         f->at = bad * (f->result ? to->block : from->block);
 }
 
+/* First the batch before is written; then the pieces. */
+static void work(void *arg, size_t i, int thread)
+{
+    const struct batch *b = arg;
+    if (i == 0)
+        write_pending(b->r);
+    else
+        encode_piece(b, i - 1, thread);
+}
+
 /* Where in the tensor, counted from its first weight, and what. */
 static int failed(const struct run *r, uint64_t piece, const struct outcome *f,
                   struct lm_err *err)
@@ -148,28 +215,35 @@ static int failed(const struct run *r, uint64_t piece, const struct outcome *f,
                    t->type->block > 1 ? "scale" : "weight");
 }
 
-static int read_data(const struct run *r, uint64_t at, size_t n, struct lm_err *err)
-{
-    struct lm_in *in = r->q->shards[r->row->shard].in;
-    if (lm_in_seekable(in))
-        return lm_in_pread(in, at, r->src, n, err);
-    int s = lm_in_skip(in, at - lm_in_pos(in), err);
-    return s == LM_OK ? lm_in_read_all(in, r->src, n, err) : s;
-}
-
 /* Two files are at work: a failure says which one it is about. */
 static int of_input(const struct run *r, int s, struct lm_err *err)
 {
     return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_in_name(r->q->shards[r->row->shard].in));
 }
 
-static int of_output(const struct lm_out *out, int s, struct lm_err *err)
+/* What came of the pieces, in order. */
+static int look_at(struct run *r, uint64_t piece, uint64_t n_pieces, struct lm_err *err)
 {
-    return s == LM_OK ? s : lm_err_at(err, s, "%s", lm_out_name(out));
+    for (uint64_t i = 0; i < n_pieces; i++) {
+        const struct outcome *f = &r->outcomes[i];
+        if (f->unread) {                       /* once more, for the reason */
+            uint64_t first, rows = piece_rows(&r->s, piece + i, &first);
+            int s = read_rows(r, first, rows, err);
+            s = s == LM_OK ? lm_fail(err, LM_EIO, "read error") : s;
+            return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, r->row->in->name.p), err);
+        }
+        if (f->at >= 0)
+            return of_input(r, failed(r, piece + i, f, err), err);
+        if (r->error) {
+            r->error->squares += f->error.squares;
+            r->error->weighted += f->error.weighted;
+        }
+    }
+    return LM_OK;
 }
 
 static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64_t n_pieces,
-                     struct lm_out *out, struct lm_err *err)
+                     struct lm_err *err)
 {
     const struct lm_gguf_tensor *t = r->row->in;
     uint64_t last;
@@ -177,26 +251,23 @@ static int run_batch(struct run *r, struct lm_pool *pool, uint64_t piece, uint64
     piece_rows(&r->s, piece, &r->first_row);
     uint64_t in_last = piece_rows(&r->s, piece + n_pieces - 1, &last);
     r->n_rows = last + in_last - r->first_row;
-
-    uint64_t data = r->q->shards[r->row->shard].g->data_offset + t->offset;
-    int s = read_data(r, data + r->first_row * r->s.in_row,
-                      (size_t)(r->n_rows * r->s.in_row), err);
+    int s = LM_OK;
+    if (!lm_in_seekable(r->q->shards[r->row->shard].in))
+        s = read_rows(r, r->first_row, r->n_rows, err);
     if (s != LM_OK)
         return of_input(r, lm_err_at(err, s, "tensor %.*s", 100, t->name.p), err);
-    lm_pool_run(pool, encode_piece, &b, (size_t)n_pieces);
-    for (uint64_t i = 0; i < n_pieces; i++) {
-        if (r->outcomes[i].at >= 0)
-            return of_input(r, failed(r, piece + i, &r->outcomes[i], err), err);
-        if (r->error) {
-            r->error->squares += r->outcomes[i].error.squares;
-            r->error->weighted += r->outcomes[i].error.weighted;
-        }
-    }
-    const uint8_t *result = t->type == r->row->target ? r->src : r->dst;
-    if (r->resume)
-        lm_resume_bytes(r->resume, result, (size_t)(r->n_rows * r->s.out_row));
-    s = lm_out_write(out, result, (size_t)(r->n_rows * r->s.out_row), err);
-    return of_output(out, s, err);
+    lm_pool_run(pool, work, &b, (size_t)n_pieces + 1);
+    s = flush_pending(r, err);                 /* done: only its result */
+    if (s == LM_OK)
+        s = look_at(r, piece, n_pieces, err);
+    if (s != LM_OK)
+        return s;
+    r->pending.row = r->row;
+    r->pending.data = t->type == r->row->target ? r->src[r->turn] : r->dst[r->turn];
+    r->pending.n = (size_t)(r->n_rows * r->s.out_row);
+    r->pending.last = piece + n_pieces == pieces_in_all(&r->s);
+    r->turn = !r->turn;
+    return LM_OK;
 }
 
 /* A buffer for each thread. */
@@ -222,40 +293,38 @@ static bool room(struct run *r, size_t *cap)
         out > SIZE_MAX / 2 || floats > SIZE_MAX / 16)
         return false;
     bool copy = r->row->target == r->row->in->type;
-    if (!lm_grow(&r->src, &cap[0], (size_t)in, 1) ||
+    /* What is pending lies in the other buffer. */
+    if (!lm_grow(&r->src[r->turn], &cap[5 + r->turn], (size_t)in, 1) ||
         !lm_grow(&r->outcomes, &cap[1], (size_t)s->batch, sizeof *r->outcomes))
         return false;
     if (copy)
         return true;
-    if (!lm_grow(&r->dst, &cap[2], (size_t)out, 1))
+    if (!lm_grow(&r->dst[r->turn], &cap[7 + r->turn], (size_t)out, 1))
         return false;
     return (r->row->in->type->id == LM_F32 || grow_all(r, r->scratch, &cap[3], floats)) &&
            (!r->error || grow_all(r, r->result, &cap[4], floats));
 }
 
-static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, struct lm_out *out,
-                      const struct lm_env *env, struct lm_err *err)
+static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, const struct lm_env *env,
+                      struct lm_err *err)
 {
     const struct lm_importance_entry *e = r->row->weights;
     int s = LM_OK;
     r->s = shape_of(r->row);
     r->weights = e ? lm_malloc_array((size_t)(e->width * e->n_mat), sizeof(float)) : NULL;
-    if (!room(r, cap) || (e && !r->weights))
+    if (e && !r->weights)
         s = lm_fail_nomem(err);
     else if (e)
         lm_importance_means(e, r->weights);
 
     uint64_t n = pieces_in_all(&r->s);
     for (uint64_t k = 0; k < n && s == LM_OK; k += r->s.batch) {
-        s = run_batch(r, pool, k, n - k < r->s.batch ? n - k : r->s.batch, out, err);
+        s = !room(r, cap) ? lm_fail_nomem(err)
+                          : run_batch(r, pool, k, n - k < r->s.batch ? n - k : r->s.batch, err);
         if (s == LM_OK && lm_stopped(env))
             s = lm_fail(err, LM_ESTOP, "stopped");
     }
     free(r->weights);
-    if (s == LM_OK)
-        s = of_output(out, lm_gguf_write_pad(r->part->w, out, r->row->bytes, err), err);
-    if (s == LM_OK && r->resume)
-        s = of_output(out, lm_resume_whole(r->resume, r->row->name.p, err), err);
     return s;
 }
 
@@ -307,7 +376,8 @@ static int run_all(struct run *r, struct lm_pool *pool, const struct lm_quantize
 {
     const struct lm_quantize *q = r->q;
     struct lm_out *out = o->out;
-    size_t cap[5] = { 0 }, i;
+    size_t cap[9] = { 0 }, i;
+    r->out = out;
     int s = of_output(out, start(r, o, &i, env, err), err);
     uint64_t total = input_bytes(q, q->n_rows), done = input_bytes(q, i);
     for (; i < r->part->first + r->part->n && s == LM_OK; i++) {
@@ -316,9 +386,13 @@ static int run_all(struct run *r, struct lm_pool *pool, const struct lm_quantize
         lm_note(env, LM_INFO, "%s: %s to %s", r->row->name.p, r->row->in->type->name,
                 r->row->target->name);
         lm_progress(env, "quantizing", done, total);
-        s = run_tensor(r, cap, pool, out, env, err);
+        s = run_tensor(r, cap, pool, env, err);
         done += r->row->in->bytes;
     }
+    if (s == LM_OK)
+        s = flush_pending(r, err);
+    else
+        write_pending(r);                      /* another run can go on behind it */
     if (s == LM_OK && (s = drain(q->shards[0].in, err)) != LM_OK)
         lm_err_at(err, s, "%s", lm_in_name(q->shards[0].in));
     return s;
@@ -345,8 +419,10 @@ int lm_quantize_run(const struct lm_quantize *q, size_t k, const struct lm_quant
     }
     free(r.scratch);
     free(r.result);
-    free(r.src);
-    free(r.dst);
+    for (int i = 0; i < 2; i++) {
+        free(r.src[i]);
+        free(r.dst[i]);
+    }
     free(r.outcomes);
     lm_pool_free(pool);
     lm_resume_close(r.resume, s == LM_OK);
