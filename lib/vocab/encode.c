@@ -194,7 +194,8 @@ void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from)
         return;
     }
     w->n = (uint8_t)n;
-    memcpy(w->id, e->ids->id + from, n * sizeof *w->id);
+    if (n)                                       /* there may be no ids yet */
+        memcpy(w->id, e->ids->id + from, n * sizeof *w->id);
 }
 
 const char *lm_chunk_end(const char *p, const char *end, size_t least)

@@ -166,7 +166,8 @@ static int read_ranks(struct list *l, const char *p, const char *end, struct lm_
     for (size_t n = 1; next_line(&p, end, &line); n++) {
         uint64_t rank;
         const char *limit = line.p + line.len;
-        const char *blank = line.len ? memchr(line.p, ' ', line.len) : NULL, *q = blank + 1;
+        const char *blank = line.len ? memchr(line.p, ' ', line.len) : NULL;
+        const char *q = blank ? blank + 1 : limit;
         if (!line.len)
             continue;
         lm_buf_clear(&l->bytes);
