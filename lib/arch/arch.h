@@ -44,6 +44,8 @@ struct lm_hparams {
     uint32_t n_layer_enc, n_layer_dec;       /* of an encoder and a decoder; n_layer is the more */
     uint32_t n_buckets;               /* of distances that scores depend on              */
     uint32_t n_shared;                /* experts that all tokens have                    */
+    uint32_t mixed_every;             /* after these every n-th layer has; 0: every      */
+    uint32_t n_further;               /* layers behind the last, for further tokens      */
     uint32_t n_dense_first;           /* so many first layers have no experts            */
     uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid; 0: not said   */
     uint32_t n_group, n_group_used;   /* groups of experts, and those chosen from        */

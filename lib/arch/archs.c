@@ -17,11 +17,13 @@ extern const struct lm_arch
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
     lm_arch_modern_bert, lm_arch_deepseek2, lm_arch_gpt_oss, lm_arch_mamba, lm_arch_mamba2,
     lm_arch_jamba, lm_arch_falcon_h1, lm_arch_lfm2, lm_arch_granitehybrid, lm_arch_qwen3next,
-    lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5;
+    lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5, lm_arch_olmoe,
+    lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
+    lm_arch_gemma_embedding;
 
 const struct lm_arch *const lm_archs[] = {
-    &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe, &lm_arch_qwen3moe,
-    &lm_arch_smollm3, &lm_arch_granite, &lm_arch_granitemoe,
+    &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
+    &lm_arch_qwen3moe, &lm_arch_smollm3, &lm_arch_granite, &lm_arch_granitemoe,
     &lm_arch_gemma, &lm_arch_gemma2, &lm_arch_gemma3, &lm_arch_phi2, &lm_arch_phi3,
     &lm_arch_olmo2, &lm_arch_starcoder2, &lm_arch_stablelm, &lm_arch_command_r,
     &lm_arch_cohere2, &lm_arch_exaone4, &lm_arch_glm4, &lm_arch_ernie4_5, &lm_arch_nemotron,
@@ -30,7 +32,9 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_deepseek2, &lm_arch_gpt_oss,
     &lm_arch_mamba, &lm_arch_mamba2, &lm_arch_jamba, &lm_arch_falcon_h1, &lm_arch_lfm2,
     &lm_arch_granitehybrid, &lm_arch_qwen3next, &lm_arch_qwen35,
-    &lm_arch_qwen35moe, &lm_arch_lfm2moe, &lm_arch_t5,
+    &lm_arch_qwen35moe, &lm_arch_lfm2moe, &lm_arch_t5, &lm_arch_olmoe,
+    &lm_arch_seed_oss, &lm_arch_minimax_m2, &lm_arch_ernie4_5_moe, &lm_arch_glm4moe,
+    &lm_arch_gemma_embedding,
     NULL
 };
 
@@ -112,7 +116,8 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
 
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
 {
-    return h->n_expert && layer >= h->n_dense_first;
+    const uint32_t every = h->mixed_every ? h->mixed_every : 1;
+    return h->n_expert && layer >= h->n_dense_first && (layer + 1) % every == 0;
 }
 
 bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* ERNIE 4.5 with experts (Baidu, 2025): chosen by their softmax with a preference added; the first
+ * layers have none. */
+#include "arch/dense.h"
+#include "arch/rows.h"
+
+static const struct lm_arch_key keys[] = {
+    LM_KEYS_BEGIN,
+    LM_KEY_BASE("=500000"),
+    LM_KEY_RMS_EPS("=1e-5"),
+    LM_KEYS_HEAD_DIM("head_dim"),
+    LM_KEY_FILE_TYPE,
+    LM_KEY_U32("expert_count", LM_KEY_REQUIRED, n_expert, "moe_num_experts"),
+    LM_KEY_U32("expert_used_count", LM_KEY_REQUIRED, n_expert_used, "moe_k"),
+    LM_KEY_U32("interleave_moe_layer_step", 0, mixed_every, "moe_layer_interval", "=1"),
+    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "moe_layer_start_index", "=1"),
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
+               "moe_intermediate_size"),
+    LM_KEY_U32("expert_shared_count", 0, n_shared, "moe_num_shared_experts"),
+    { "expert_shared_feed_forward_length", LM_GGUF_U32, 0, LM_FROM_PRODUCT,
+      { "moe_intermediate_size", "moe_num_shared_experts" }, LM_FIELD(n_ff_shared) },
+    LM_KEY_ROT_READ,
+    LM_KEYS_END,
+};
+
+#define MATRIX(role, name, source, cols, rows, when) \
+    { "blk.{i}." name ".weight", LM_HF "mlp." source ".weight", { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | when, LM_AS_IS, 0, role, NULL }
+#define SHARED (LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
+
+static const struct lm_arch_tensor tensors[] = {
+    LM_T_ENDS,
+    LM_T_TWO_NORMS,
+    LM_T_QKV(LM_AS_IS, LM_AS_IS),
+    LM_T_O,
+    MATRIX(LM_FFN_GATE, "ffn_gate", "gate_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
+    MATRIX(LM_FFN_UP, "ffn_up", "up_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
+    MATRIX(LM_FFN_DOWN, "ffn_down", "down_proj", LM_DIM_FF, LM_DIM_EMBD, LM_TENSOR_IF_DENSE),
+    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
+    { "blk.{i}.exp_probs_b.bias", LM_HF "mlp.moe_statics.e_score_correction_bias",
+      { LM_DIM_EXPERTS }, LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS,
+      0, LM_EXPERT_PREFERENCE, NULL },
+    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
+                     "down_proj.weight"),
+    MATRIX(LM_GATE_SHARED, "ffn_gate_shexp", "shared_experts.gate_proj", LM_DIM_EMBD,
+           LM_DIM_FF_SHARED, SHARED),
+    MATRIX(LM_UP_SHARED, "ffn_up_shexp", "shared_experts.up_proj", LM_DIM_EMBD,
+           LM_DIM_FF_SHARED, SHARED),
+    MATRIX(LM_DOWN_SHARED, "ffn_down_shexp", "shared_experts.down_proj", LM_DIM_FF_SHARED,
+           LM_DIM_EMBD, SHARED),
+    LM_T_END,
+};
+
+static void constants(struct lm_hparams *h)
+{
+    h->gating = 1;
+}
+
+static const char *const classes[] = { "Ernie4_5_MoeForCausalLM", NULL };
+static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
+static const struct lm_dense dense = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .share_of_used = true, .constants = constants,
+};
+
+const struct lm_arch lm_arch_ernie4_5_moe = {
+    .name = "ernie4_5-moe", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .more_layers = true, .settle = lm_dense_settle, .build = lm_dense_build,
+    .dense = &dense,
+};

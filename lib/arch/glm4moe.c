@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* GLM-4.5 (Zeng et al., 2025): experts chosen by sigmoids with a preference added, one that all
+ * tokens share; the first layers have none.  Heads are rotated in part. */
+#include "arch/dense.h"
+#include "arch/rows.h"
+
+static const struct lm_arch_key keys[] = {
+    LM_KEYS_BEGIN,
+    LM_KEY_BASE("=10000"),
+    LM_KEY_RMS_EPS("=1e-5"),
+    LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
+    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"),
+    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"),
+    LM_KEYS_HEAD_DIM("head_dim", "=128"),
+    LM_KEY_FILE_TYPE,
+    LM_KEY_ROT("partial_rotary_factor", "=0.5"),
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
+               "moe_intermediate_size"),
+    LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"),
+    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"),
+    LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
+    LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"),
+    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" },
+      LM_FIELD(experts_norm) },
+    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) },
+    LM_KEYS_END,
+};
+
+#define MATRIX(role, name, source, cols, rows, when) \
+    { "blk.{i}." name ".weight", LM_HF "mlp." source ".weight", { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | when, LM_AS_IS, 0, role, NULL }
+#define SHARED (LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
+
+static const struct lm_arch_tensor tensors[] = {
+    LM_T_ENDS,
+    LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
+    LM_T_NORM(LM_FFN_NORM, "post_attention_norm", LM_HF "post_attention_layernorm.weight"),
+    LM_T_QKV(LM_AS_IS, LM_AS_IS),
+    LM_T_QKV_B(LM_AS_IS, LM_AS_IS),
+    LM_T_MAYBE(LM_ATTN_Q_NORM, "attn_q_norm.weight", LM_HF "self_attn.q_norm.weight",
+               LM_DIM_HEAD_K, LM_AS_IS),
+    LM_T_MAYBE(LM_ATTN_K_NORM, "attn_k_norm.weight", LM_HF "self_attn.k_norm.weight",
+               LM_DIM_HEAD_K, LM_AS_IS),
+    LM_T_O,
+    MATRIX(LM_FFN_GATE, "ffn_gate", "gate_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
+    MATRIX(LM_FFN_UP, "ffn_up", "up_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
+    MATRIX(LM_FFN_DOWN, "ffn_down", "down_proj", LM_DIM_FF, LM_DIM_EMBD, LM_TENSOR_IF_DENSE),
+    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
+    { "blk.{i}.exp_probs_b.bias", LM_HF "mlp.gate.e_score_correction_bias", { LM_DIM_EXPERTS },
+      LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS, 0,
+      LM_EXPERT_PREFERENCE, NULL },
+    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
+                     "down_proj.weight"),
+    MATRIX(LM_GATE_SHARED, "ffn_gate_shexp", "shared_experts.gate_proj", LM_DIM_EMBD,
+           LM_DIM_FF_SHARED, SHARED),
+    MATRIX(LM_UP_SHARED, "ffn_up_shexp", "shared_experts.up_proj", LM_DIM_EMBD,
+           LM_DIM_FF_SHARED, SHARED),
+    MATRIX(LM_DOWN_SHARED, "ffn_down_shexp", "shared_experts.down_proj", LM_DIM_FF_SHARED,
+           LM_DIM_EMBD, SHARED),
+    LM_T_END,
+};
+
+/* Layers behind the last predict further tokens: they are not run. */
+static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
+{
+    if (h->n_further >= h->n_layer)
+        return lm_fail(err, LM_EDATA, "glm4moe.nextn_predict_layers: %u of %u layers",
+                       h->n_further, h->n_layer);
+    h->n_layer -= h->n_further;
+    h->n_further = 0;
+    return lm_dense_settle(a, h, err);
+}
+
+static const char *const classes[] = { "Glm4MoeForCausalLM", NULL };
+static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
+static const struct lm_dense dense = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true,
+};
+
+const struct lm_arch lm_arch_glm4moe = {
+    .name = "glm4moe", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
+    .dense = &dense,
+};
