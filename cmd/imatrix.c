@@ -254,7 +254,9 @@ static void go_on(char *const *files)
 static void measure(char *const *files)
 {
     struct lm_err err;
-    struct lm_model *model = lm_model_load(opt.model, NULL, &env, &err);
+    /* Activations are read where they lie: in host memory. */
+    const struct lm_model_options on_cpu = { .placement = { .devices = "cpu" } };
+    struct lm_model *model = lm_model_load(opt.model, &on_cpu, &env, &err);
     if (!model)
         cli_die_err(opt.model, &err);
     struct lm_vocab *vocab = lm_vocab_from_gguf(lm_model_gguf(model), &env, &err);
