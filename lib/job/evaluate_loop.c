@@ -337,7 +337,8 @@ static bool can_join(const struct loop *l)
     const struct lm_request *q = &l->group[l->n - 1].q;
     size_t total = appends(q);
     uint32_t len = lm_ctx_seq_len(l->e->ctx, q->seq);
-    bool breaks = !q->fault && (q->has_pos || q->kind != LM_REQ_APPEND);
+    bool breaks = !q->fault && (q->has_pos || q->kind != LM_REQ_APPEND ||
+                                lm_ctx_by_length(l->e->ctx));
     for (size_t i = 0; i + 1 < l->n; i++) {
         const struct lm_request *o = &l->group[i].q;
         total += appends(o);

@@ -246,7 +246,12 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
         r = make_memory(c, o, err);
     if (!r && c->m->arch->has_encoder)
         r = lm_ctx_cross_memory(c, err);
-    return r ? r : reserve(c, err);
+    if (!r)
+        r = reserve(c, err);
+    for (int i = 0; i < LM_CTX_KEPT && !r; i++)
+        if (c->ready[i].plan && c->ready[i].b.lengths->seen)
+            c->far_from = c->m->h.rope_orig_ctx;
+    return r;
 }
 
 struct lm_ctx *lm_ctx_new(struct lm_model *m, const struct lm_ctx_options *o,
@@ -272,6 +277,7 @@ void lm_ctx_free(struct lm_ctx *c)
         return;
     for (int i = 0; i < LM_CTX_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
+    lm_history_free(c);
     lm_memory_free(c->memory);
     lm_memory_free(c->cross);
     lm_sched_free(c->sched);
@@ -383,6 +389,8 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
         lm_memory_states(c->memory, first, r->n_tokens, r->b.states->data);
     if (r->b.lengths->seen)
         lm_memory_lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
+    for (size_t i = 0; i < r->n_tokens && c->as_long_as && r->b.lengths->seen; i++)
+        ((int32_t *)r->b.lengths->data)[i] = (int32_t)c->as_long_as;
 }
 
 static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,
@@ -442,7 +450,8 @@ static int check_whole(const struct lm_batch_token *t, size_t n, struct lm_err *
     return LM_OK;
 }
 
-int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
+int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                    struct lm_err *err)
 {
     size_t n_out = 0, rows = 0;
     struct lm_err mine = {0};
@@ -471,6 +480,16 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
     r = r ? r : late;
     lm_memory_end(c->memory, r == LM_OK);
     c->n = r ? 0 : n;
+    return r;
+}
+
+int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
+{
+    int r = c->far_from ? lm_history_before(c, t, n, err) : LM_OK;
+    if (!r)
+        r = lm_ctx_evaluate(c, t, n, err);
+    if (!r && c->far_from)
+        lm_history_after(c, t, n);
     return r;
 }
 

@@ -40,6 +40,10 @@ struct lm_ctx {
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
     struct lm_memory_token *tokens;      /* [n_batch]                             */
     size_t                  n;           /* tokens of the last batch              */
+    uint32_t                far_from;    /* rotation depends on a sequence's length being
+                                            greater than this; 0: it does not     */
+    uint32_t                as_long_as;  /* the length that sequences count for; 0: theirs */
+    struct lm_history      *histories;   /* history.c                             */
     struct lm_adapted      *adapted;     /* [n_adapted]                           */
     size_t                  n_adapted;
     float                 **steer;       /* [n_layer] [n_embd] or NULL            */
@@ -55,6 +59,18 @@ struct lm_ctx {
 int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
                  struct lm_err *err);
 void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
+
+/* lm_ctx_decode without history.c's part. */
+int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                    struct lm_err *err);
+
+/* For contexts with far_from: before and after a batch; what becomes of a sequence. */
+int lm_history_before(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                      struct lm_err *err);
+void lm_history_after(struct lm_ctx *c, const struct lm_batch_token *t, size_t n);
+int lm_history_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err);
+void lm_history_drop(struct lm_ctx *c, uint32_t seq);
+void lm_history_free(struct lm_ctx *c);
 
 /* Have a graph that is to be built add what the context's adapters add. */
 void lm_ctx_hook(struct lm_ctx *c, struct lm_graph *g);

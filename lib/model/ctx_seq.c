@@ -14,7 +14,10 @@ uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
 
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
 {
-    return lm_memory_remove(c->memory, seq, pos, err);
+    int r = lm_memory_remove(c->memory, seq, pos, err);
+    if (!r && pos == 0)
+        lm_history_drop(c, seq);
+    return r;
 }
 
 void lm_ctx_seq_hold(struct lm_ctx *c, uint32_t seq, bool hold)
@@ -61,6 +64,11 @@ void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
 size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)
 {
     return lm_memory_seqs(c->memory, ids, most);
+}
+
+bool lm_ctx_by_length(const struct lm_ctx *c)
+{
+    return c->far_from != 0;
 }
 
 int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)

@@ -135,6 +135,10 @@ int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct
  * until the next call on the context. */
 const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
 
+/* Do results depend on how long a sequence is at the end of its batch (longrope)?  Then what a
+ * sequence had before is evaluated again where its length makes a difference. */
+bool lm_ctx_by_length(const struct lm_ctx *c);
+
 /* Cached length of a sequence (0: unknown sequence). */
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
 /* Forget positions >= pos of a sequence; pos 0 drops it.  LM_ENOSUP where the memory cannot. */

@@ -390,6 +390,29 @@ cmp want got; ok $? 0 "--rope-freq-scale is the inverse"
 decode --nll --override-kv .rope.scaling.type=str:linear --override-kv .rope.scaling.factor=f32:2 \
     -m "$m" "$golden.tokens" >got; cmp want got; ok $? 0 "a key with a dot is the architecture's"
 
+# A model whose rotation depends on a sequence's length, whose tokens come bit by bit.
+long=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/phi3_longrope
+if [ -d "$long" ]; then
+    gguf-convert -q -T f32 "$long" long.gguf
+    count 280 >line
+    # shellcheck disable=SC2086
+    decode $exact -m long.gguf line | frames >want
+    for b in 64 100; do
+        # shellcheck disable=SC2086
+        decode -b $b $exact -m long.gguf line | frames >got
+        ok "$(cat got)" "$(cat want)" "beyond the first training length with -b $b"
+    done
+    { cut -d' ' -f1-250 line; cut -d' ' -f251-270 line; cut -d' ' -f271-280 line; echo '@200 7'; } |
+        decode -i $exact -m long.gguf >stream
+    { cut -d' ' -f1-250 line; echo "1: $(cut -d' ' -f1-270 line)"; echo "2: $(cat line)"
+      echo "3: $(cut -d' ' -f1-200 line) 7"; } | decode -i $exact -m long.gguf >stream2
+    for s in stream stream2; do
+        tail -c +$((17 + $(json $s | wc -c))) $s | od -v -A n -t f4 -w$((32 + 4 * $(gguf-inspect --json long.gguf |
+            grep -o '"output.weight"[^]]*' | grep -o '[0-9]*$')))  | awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >$s.rows
+    done
+    within stream.rows stream2.rows 1 0 1e-6 "and back again, in the loop"
+fi
+
 # ---- saved state ----
 printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
 printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got
