@@ -116,8 +116,8 @@ static void set_part(const struct all *a, struct lm_packed *p, enum lm_packed_pa
 
 static const struct family *family_of(const struct lm_st_tensor *st)
 {
-    const bool bytes = !strncmp(st->dtype->name, "F8_E4", 5) || !strcmp(st->dtype->name, "F8_E5M2") ||
-                       !strcmp(st->dtype->name, "I8");
+    const char *type = st->dtype->name;
+    const bool bytes = !strcmp(type, "F8_E4M3") || !strcmp(type, "F8_E5M2") || !strcmp(type, "I8");
     for (size_t i = 0; !st->packed && i < sizeof families / sizeof *families; i++)
         if (ends_with(st->name, families[i].data) &&
             (families[i].kind != LM_PACKED_SCALED || bytes))
@@ -227,7 +227,8 @@ static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct l
         p->group = 0;
     if (p->kind == LM_PACKED_SCALED && s) {
         const uint64_t n = product(s, 0, s->n_dims);
-        const uint64_t across = n == 1 || n == p->rows || s->n_dims < 2 ? 1 : s->shape[s->n_dims - 1];
+        const bool one = n == 1 || n == p->rows || s->n_dims < 2;
+        const uint64_t across = one ? 1 : s->shape[s->n_dims - 1];
         const uint64_t down = n / (across ? across : 1);
         p->block_rows = share(p->rows, down, block_size(c, 0));
         p->block_cols = share(p->cols, across, block_size(c, 1) ? block_size(c, 1) : p->group);

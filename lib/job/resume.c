@@ -131,11 +131,14 @@ void lm_resume_bytes(struct lm_resume *r, const void *p, size_t n)
 
 int lm_resume_whole(struct lm_resume *r, const char *name, struct lm_err *err)
 {
+    char hex[SUM + 3];
     int s = r->list ? LM_OK : start_list(r, err);
     if (!s)
         s = lm_out_flush(r->out, err);
-    if (!s && (fprintf(r->list, "%016" PRIx64 "  %s\n", lm_xxh64_digest(&r->sum), name) < 0 ||
-               fflush(r->list)))
+    snprintf(hex, sizeof hex, "%016" PRIx64 "  ", lm_xxh64_digest(&r->sum));
+    if (!s && (fwrite(hex, 1, SUM + 2, r->list) != SUM + 2 ||
+               fwrite(name, 1, strlen(name), r->list) != strlen(name) ||
+               fwrite("\n", 1, 1, r->list) != 1 || fflush(r->list)))
         s = lm_fail_errno(err, "cannot write %s", r->path);
     lm_xxh64_init(&r->sum);
     return s;
