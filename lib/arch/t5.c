@@ -125,6 +125,8 @@ static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct
                                       enum lm_role gate, enum lm_role up, enum lm_role down)
 {
     struct lm_tensor *g = lm_build_weight(b, layer, gate), *y = mul(b, layer, up, x);
+    if (!g != !lm_build_weight(b, 0, gate))
+        lm_fail(&b->graph->err, LM_EDATA, "ffn_gate.weight is missing in some layers");
     y = g ? lm_mul(b->graph, lm_gelu(b->graph, lm_mul_mat(b->graph, g, x)), y)
           : lm_relu(b->graph, y);
     return mul(b, layer, down, y);
