@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/thread.h"
 #include "stream/logits.h"
 
 #define BATCH 512           /* most tokens evaluated at once */
@@ -33,6 +34,9 @@ struct lm_imatrix {
     uint64_t                  n_nll;
     struct lm_err             failed;      /* in an observation            */
     struct lm_batch_token    *tokens;      /* [batch]                      */
+    struct lm_pool           *pool;        /* for the surprise             */
+    const int32_t            *next;        /* [batch] tokens that followed */
+    double                   *surprise;    /* [batch]                      */
 };
 
 static bool wanted(const struct lm_imatrix *im, const char *weight)
@@ -139,8 +143,15 @@ struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatri
     im->tokens = lm_malloc_array(im->batch, sizeof *im->tokens);
     const struct lm_ctx_options co = {
         .n_ctx = o->chunk, .n_batch = im->batch, .n_ubatch = im->batch,
+        .cache_k = lm_type_by_id(LM_F32), .cache_v = lm_type_by_id(LM_F32),
     };
-    if (!im->tokens)
+    im->surprise = lm_malloc_array(im->batch, sizeof *im->surprise);
+    im->pool = lm_pool_new(lm_env_threads(env), err);
+    if (!im->pool) {
+        lm_imatrix_free(im);
+        return NULL;
+    }
+    if (!im->tokens || !im->surprise)
         lm_fail_nomem(err);
     else
         im->ctx = lm_ctx_new(model, &co, env, err);
@@ -167,17 +178,39 @@ void lm_imatrix_free(struct lm_imatrix *im)
     free(im->sums);
     free(im->names);
     free(im->tokens);
+    free(im->surprise);
+    lm_pool_free(im->pool);
     free(im);
 }
 
-/* The token after position pos was next: count its surprise, for the second half of a
- * chunk, where there is context enough. */
-static void count_nll(struct lm_imatrix *im, int32_t next, const float *logits)
+struct surprises {
+    struct lm_imatrix *im;
+    size_t             first;       /* token of the batch */
+};
+
+/* How surprising a token of the batch found the next one. */
+static void find_surprise(void *arg, size_t k, int thread)
 {
-    double nll = lm_logits_lse(logits, im->n_vocab) - (double)logits[next];
-    im->nll += nll;
-    im->nll2 += nll * nll;
-    im->n_nll++;
+    const struct surprises *s = arg;
+    const struct lm_imatrix *im = s->im;
+    const size_t i = s->first + k;
+    const float *logits = lm_ctx_logits(im->ctx, i);
+    (void)thread;
+    im->surprise[i] = lm_logits_lse(logits, im->n_vocab) - (double)logits[im->next[i]];
+}
+
+/* Count the surprise of n tokens of the batch from `first` on, which next follow: those of the
+ * second half of a chunk, where there is context enough. */
+static void count_nll(struct lm_imatrix *im, size_t first, size_t n, const int32_t *next)
+{
+    struct surprises from = { im, first };
+    im->next = next;
+    lm_pool_run(im->pool, find_surprise, &from, n);
+    for (size_t i = first; i < first + n; i++) {
+        im->nll += im->surprise[i];
+        im->nll2 += im->surprise[i] * im->surprise[i];
+        im->n_nll++;
+    }
 }
 
 /* Are the logits of a token needed? */
@@ -199,9 +232,10 @@ static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *er
         }
         im->tokens[n - 1].want = true;       /* layers see all tokens if one is */
         s = lm_ctx_decode(im->ctx, im->tokens, n, err);
-        for (uint32_t i = 0; i < n && at + i + 1 < size && !s; i++)
-            if (!im->o.no_ppl && at + i >= size / 2)
-                count_nll(im, ids[at + i + 1], lm_ctx_logits(im->ctx, i));
+        const uint32_t half = size / 2 > at ? size / 2 - at : 0;
+        const uint32_t end = at + n < size ? n : n - 1;          /* the last has no next */
+        if (!s && !im->o.no_ppl && half < end)
+            count_nll(im, half, end - half, ids + at + 1);
     }
     if (!s && im->failed.code)
         s = lm_fail(err, im->failed.code, "%s", im->failed.text);
