@@ -27,6 +27,7 @@ static const char help[] =
     "      --dry-run                print what would be done, a line a tensor\n"
     "      --exclude-weights=NAME   without importance of tensors with NAME in theirs\n"
     "      --force                  write to a terminal\n"
+    "  -h, --help                   show this help and the types\n"
     "      --imatrix=FILE           importance of weights, as imatrix writes it\n"
     "      --include-weights=NAME   importance only of tensors with NAME in theirs\n"
     "      --keep-split             a file for each shard of IN, OUT-00001-of-...\n"
@@ -53,7 +54,6 @@ static const char help[] =
     "  -t, --threads=N              threads [the CPUs there are]\n"
     "      --token-embedding-type=T T for the token embeddings\n"
     "  -v, --verbose                say what each tensor becomes\n"
-    "  -h, --help                   show this help and the types\n"
     "  -V, --version                show the version\n"
     "\n";
 
