@@ -359,8 +359,8 @@ static int json_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_e
         return r;
     r = load_bpe(v, t, f->added, f->n_rows, f->pre, err);
     if (!r && v->scores) {
-        lm_note(f->env, LM_WARN, "no tokenizer.model: the order of merges is lost, some words "
-                "will be cut differently");
+        lm_note(f->env, LM_WARN, "no tokenizer.model: the pieces get no scores, and programs "
+                "that go by these cut some words differently");
         if (!prepends(t->normalizer) && !prepends(t->pre_tokenizer))
             v->add_space_prefix = 0;
     }

@@ -96,6 +96,17 @@ static uint32_t order_of(float f)
     return ~u;
 }
 
+/* The same where scores say nothing: pieces as they are numbered, which is how they were made.
+ * Runs of spaces are not made from text but given to a model, and are below all of these. */
+static uint32_t order_by_id(const char *text, size_t n, int32_t id)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    for (size_t i = 0; i < n; i++)
+        if (text[i] != mark[i % 3])
+            return (uint32_t)id;
+    return (uint32_t)id | 0x80000000u;
+}
+
 /* A symbol is a piece, or a character that is none. */
 #define NO_PIECE 0x80000000u
 
@@ -119,7 +130,8 @@ static bool find_joined(const struct lm_vocab *v, char *text, uint32_t left, uin
     int32_t id = lm_vocab_find(v, text, n);
     if (id < 0 || !lm_scored(v, (uint32_t)id))
         return false;
-    *j = (struct join){ order_of(v->score[id]), (uint32_t)id };
+    uint32_t key = v->by_id ? order_by_id(text, n, id) : order_of(v->score[id]);
+    *j = (struct join){ key, (uint32_t)id };
     return true;
 }
 

@@ -68,6 +68,21 @@ bool lm_find_bytes(struct lm_vocab *v)
     return all;
 }
 
+/* Scores that are all the same say nothing; converters write such when they are given no
+ * SentencePiece model. */
+static bool scores_are_equal(const struct lm_vocab *v)
+{
+    const float *first = NULL;
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (v->type[i] != LM_TOKEN_NORMAL)
+            continue;
+        if (first && *first != v->score[i])
+            return false;
+        first = &v->score[i];
+    }
+    return true;
+}
+
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
@@ -75,6 +90,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!v->score)
         return lm_fail(err, LM_EDATA, "the scores of the vocabulary are missing");
     v->by_score = v->marks = true;
+    v->by_id = scores_are_equal(v);
     v->space_prefix = src->space_prefix != 0;
     if (src->sentencepiece && !(v->own = lm_spm_text_new(v, src, err)))
         return err ? (int)err->code : LM_ENOMEM;

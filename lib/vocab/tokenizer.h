@@ -109,6 +109,7 @@ struct lm_vocab {
 
     /* models whose first symbols are characters */
     bool                       by_char, by_score;        /* keys of merges are scores */
+    bool                       by_id;            /* the scores say nothing: ids stand for them */
     bool                       marks;            /* spaces are marks                 */
     bool                       chars, byte_fallback, fuse_unk;   /* BPE of characters */
     uint32_t                  *rune_id;          /* piece of a character below U+10000 */

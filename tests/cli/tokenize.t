@@ -70,6 +70,12 @@ done
 chars=$root/tests/data/vocab/chars.json
 printf 'a  b\n\343\201\202\377 ' >t8; tokenize -m "$chars" -f t8 | tokenize -m "$chars" -d | cmp -s - t8
 ok $? 0 "BPE of characters, there and back"
+gguf-inspect --get tokenizer.ggml.scores "$spm" | sed 's/.*/-1000/' | paste -sd, | sed 's/.*/[&]/' >same
+gguf-edit --set-file tokenizer.ggml.scores=same "$spm" same.gguf
+for v in "$spm" same.gguf; do
+    (tokenize -m $v -f "$root/tests/data/text.txt"; tokenize -m $v 'a     b'; tokenize -m $v there) >$(basename $v).ids
+done
+cmp -s same.gguf.ids tiny-spm.gguf.ids;                    ok $? 0 "scores that say nothing: pieces are in order"
 mkdir none && tokenize -m none x >out 2>err;               ok $? 2 "a directory without a vocabulary"
 has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt or vocab.json" "is named, and what it lacks"
 sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "another kind of model"
