@@ -3,7 +3,7 @@
 #define LM_SAMPLE_GRAMMAR_PARTS_H
 
 /*
- * What the files of a grammar share: gbnf.c and regex.c read text into trees, compile.c makes
+ * What the files of a grammar share: gbnf.c and grammar_regex.c read text into trees, compile.c makes
  * states of them, machine.c runs these, token_trie.c has a vocabulary's bytes in order.
  */
 
