@@ -73,19 +73,34 @@ static struct lm_str without_spaces(struct lm_str s, size_t n)
     return s;
 }
 
-/* What a piece is in the text: its bytes, but for the space that was put in front. */
-static struct lm_str joined(struct lm_detok *d, int32_t id, enum lm_token_type type, bool control)
+/* What a piece that is shown is in the text: its bytes, but for spaces that were put in front. */
+static struct lm_str joined(struct lm_detok *d, int32_t id, enum lm_token_type type)
 {
     const struct lm_vocab *v = d->v;
     struct lm_str s = lm_vocab_piece(v, (uint32_t)id);
-    if (v->join == LM_JOIN_PREFIX) {
+    size_t len = s.len;
+    bool begun = d->begun;
+    d->begun = true;
+    switch (v->join) {
+    case LM_JOIN_PREFIX:
         if (type == LM_TOKEN_NORMAL && d->strip)
             s = without_spaces(s, 1);
-        d->strip = v->space_prefix && (control || type == LM_TOKEN_USER);
-    } else if (!(control && !d->special)) {
-        if (!d->begun && (v->join == LM_JOIN_WORDS || v->space_prefix))
-            s = without_spaces(s, v->join == LM_JOIN_WORDS ? 1 : SIZE_MAX);
-        d->begun = true;
+        d->strip = v->space_prefix && type == LM_TOKEN_USER;
+        break;
+    case LM_JOIN_WORDS:
+        s = without_spaces(s, begun ? 0 : 1);
+        break;
+    case LM_JOIN_MARKS:
+        s = without_spaces(s, begun || !v->space_prefix ? 0 : SIZE_MAX);
+        break;
+    case LM_JOIN_ONE:
+        s = without_spaces(s, begun ? 0 : 1);
+        d->begun = begun || len > 0;
+        break;
+    case LM_JOIN_EACH:
+        s = without_spaces(s, begun ? 0 : 1);
+        d->begun = begun || s.len > 0;
+        break;
     }
     return s;
 }
@@ -121,8 +136,7 @@ int lm_detok_id(struct lm_detok *d, int32_t id, struct lm_buf *out, struct lm_er
         int r = lm_rules_detok_add(d->rules, lm_rules_shown(v, (uint32_t)id), &d->text, err);
         return r == LM_OK ? put(d, (struct lm_str){ d->text.data, d->text.len }, out, err) : r;
     }
-    struct lm_str s = joined(d, id, type, control);
-    return control && !d->special ? LM_OK : put(d, s, out, err);
+    return control && !d->special ? LM_OK : put(d, joined(d, id, type), out, err);
 }
 
 void lm_detok_end(struct lm_detok *d, struct lm_buf *out)

@@ -41,7 +41,8 @@ size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to)
     const char *p = lm_pieces_get(&v->text, i, &len), *end = p + len;
     int b = v->type[i] == LM_TOKEN_BYTE ? byte_of(p, len) : -1;
     /* a GGUF file's pieces of type user have spaces already */
-    bool text = v->type[i] == LM_TOKEN_NORMAL || (v->type[i] == LM_TOKEN_USER && v->chars);
+    bool text = v->type[i] == LM_TOKEN_NORMAL ||
+                (v->type[i] == LM_TOKEN_USER && (v->chars || v->user_inside));
     if (b >= 0) {
         *to = (char)b;
         return 1;
@@ -92,8 +93,11 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->by_score = v->marks = true;
     v->by_id = scores_are_equal(v);
     v->space_prefix = src->space_prefix != 0;
-    if (src->sentencepiece && !(v->own = lm_spm_text_new(v, src, err)))
-        return err ? (int)err->code : LM_ENOMEM;
+    if (src->sentencepiece) {
+        v->join = lm_spm_join(src);
+        if (!(v->own = lm_spm_text_new(v, src, err)))
+            return err ? (int)err->code : LM_ENOMEM;
+    }
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]) || !lm_bonds_init(&v->bonds))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++) {

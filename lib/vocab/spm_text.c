@@ -61,6 +61,13 @@ static int load_user(struct lm_spm_text *t, const struct lm_vocab *v, struct lm_
     return s;
 }
 
+enum lm_join lm_spm_join(const struct lm_vocab_src *src)
+{
+    if (src->extra_spaces > 0)
+        return LM_JOIN_EACH;
+    return src->space_prefix > 0 ? LM_JOIN_ONE : LM_JOIN_PREFIX;
+}
+
 struct lm_spm_text *lm_spm_text_new(const struct lm_vocab *v, const struct lm_vocab_src *src,
                                     struct lm_err *err)
 {

@@ -37,6 +37,9 @@ void lm_spm_text_free(struct lm_spm_text *t);
 int lm_spm_text_apply(const struct lm_spm_text *t, const char *p, size_t len, bool marks,
                       struct lm_buf *out, struct lm_remap *map, struct lm_err *err);
 
+/* How that library puts pieces together, from the same fields. */
+enum lm_join lm_spm_join(const struct lm_vocab_src *src);
+
 /* The longest user-defined piece at p, in text that has spaces for marks: its length, 0: none. */
 size_t lm_spm_text_user(const struct lm_spm_text *t, const char *p, const char *end, int32_t *id);
 

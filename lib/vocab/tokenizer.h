@@ -23,9 +23,12 @@ struct lm_pieces {
 
 /* How the texts of pieces are joined: the space in front of the first is dropped ... */
 enum lm_join {
-    LM_JOIN_PREFIX,          /* where one was added, also behind special pieces      */
+    LM_JOIN_PREFIX,          /* where one was added, also behind pieces of type user */
     LM_JOIN_WORDS,           /* at the begin of a sequence                           */
     LM_JOIN_MARKS,           /* likewise, all of them                                */
+    LM_JOIN_ONE,             /* one, as SentencePiece does that puts one in front    */
+    LM_JOIN_EACH,            /* of each piece until there is text, as it does where it
+                                makes one space of many                              */
 };
 
 /* Open addressing over strings; id 0 is stored as 1. */

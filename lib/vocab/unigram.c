@@ -118,7 +118,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "Unigram: built without utf8proc");
     v->space_prefix = src->space_prefix > 0;
-    v->join = LM_JOIN_MARKS;
+    v->join = src->sentencepiece ? lm_spm_join(src) : LM_JOIN_MARKS;
     v->byte_fallback = lm_find_bytes(v) && src->byte_fallback;
     u->extra_spaces = src->extra_spaces > 0;
     u->has_map = src->charsmap.len > 0;

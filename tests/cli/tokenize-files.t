@@ -64,6 +64,17 @@ cp "$kinds/cased.txt" wp/vocab.txt; echo '{"do_lower_case": false}' >wp/tokenize
 same cased.txt wp
 cp "$kinds/unigram.json" uni/tokenizer.json; cp "$kinds/bpe.model" uni/tokenizer.model
 same unigram.json uni
+# the texts are SentencePiece's for these ids
+text() { # MODEL IDS TEXT
+    ok "$(echo "$2" | tokenize -m "$kinds/$1" -d -j)" "\"$3\"" "$1: '$3' from $2"
+}
+text bpe.model '4 336 334 3 4 352' ' a [TOOL]  b'
+text bpe.model '334 3 263' '[TOOL] a'
+text bpe.model '4 336' ' a'
+text unigram.model '11 4 3 14' 'a [TOOL] b'
+text unigram.model '4 3 11' '[TOOL] a'
+text unigram.model '4 11' a
+
 # a Unigram model in a directory is what Hugging Face makes of it
 rm uni/*; cp "$kinds/unigram.model" uni/spiece.model; same unigram.gguf uni
 

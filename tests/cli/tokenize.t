@@ -96,6 +96,9 @@ tokenize -qm "$m" '<|begin_of_text|>x' 2>err >out2;      ok "$(cat err)" "" "tha
 cmp -s out out2;                                          ok $? 0 "-q changes no answer"
 ok "$(tokenize -m "$m" -v x 2>err >out; grep -c '368' err)" 1 "-v says what the vocabulary is"
 
+ok "$(echo 1 359 2 | tokenize -m "$spm" -d --special)" '<s> Hello</s>' "the space that such a piece puts in front"
+ok "$(echo 1 359 2 359 | tokenize -m "$spm" -d)" 'Hello Hello' "is dropped at the begin of the text"
+
 # ---- the other answers ----
 ok "$(tokenize -m "$m" --pieces "$(printf 'a\303\251\tb')" | tr '\t' ' ')" "360 0 0 <|begin_of_text|>
 64 0 1 a
