@@ -111,16 +111,16 @@ for f in unigram.gguf wordpiece.gguf rwkv.gguf plamo2.gguf gemma4.gguf unigram.m
 done
 
 # ---- files that are none ----
-bad() { # WHAT STATUS PART: bytes on standard input
-    cat >"$1"; tokenize -m "$1" x >out 2>err; ok $? "$2" "$1: status"
+bad() { # FILE STATUS PART
+    tokenize -m "$1" x >out 2>err; ok $? "$2" "$1: status"
     has "$(cat err)" "$3" "$1: says what is wrong"
 }
-head -c 2000 "$kinds/unigram.model" | bad cut.model 1 "not a SentencePiece model, or damaged"
-printf 'YQ== 0\nYg== 1\nYw\n' | bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
-printf "1 'a' 1\n2 'b' 7\n" | bad rwkv.txt 1 "line 2 is not an id, a text and its length"
-printf '{"config":{}}' | bad tekken.json 1 "no vocab, or no sizes in config"
-printf 'a\nb\na\n' | bad twice.txt 1 "ids 0 and 2 are the same piece"
-printf '' | bad empty.txt 1 "has no pieces"
+head -c 2000 "$kinds/unigram.model" >cut.model; bad cut.model 1 "not a SentencePiece model, or damaged"
+printf 'YQ== 0\nYg== 1\nYw\n' >cut.tiktoken; bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
+printf "1 'a' 1\n2 'b' 7\n" >rwkv.txt; bad rwkv.txt 1 "line 2 is not an id, a text and its length"
+printf '{"config":{}}' >tekken.json; bad tekken.json 1 "no vocab, or no sizes in config"
+printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "ids 0 and 2 are the same piece"
+printf '' >empty.txt; bad empty.txt 1 "has no pieces"
 mkdir lone; cp "$kinds/gpt2/vocab.json" lone/
 tokenize -m lone x >out 2>err; ok $? 1 "vocab.json without merges.txt"
 has "$(cat err)" "merges.txt" "is named"
