@@ -195,7 +195,8 @@ static const struct lm_type *cache_type(const char *option, const char *name)
 {
     const struct lm_type *t = lm_type_by_name(name);
     if (!t || !t->in_files || !t->decode || !t->encode || t->needs_weights)
-        cli_bad_usage("--%s=%s: no type for keys and values", option, name);
+        cli_bad_usage("--%s=%s: no type for keys and values, as f32, bf16, q8_0 and q4_0 are",
+                      option, name);
     return t;
 }
 
@@ -205,8 +206,9 @@ static void check_options(void)
     const bool memory_options = opt.memory.n_ctx || opt.memory.n_ubatch || opt.memory.n_device ||
                                 opt.memory.cache_k || opt.memory.cache_v;
     if (!(opt.kind->forms & opt.form))
-        cli_bad_usage("%s cannot be written so; it has %s%s", opt.kind->option,
-                      opt.kind->forms & CLI_TSV ? "--tsv and " : "", "--json");
+        cli_bad_usage("%s has no --%s, but %s--json", opt.kind->option,
+                      opt.form == CLI_TSV ? "tsv" : "markdown",
+                      opt.kind->forms & CLI_TSV ? "--tsv and " : "");
     if (opt.kind != &list && (opt.kv || opt.tensors || opt.totals || opt.explain))
         cli_bad_usage("--kv, --tensors, --totals and --explain belong to listings");
     if (opt.full && opt.kind != &list && opt.kind != &diff)

@@ -170,6 +170,21 @@ static int put_values(void *arg, const float *f, const int64_t *whole, size_t n)
     return p->left ? LM_OK : LM_ESTOP;
 }
 
+/* A tensor that was asked for without the end of its name. */
+static void warn_no_tensor(const struct cli_model *m, const char *name)
+{
+    const size_t len = strlen(name);
+    for (size_t i = 0; i < m->n; i++)
+        for (uint64_t k = 0; k < m->files[i].g->n_tensors; k++) {
+            const struct lm_str *t = &m->files[i].g->tensors[k].name;
+            if (len && t->len > len && t->p[len] == '.' && !memcmp(t->p, name, len)) {
+                cli_warn("%s: no tensor %s, but %s", cli_model_name(m), name, t->p);
+                return;
+            }
+        }
+    cli_warn("%s: no tensor %s", cli_model_name(m), name);
+}
+
 int cli_show_numbers(const struct cli_inspect *o, const struct cli_model *m)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -187,7 +202,7 @@ int cli_show_numbers(const struct cli_inspect *o, const struct cli_model *m)
         lm_buf_release(&p.out);
         return r == LM_OK ? CLI_OK : cli_report(lm_in_name(m->files[i].in), &err);
     }
-    cli_warn("%s: no tensor %s", cli_model_name(m), o->tensor);
+    warn_no_tensor(m, o->tensor);
     return CLI_NO;
 }
 

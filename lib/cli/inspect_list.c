@@ -375,6 +375,22 @@ static void put_value(const struct cli_inspect *o, const struct lm_gguf_kv *kv, 
         lm_buf_byte(out, o->null ? '\0' : '\n');
 }
 
+/* A key that was asked for without its first part, as what lists keys often says it. */
+static void warn_no_key(const struct cli_model *m, const char *key)
+{
+    const struct lm_gguf *g = m->files[0].g;
+    const size_t len = strlen(key);
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const struct lm_str *k = &g->kv[i].key;
+        if (len && k->len > len && k->p[k->len - len - 1] == '.' &&
+            !memcmp(k->p + k->len - len, key, len)) {
+            cli_warn("%s: no key %s, but %s", cli_model_name(m), key, k->p);
+            return;
+        }
+    }
+    cli_warn("%s: no key %s", cli_model_name(m), key);
+}
+
 int cli_show_values(const struct cli_inspect *o, const struct cli_model *m)
 {
     struct lm_buf out = { 0 };
@@ -385,7 +401,7 @@ int cli_show_values(const struct cli_inspect *o, const struct cli_model *m)
             put_value(o, kv, &out);
         else {
             cli_print(&out, true);
-            cli_warn("%s: no key %s", cli_model_name(m), o->keys[i]);
+            warn_no_key(m, o->keys[i]);
             status = CLI_NO;
         }
     }

@@ -49,6 +49,23 @@ static void model_fault(void *arg, size_t shard, uint64_t offset, const char *wh
     put_fault(f->o, &f->out, lm_in_name(f->m->files[shard].in), offset, what);
 }
 
+/* What is noted names the model, as each fault does. */
+static void note(void *user, enum lm_level level, const char *text)
+{
+    const struct faults *f = user;
+    lm_note(&f->o->env, level, "%s: %s", cli_model_name(f->m), text);
+}
+
+static void progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    lm_progress(&((const struct faults *)user)->o->env, what, done, total);
+}
+
+static bool stop(void *user)
+{
+    return lm_stopped(&((const struct faults *)user)->o->env);
+}
+
 struct shard_faults {
     struct faults *f;
     size_t         shard;
@@ -104,7 +121,8 @@ static int check_file(struct faults *f, size_t i)
 int cli_show_check(const struct cli_inspect *o, const struct cli_model *m)
 {
     struct faults f = { .o = o, .m = m };
-    struct lm_check_to to = { &f, model_fault, &o->env };
+    const struct lm_env env = { &f, note, progress, stop, o->env.n_threads };
+    struct lm_check_to to = { &f, model_fault, &env };
     const struct lm_gguf **all = cli_model_files(m);
     int status = CLI_OK;
     for (size_t i = 0; i < m->n; i++) {

@@ -71,6 +71,15 @@ static bool is_zeros(const uint8_t *p, size_t n)
     return n && i == n;
 }
 
+/* Text, as servers send it in place of a file; what is short may be anything. */
+static bool is_text(const uint8_t *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (p[i] >= ' ' ? p[i] != 0x7f : p[i] >= '\t' && p[i] <= '\r'))
+        i++;
+    return n >= 8 && i == n;
+}
+
 /* safetensors begins with the length of a JSON object, then the object. */
 static bool is_safetensors(const uint8_t *p, size_t n)
 {
@@ -94,6 +103,8 @@ const char *lm_gguf_foreign(const uint8_t *p, size_t n)
         return "an XML document (a download that went wrong)";
     if (text_begins(p, n, "{"))
         return "a JSON text";
+    if (is_text(p, n))
+        return "a text (perhaps what a server said in place of the file)";
     if (is_zeros(p, n))
         return "nothing but zeros, as far as it was looked at (a download that is not complete)";
     return NULL;

@@ -101,10 +101,11 @@ static int json_array(const char *s, struct lm_arena *a, struct lm_gguf_kv *kv,
 {
     const struct lm_jval *v = lm_json_tree(a, s, strlen(s), err);
     if (!v)
-        return lm_fail(err, LM_EUSE, "the value is not JSON");
+        return lm_fail(err, LM_EUSE, "key %.120s: the value is not JSON", kv->key.p);
     enum lm_gguf_kind kind = v->kind == LM_JSON_ARRAY ? element_kind(v) : LM_GGUF_N_KINDS;
     if (kind == LM_GGUF_N_KINDS)
-        return lm_fail(err, LM_EUSE, "the value is not an array of strings, bools or numbers");
+        return lm_fail(err, LM_EUSE, "key %.120s: the value is not an array of strings, bools or "
+                       "numbers", kv->key.p);
     size_t size = kind == LM_GGUF_STR ? sizeof(struct lm_str) : lm_gguf_kind_size(kind), i = 0;
     void *data = lm_arena_array(a, v->len, size);
     if (!data)

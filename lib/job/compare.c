@@ -97,7 +97,8 @@ static int ready(const struct lm_compare_side *s, struct lm_err *err)
     if (s->g->big_endian)
         return lm_fail(err, LM_ENOSUP, "data of big-endian files cannot be decoded");
     if (!lm_in_seekable(s->in))
-        return lm_fail(err, LM_EUSE, "%s cannot be read by ranges", lm_in_name(s->in));
+        return lm_fail(err, LM_EUSE, "%s is a pipe or compressed, and numbers can only be compared "
+                       "in files that are neither", lm_in_name(s->in));
     if (!lm_sweep_readable(s->g, s->t))
         return lm_fail(err, LM_EDATA, "tensor %.120s: its data cannot be read", s->t->name.p);
     return LM_OK;

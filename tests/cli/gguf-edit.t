@@ -225,6 +225,10 @@ for o in "--set k" "--set k=u8:256" "--set k=u9:1" "--set k=json:{}" "--set-file
     gguf-edit $o in.gguf >out 2>err;     ok $? 2 "$o is wrong usage"
     ok "$(wc -c <out)" 0 "$o: nothing written"
 done
+gguf-edit --set 'k=json:[1,' in.gguf >out 2>err
+has "$(cat err)" "--set: key k: the value is not JSON" "a value that is not JSON is told by its key"
+gguf-edit --set 'k=json:{}' in.gguf >out 2>err
+has "$(cat err)" "key k: the value is not an array" "and one that is no array"
 gguf-edit >out 2>err;                    ok $? 2 "operands are wanted"
 cp in.gguf old; size=$(wc -c <in.gguf)
 for k in 3 20 100 $((size - 5 - 4)); do

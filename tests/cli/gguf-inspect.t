@@ -55,6 +55,11 @@ ok "$(gguf-inspect --get none --get llama.block_count "$m" 2>/dev/null; echo $?)
 gguf-inspect --get no.such.key "$m" >out 2>err; ok $? 1 "an absent key is status 1"
 ok "$(cat out)" "" "and prints nothing"
 has "$(cat err)" "no.such.key" "but says which key"
+ok "$(gguf-inspect --get block_count "$m" 2>&1)" "gguf-inspect: $m: no key block_count, but llama.block_count" \
+   "a key without its first part"
+ok "$(gguf-inspect --get count "$m" 2>&1)" "gguf-inspect: $m: no key count" "part of a word is none"
+ok "$(gguf-inspect --print blk.0.attn_k "$m" 2>&1)" \
+   "gguf-inspect: $m: no tensor blk.0.attn_k, but blk.0.attn_k.weight" "a tensor without the end of its name"
 ok "$(gguf-inspect --check "$m"; echo $?)" 0 "--check finds nothing to tell"
 ok "$(cat "$m" | gguf-inspect --check; echo $?)" 0 "nor in a pipe"
 if command -v python3 >/dev/null; then
@@ -220,7 +225,7 @@ key tokenizer.ggml.scores: has 2 elements, the vocabulary 3
 tensor token_embd.weight: has 4 rows, the vocabulary 3 entries" "a vocabulary that is not whole"
 { head_ 0 3; arch llama; str llama.block_count; le 8 4; str 1; str llama.context_length; le 4 4
   le 1 4; } >none.gguf
-ok "$(gguf-inspect --check none.gguf 2>&1)" "gguf-inspect: there are no tensors: only a vocabulary was checked" \
+ok "$(gguf-inspect --check none.gguf 2>&1)" "gguf-inspect: none.gguf: there are no tensors: only a vocabulary was checked" \
    "a file without tensors"
 # Tensors that claim to be no model, or say none of its numbers, are sound as such.
 { head_ 1 0; info x 0 0 8; } >bag.gguf; pad bag.gguf; head -c 32 /dev/zero >>bag.gguf
@@ -253,7 +258,7 @@ some 1 3 2 0
 ok "$(faults o.gguf)" "key other.attention.head_count: 3 heads do not divide a width of 8
 key other.attention.head_count_kv: 2 do not divide 3 heads" "with heads that do not divide"
 # What the format allows and some readers do not.
-ok "$(gguf-inspect --check llama.gguf 2>&1)" "gguf-inspect: the data of 2 tensors, token_embd.weight the first, does \
+ok "$(gguf-inspect --check llama.gguf 2>&1)" "gguf-inspect: llama.gguf: the data of 2 tensors, token_embd.weight the first, does \
 not follow that of the tensor before in the list: some readers refuse that" "data in another order than the list"
 { cat whole.gguf; printf tail; } >more.gguf
 has "$(gguf-inspect --check more.gguf 2>&1)" "4 bytes follow the data of the last tensor" "and more behind it"
@@ -441,6 +446,10 @@ mem() { gguf-inspect --memory "$@" | sed -n "/^$key/s/  */ /gp"; }
 key=keys
 ok "$(mem --cache-k=q8_0 --cache-v=f32 -c 10 "$m")" \
    "keys and values 6480 bytes (q8_0 and f32; 2 layers, 324 bytes a position in each)" "types of the cache"
+gguf-inspect --memory --cache-k=q9 "$m" >out 2>err; ok $? 2 "a type that there is not"
+has "$(cat err)" "--cache-k=q9: no type for keys and values, as f32" "with some that there are"
+gguf-inspect --memory --markdown "$m" >out 2>err
+has "$(cat err)" "--memory has no --markdown, but --json" "a form that it has not"
 gguf-inspect --memory --cache-k=q4_k "$m" >out 2>err; ok $? 2 "a cache whose blocks are longer than rows"
 has "$(cat err)" "rows of 32 numbers cannot be cached as q4_K" "is refused by its numbers"
 key=working; ok "$(mem -u 1 "$m")" "working space 6080 bytes or so (1 positions at once)" "-u"
@@ -516,6 +525,7 @@ ok "$(d --diff a.gguf ints.gguf; grep tensor out)" "1
 < tensor t f32 2
 > tensor i i32 3x2" "tensors that only one has"
 ok "$(cat b.gguf | d --diff a.gguf -)" 2 "a pipe has no ranges"
+has "$(cat err)" "<stdin> is a pipe or compressed" "and that is said"
 ok "$(d --diff a.gguf)" 2 "two files are needed"
 
 ok "$(gguf-inspect -j --diff a.gguf b.gguf)" '{"tensor":"t","numbers":2,"differ":1,"max":1,"rms":0.70710677}' "--json: numbers"
@@ -598,6 +608,8 @@ refused "an LFS pointer" "a Git LFS pointer"
 printf '<!DOCTYPE html><html>' >hostile.gguf; refused "a web page" "a web page"
 printf '' >hostile.gguf;                 refused "an empty file" "empty"
 printf 'hello' >hostile.gguf;            refused "text" "not a GGUF file"
+printf 'Entry not found' >hostile.gguf;  refused "what a server said" "it is a text"
+printf 'Entry\1not found' >hostile.gguf; refused "what is no text" 'does not begin with "GGUF"'
 
 # ---- shards ----
 shard() { { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; info "t$1" 0 0 1; } >"$2"
