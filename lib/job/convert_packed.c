@@ -351,15 +351,17 @@ int lm_convert_unpack(struct lm_convert *c, struct lm_err *err)
     struct all a = { .c = c };
     size_t cap = 0;
     int r = LM_OK;
-    for (size_t i = 0; !r && i < c->n_shards; i++)
-        for (size_t k = 0; !r && c->shards[i].read && k < c->shards[i].st.n_tensors; k++) {
-            const struct lm_st_tensor *st = &c->shards[i].st.tensors[k];
-            r = lm_convert_check_index(c, st->name, i, err);
-            if (!r && !lm_grow(&a.list, &cap, a.n + 1, sizeof *a.list))
+    for (size_t i = 0; !r && i < c->n_shards; i++) {
+        if (!c->shards[i].read)
+            continue;
+        r = lm_convert_check_index(c, i, err);
+        for (size_t k = 0; !r && k < c->shards[i].st.n_tensors; k++) {
+            if (lm_grow(&a.list, &cap, a.n + 1, sizeof *a.list))
+                a.list[a.n++] = (struct where){ .st = &c->shards[i].st.tensors[k], .shard = i };
+            else
                 r = lm_fail_nomem(err);
-            if (!r)
-                a.list[a.n++] = (struct where){ .st = st, .shard = i };
         }
+    }
     if (a.n)
         qsort(a.list, a.n, sizeof *a.list, by_name);
     if (!r)

@@ -144,9 +144,9 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err);
 int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err);
 /* The file that the index gives a tensor, or NULL. */
 const char *lm_convert_index(const struct lm_convert *c, const char *tensor);
-/* Is the tensor in the file where the index says it is?  LM_OK without an index. */
-int lm_convert_check_index(const struct lm_convert *c, const char *tensor, size_t shard,
-                           struct lm_err *err);
+/* Does a file hold the tensors that the index says, all of them and no others?  LM_OK without an
+ * index. */
+int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_err *err);
 /*
  * Put one plain tensor in place of those that quantized weights consist of, in every header, and
  * compare headers with the index before.  LM_ENOSUP for ways of quantizing that are not known.

@@ -514,9 +514,7 @@ static int by_name(const void *key, const void *st)
 int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
 {
     const struct lm_safetensors *st = &c->shards[shard].st;
-    int r = LM_OK;
-    for (size_t k = 0; !r && k < st->n_tensors; k++)
-        r = lm_convert_check_index(c, st->tensors[k].name, shard, err);
+    int r = lm_convert_check_index(c, shard, err);
     for (size_t i = 0; !r && i < c->n_items; i++)
         for (size_t k = 0; !r && k < c->items[i].n_sources; k++) {
             struct lm_convert_source *s = &c->items[i].sources[k];

@@ -81,13 +81,27 @@ const char *lm_convert_index(const struct lm_convert *c, const char *tensor)
     return w ? w->file : NULL;
 }
 
-int lm_convert_check_index(const struct lm_convert *c, const char *tensor, size_t shard,
-                           struct lm_err *err)
+static int name_order(const void *key, const void *st)
 {
-    const char *file = c->index ? lm_convert_index(c, tensor) : NULL;
-    if (c->index && (!file || strcmp(file, c->shards[shard].name)))
-        return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", c->shards[shard].name, tensor,
-                       file ? "says it is in " : "does not name it", file ? file : "");
+    return strcmp(key, ((const struct lm_st_tensor *)st)->name);
+}
+
+int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_err *err)
+{
+    const struct lm_convert_shard *s = &c->shards[shard];
+    for (size_t k = 0; c->index && k < s->st.n_tensors; k++) {
+        const char *file = lm_convert_index(c, s->st.tensors[k].name);
+        if (!file || strcmp(file, s->name))
+            return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", s->name,
+                           s->st.tensors[k].name, file ? "says it is in " : "does not name it",
+                           file ? file : "");
+    }
+    for (size_t k = 0; k < c->n_index; k++)
+        if (!strcmp(c->index[k].file, s->name) &&
+            !bsearch(c->index[k].tensor, s->st.tensors, s->st.n_tensors, sizeof *s->st.tensors,
+                     name_order))
+            return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
+                           s->name, c->index[k].tensor);
     return LM_OK;
 }
 

@@ -250,6 +250,11 @@ mk shards 40 40; echo '{"weight_map":{}}' >shards/model.safetensors.index.json
 refused shards 1 "model.safetensors.index.json: names no file" "an empty index"
 mk shards 40 40; echo '{"weight_map":{"x":"model.safetensors"}}' >shards/model.safetensors.index.json
 refused shards 1 "the index does not name it" "a tensor that the index does not know"
+mk shards 40 40; { printf '{"weight_map":{"ghost":"model.safetensors"'
+    layer 40 BF16 | awk '{ printf ",\"%s\":\"model.safetensors\"", $1 }'; printf '}}'; } >shards/model.safetensors.index.json
+refused shards 1 "model.safetensors: ghost: the index says it is here, but it is not" "a tensor that only the index knows"
+tar -cf ghost.tar shards/*.json shards/*.safetensors
+ok "$(cat ghost.tar | gguf-convert - 2>err | wc -c) $(grep -c 'ghost: the index says' err)" "0 1" "through a pipe too"
 
 # ---- data in another order than the names ----
 mk mixed 40 40
