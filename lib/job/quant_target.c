@@ -3,8 +3,10 @@
  * Types for a size: which assignment of types to tensors loses least within a number of bytes.
  *
  * The loss of a tensor in a type is the sum over its weights of importance times the square of
- * the difference (importance 1 where there is none).  It is measured on rows at equal distances,
- * which stand for all.  Then, with o a tensor's types by size:
+ * the difference (importance 1 where there is none), as a share of the same sum of the weights
+ * themselves, times their number: what a layer's output loses does not depend on how large its
+ * inputs are, which differs between layers by powers of ten.  It is measured on rows at equal
+ * distances, which stand for all.  Then, with o a tensor's types by size:
  *
  *   1. types that are no better than a smaller one are dropped;
  *   2. all tensors get their smallest type;
@@ -53,6 +55,7 @@ struct item {
     size_t        row;
     struct option options[MAX_OPTIONS];
     int           n, pick;
+    double        squares;               /* mean of importance times square           */
 };
 
 /* A step on the hull of an item. */
@@ -164,6 +167,14 @@ static bool allocate(struct sample *s, int n_threads, bool weighted)
     return ok;
 }
 
+static double mean_squares(const struct sample *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->rows * s->cols; i++)
+        sum += (double)s->x[i] * (double)s->x[i] * (s->weights ? (double)s->weights[i] : 1);
+    return sum / (double)(s->rows * s->cols);
+}
+
 static int measure_item(const struct chooser *c, struct item *item, struct lm_pool *pool)
 {
     const struct lm_quantize_row *row = &c->t->q->rows[item->row];
@@ -180,8 +191,10 @@ static int measure_item(const struct chooser *c, struct item *item, struct lm_po
         lm_importance_means(e, means);
     if (!status)
         status = read_rows(c, &s, raw, means);
-    if (!status)
+    if (!status) {
+        item->squares = mean_squares(&s);
         lm_pool_run(pool, measure, &s, (size_t)item->n);
+    }
     free(raw);
     free(means);
     release(&s, lm_pool_threads(pool));
@@ -257,6 +270,16 @@ static int list_items(struct chooser *c, struct lm_pool *pool)
             s = lm_fail(c->err, LM_EUSE, "the tensors do not fit 64 bits");
     }
     return s;
+}
+
+/* From sums to shares of what there is, times the number of weights. */
+static void level(struct chooser *c)
+{
+    for (size_t i = 0; i < c->n_items; i++) {
+        struct item *t = &c->items[i];
+        for (int k = 0; k < t->n && t->squares > 0; k++)
+            t->options[k].loss /= t->squares;
+    }
 }
 
 /* ---- choosing ------------------------------------------------------------ */
@@ -445,6 +468,8 @@ int lm_target_choose(const struct lm_target *t, const struct lm_env *env, struct
         s = lm_fail_nomem(c.err);
     if (!s)
         s = list_items(&c, pool);
+    if (!s)
+        level(&c);
     if (!s)
         s = choose(&c);
     free(c.items);
