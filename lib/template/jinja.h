@@ -275,6 +275,9 @@ _Noreturn void lm_jfail(struct jrun *r, const char *fmt, ...) __attribute__((for
 /* Zeroed memory of the rendering. */
 void *lm_jalloc(struct jrun *r, size_t count, size_t size);
 void lm_jstep(struct jrun *r, uint64_t n);
+/* The steps of looking once through what v is, where that is text: every filter, test and
+ * method is charged them, whatever it does. */
+void lm_jread(struct jrun *r, struct jv v);
 /* Around what may nest: fails when too deep. */
 void lm_jdeeper(struct jrun *r);
 
@@ -396,6 +399,9 @@ struct jv lm_jformat(struct jrun *r, const struct jstr *fmt, struct jargs *a);
 struct jv lm_jtojson(struct jrun *r, struct jv v, struct jargs *a);
 
 /* jinja_str.c: what filters share with methods. */
+/* The first place of needle in hay[from .. to), or the last; -1. */
+int64_t lm_jsearch(struct jrun *r, const struct jstr *hay, const struct jstr *needle, size_t from,
+                   size_t to, bool last);
 struct jv lm_jstr_strip(struct jrun *r, const struct jstr *s, const struct jstr *chars, int sides);
 struct jv lm_jstr_replace(struct jrun *r, const struct jstr *s, const struct jstr *from,
                           const struct jstr *to, int64_t count);

@@ -20,6 +20,7 @@ static uint64_t hash(struct jrun *r, struct jv key)
     double f;
     switch (key.kind) {
     case J_STR: case J_BYTES:
+        lm_jread(r, key);
         return hash_bytes(key.s->p, key.s->len);
     case J_INT: case J_BIG: case J_BOOL: case J_FLOAT:
         f = key.kind == J_BIG ? lm_jbig_f64(key.big) : lm_jnumber(r, key);

@@ -176,6 +176,7 @@ static struct jv filter(struct jrun *r, const struct jnode *n, const struct jv *
     arguments(r, n->list, &a);
     jfilter *f = lm_jfilter_find(&n->str);
     r->pos = n->pos;
+    lm_jread(r, v);
     if (!f)
         lm_jfail(r, "No filter named '%.*s'.", (int)(n->str.len < 80 ? n->str.len : 80), n->str.p);
     return f(r, v, &a);
@@ -188,6 +189,7 @@ static struct jv test(struct jrun *r, const struct jnode *n)
     arguments(r, n->list, &a);
     jtest *t = lm_jtest_find(&n->str);
     r->pos = n->pos;
+    lm_jread(r, v);
     if (!t)
         lm_jfail(r, "No test named '%.*s'.", (int)(n->str.len < 80 ? n->str.len : 80), n->str.p);
     return lm_jbool(t(r, v, &a) != (n->op != 0));
@@ -367,7 +369,10 @@ static struct jv call_value(struct jrun *r, struct jv f, struct jargs *a)
     case J_MACRO:  v = call_macro(r, f.macro, a); break;
     case J_LOOP:   v = call_loop(r, f.loop, a); break;
     case J_FUNC:   v = f.func->call(r, a); break;
-    case J_METHOD: v = f.method->row->call(r, f.method->self, a); break;
+    case J_METHOD:
+        lm_jread(r, f.method->self);
+        v = f.method->row->call(r, f.method->self, a);
+        break;
     case J_JOINER:
         v = f.cycler->i++ ? f.cycler->items.v[0] : lm_jcstr(r, "");
         break;

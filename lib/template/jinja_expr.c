@@ -227,13 +227,17 @@ static struct jnode *string(struct jparse *p)
     struct jstr *s = lm_jparse_alloc(p, sizeof *s);
     *s = p->tok.text;
     lm_jlex_next(p);
-    while (p->tok.kind == JT_STRING) {
-        char *both = lm_jparse_alloc(p, s->len + p->tok.text.len + 1);
-        memcpy(both, s->p, s->len);
-        memcpy(both + s->len, p->tok.text.p, p->tok.text.len);
-        s->p = both;
-        s->len += p->tok.text.len;
-        lm_jlex_next(p);
+    char *all = NULL;
+    for (size_t cap = 0; p->tok.kind == JT_STRING; lm_jlex_next(p)) {
+        size_t len = s->len + p->tok.text.len;
+        if (!all || len > cap) {
+            cap = 2 * len + 1;                   /* doubled, or n literals take n * n bytes */
+            all = lm_jparse_alloc(p, cap);
+            memcpy(all, s->p, s->len);
+            s->p = all;
+        }
+        memcpy(all + s->len, p->tok.text.p, p->tok.text.len);
+        s->len = len;
     }
     return constant(p, pos, (struct jv){ .kind = J_STR, .s = s });
 }

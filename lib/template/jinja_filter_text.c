@@ -276,8 +276,11 @@ FILTER(f_striptags)
     lm_jtake(r, "striptags", a, "", NULL);
     const struct jstr *s = lm_jto_str(r, v).s;
     struct jsb b = JSB(r), out = JSB(r);
+    size_t tags = s->len;                        /* no tag ends behind here */
+    while (tags > 0 && s->p[tags - 1] != '>')
+        tags--;
     for (size_t i = 0; i < s->len; i++) {
-        const char *end = s->p[i] == '<' ? memchr(s->p + i, '>', s->len - i) : NULL;
+        const char *end = s->p[i] == '<' && i < tags ? memchr(s->p + i, '>', tags - i) : NULL;
         if (end)
             i = (size_t)(end - s->p);
         else

@@ -208,6 +208,7 @@ const struct jmethod_row *lm_jmethod_find(struct jv of, const struct jstr *name)
 struct jv lm_jcall_method(struct jrun *r, struct jv self, const char *name, struct jargs *a)
 {
     struct jstr s = { name, NULL, strlen(name) };
+    lm_jread(r, self);
     return lm_jmethod_find(self, &s)->call(r, self, a);
 }
 

@@ -300,27 +300,43 @@ METHOD(m_isprintable)
 
 /* ---- searching ------------------------------------------------------------------------------ */
 
-/* The first place of needle in hay[from..to), or the last; -1. */
-static int64_t search(const struct jstr *hay, const struct jstr *needle, size_t from, size_t to,
-                      bool last)
+/* Is it needle that begins at p?  A long one is charged for, once its first bytes agree. */
+static bool is_there(struct jrun *r, const char *p, const struct jstr *needle)
 {
-    int64_t found = -1;
+    enum { FIRST = 32 };
+    if (needle->len <= FIRST)
+        return memcmp(p, needle->p, needle->len) == 0;
+    if (memcmp(p, needle->p, FIRST) != 0 || p[needle->len - 1] != needle->p[needle->len - 1])
+        return false;
+    lm_jstep(r, needle->len / 64);
+    return memcmp(p, needle->p, needle->len) == 0;
+}
+
+int64_t lm_jsearch(struct jrun *r, const struct jstr *hay, const struct jstr *needle, size_t from,
+                   size_t to, bool last)
+{
     if (to < from || to - from < needle->len)
         return -1;
     if (!needle->len)
         return (int64_t)(last ? to : from);
-    for (size_t i = from; i + needle->len <= to; i++) {
-        const char *p = memchr(hay->p + i, needle->p[0], to - i - needle->len + 1);
+    size_t end = to - needle->len + 1, tries = 0;    /* places: from .. end - 1 */
+    for (size_t i = end; last && i-- > from;) {
+        if (hay->p[i] != needle->p[0])
+            continue;
+        if (is_there(r, hay->p + i, needle))
+            return (int64_t)i;
+        lm_jstep(r, ++tries % 8 == 0);
+    }
+    for (size_t i = from; !last && i < end; i++) {
+        const char *p = memchr(hay->p + i, needle->p[0], end - i);
         if (!p)
             break;
         i = (size_t)(p - hay->p);
-        if (memcmp(p, needle->p, needle->len) != 0)
-            continue;
-        found = (int64_t)i;
-        if (!last)
-            break;
+        if (is_there(r, p, needle))
+            return (int64_t)i;
+        lm_jstep(r, ++tries % 8 == 0);
     }
-    return found;
+    return -1;
 }
 
 /* Bounds in characters, as Python's slices have them, to bytes. */
@@ -349,8 +365,7 @@ static struct jv find(struct jrun *r, struct jv self, struct jargs *a, bool last
     lm_jtake(r, "find", a, "sub start end", arg);
     const struct jstr *sub = lm_jneed_str(r, arg[0] ? *arg[0] : lm_jnone, "find");
     span(r, self.s, arg[1], arg[2], &from, &to);
-    lm_jstep(r, self.s->len / 16);
-    int64_t i = search(self.s, sub, from, to, last);
+    int64_t i = lm_jsearch(r, self.s, sub, from, to, last);
     if (i < 0 && must)
         lm_jfail(r, "substring not found");
     struct jstr before = { self.s->p, NULL, i < 0 ? 0 : (size_t)i };
@@ -370,12 +385,11 @@ METHOD(m_count)
     lm_jtake(r, "count", a, "sub start end", arg);
     const struct jstr *sub = lm_jneed_str(r, arg[0] ? *arg[0] : lm_jnone, "count");
     span(r, self.s, arg[1], arg[2], &from, &to);
-    lm_jstep(r, self.s->len / 16);
     if (!sub->len) {
         struct jstr part = { self.s->p + from, NULL, to < from ? 0 : to - from };
         return lm_jint(from > self.s->len ? 0 : (int64_t)lm_jchars(&part) + 1);
     }
-    while ((i = search(self.s, sub, from, to, false)) >= 0) {
+    while ((i = lm_jsearch(r, self.s, sub, from, to, false)) >= 0) {
         n++;
         from = (size_t)i + sub->len;
     }
@@ -398,9 +412,12 @@ static struct jv affix(struct jrun *r, struct jv self, struct jargs *a, bool end
     struct jv x = arg[0] ? *arg[0] : lm_jnone;
     if (x.kind != J_TUPLE)
         return lm_jbool(has_affix(self.s, lm_jneed_str(r, x, what), from, to, end));
-    for (size_t i = 0; i < x.l->n; i++)
-        if (has_affix(self.s, lm_jneed_str(r, x.l->v[i], what), from, to, end))
+    for (size_t i = 0; i < x.l->n; i++) {
+        const struct jstr *one = lm_jneed_str(r, x.l->v[i], what);
+        lm_jstep(r, 1 + one->len / 64);
+        if (has_affix(self.s, one, from, to, end))
             return lm_jtrue;
+    }
     return lm_jfalse;
 }
 
@@ -423,11 +440,12 @@ METHOD(m_removesuffix) { return without_affix(r, self, a, true); }
 
 /* ---- cutting ------------------------------------------------------------- */
 
-static bool strippable(const struct jstr *chars, uint32_t c)
+static bool strippable(struct jrun *r, const struct jstr *chars, uint32_t c)
 {
     int k;
     if (!chars)
         return lm_jspace(c);
+    lm_jstep(r, chars->len / 16);
     for (size_t i = 0; i < chars->len; i += (size_t)k)
         if (lm_jrune(chars, i, &k) == c)
             return true;
@@ -439,13 +457,13 @@ struct jv lm_jstr_strip(struct jrun *r, const struct jstr *s, const struct jstr 
 {
     size_t from = 0, to = s->len;
     int k;
-    while (sides & 1 && from < to && strippable(chars, lm_jrune(s, from, &k)))
+    while (sides & 1 && from < to && strippable(r, chars, lm_jrune(s, from, &k)))
         from += (size_t)k;
     while (sides & 2 && to > from) {
         size_t i = to - 1;
         while (i > from && ((unsigned char)s->p[i] & 0xC0) == 0x80)
             i--;
-        if (!strippable(chars, lm_jrune(s, i, &k)))
+        if (!strippable(r, chars, lm_jrune(s, i, &k)))
             break;
         to = i;
     }
@@ -492,7 +510,7 @@ static void split_at(struct jrun *r, struct jlist *l, const struct jstr *s, cons
 {
     size_t from = 0;
     int64_t i;
-    while (max != 0 && (i = search(s, sep, from, s->len, false)) >= 0) {
+    while (max != 0 && (i = lm_jsearch(r, s, sep, from, s->len, false)) >= 0) {
         lm_jpush(r, l, lm_jslice(r, s, from, (size_t)i));
         from = (size_t)i + sep->len;
         max--;
@@ -507,10 +525,9 @@ static void rsplit(struct jrun *r, struct jlist *l, const struct jstr *s, const 
     size_t to = s->len;
     int k;
     while (sep && max-- != 0) {
-        int64_t i = search(s, sep, 0, to, true);
+        int64_t i = lm_jsearch(r, s, sep, 0, to, true);
         if (i < 0)
             break;
-        lm_jstep(r, to / 16);
         lm_jpush(r, l, lm_jslice(r, s, (size_t)i + sep->len, to));
         to = (size_t)i;
     }
@@ -548,7 +565,6 @@ static struct jv split(struct jrun *r, struct jv self, struct jargs *a, bool rig
     const struct jv *sep = arg_or(arg[0], NULL);
     const struct jstr *s = sep ? lm_jneed_str(r, *sep, "split") : NULL;
     int64_t max = arg[1] ? lm_jindex(r, *arg[1], "maxsplit") : -1;
-    lm_jstep(r, self.s->len / 16);
     if (s && !s->len)
         lm_jfail(r, "empty separator");
     if (right) {
@@ -607,7 +623,7 @@ static struct jv partition(struct jrun *r, struct jv self, struct jargs *a, bool
     const struct jstr *s = self.s, *sep = lm_jneed_str(r, arg[0] ? *arg[0] : lm_jnone, "partition");
     if (!sep->len)
         lm_jfail(r, "empty separator");
-    int64_t i = search(s, sep, 0, s->len, last);
+    int64_t i = lm_jsearch(r, s, sep, 0, s->len, last);
     if (i < 0) {
         lm_jpush(r, t.l, last ? empty : self);
         lm_jpush(r, t.l, empty);
@@ -632,7 +648,6 @@ struct jv lm_jstr_replace(struct jrun *r, const struct jstr *s, const struct jst
     struct jsb b = JSB(r);
     size_t at = 0;
     int k;
-    lm_jstep(r, s->len / 16);
     if (!from->len) {
         for (; count != 0 && at <= s->len; count--) {
             lm_jsb_str(&b, to);
@@ -644,7 +659,7 @@ struct jv lm_jstr_replace(struct jrun *r, const struct jstr *s, const struct jst
         }
     }
     for (; from->len && count != 0; count--) {
-        int64_t i = search(s, from, at, s->len, false);
+        int64_t i = lm_jsearch(r, s, from, at, s->len, false);
         if (i < 0)
             break;
         lm_jsb_add(&b, s->p + at, s->mark ? s->mark + at : NULL, (size_t)i - at);

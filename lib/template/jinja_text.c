@@ -120,8 +120,12 @@ void lm_jsb_fill(struct jsb *b, const struct jstr *s, size_t from, size_t to, in
     if (__builtin_mul_overflow((size_t)n, to - from, &bytes) || bytes > b->r->limits->memory)
         bytes = b->r->limits->memory;            /* room fails for it */
     room(b, bytes);
-    for (; n > 0; n--)
-        lm_jsb_add(b, s->p + from, s->mark ? s->mark + from : NULL, to - from);
+    size_t at = b->len, done = to - from;
+    lm_jsb_add(b, s->p + from, s->mark ? s->mark + from : NULL, done);
+    for (size_t k; done < bytes; done += k) {    /* what is there again, twice as much each time */
+        k = done < bytes - done ? done : bytes - done;
+        lm_jsb_add(b, b->p + at, s->mark ? b->mark + at : NULL, k);
+    }
 }
 
 struct jv lm_jsb_value(struct jsb *b)

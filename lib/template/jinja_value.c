@@ -29,6 +29,12 @@ void lm_jstep(struct jrun *r, uint64_t n)
     r->steps += n;
 }
 
+void lm_jread(struct jrun *r, struct jv v)
+{
+    if (v.kind == J_STR || v.kind == J_BYTES)
+        lm_jstep(r, v.s->len / 16);
+}
+
 void lm_jdeeper(struct jrun *r)
 {
     if (++r->depth > r->limits->depth)
@@ -223,7 +229,9 @@ int64_t lm_jlen(struct jrun *r, struct jv v)
         if (v.u && v.u->unsafe)
             lm_jundef_fail(r, v);
         return 0;
-    case J_STR:   return (int64_t)lm_jchars(v.s);
+    case J_STR:
+        lm_jread(r, v);
+        return (int64_t)lm_jchars(v.s);
     case J_BYTES: return (int64_t)v.s->len;
     case J_LIST: case J_TUPLE: return (int64_t)v.l->n;
     case J_DICT: case J_VIEW:  return (int64_t)v.d->n;
@@ -357,8 +365,12 @@ bool lm_jequal(struct jrun *r, struct jv a, struct jv b)
         return false;
     if (a.kind == J_UNDEF || a.kind == J_NONE || a.kind == J_SELF)
         return true;
-    if (a.kind == J_STR || a.kind == J_BYTES)
-        return a.s->len == b.s->len && memcmp(a.s->p, b.s->p, a.s->len) == 0;
+    if (a.kind == J_STR || a.kind == J_BYTES) {
+        if (a.s->len != b.s->len)
+            return false;
+        lm_jstep(r, a.s->len / 64);
+        return memcmp(a.s->p, b.s->p, a.s->len) == 0;
+    }
     lm_jdeeper(r);
     bool same = equal_nested(r, a, b);
     r->depth--;
@@ -370,8 +382,10 @@ int lm_jorder(struct jrun *r, struct jv a, struct jv b, const char *op)
     lm_jstep(r, 1);
     if (lm_jis_num(a) && lm_jis_num(b))
         return compare_numbers(r, a, b);
-    if (a.kind == b.kind && (a.kind == J_STR || a.kind == J_BYTES))
+    if (a.kind == b.kind && (a.kind == J_STR || a.kind == J_BYTES)) {
+        lm_jstep(r, (a.s->len < b.s->len ? a.s->len : b.s->len) / 64);
         return compare_text(a.s, b.s);
+    }
     if (a.kind == b.kind && (a.kind == J_LIST || a.kind == J_TUPLE)) {
         lm_jdeeper(r);
         size_t n = a.l->n < b.l->n ? a.l->n : b.l->n, i = 0;
@@ -390,21 +404,6 @@ int lm_jorder(struct jrun *r, struct jv a, struct jv b, const char *op)
              lm_jtype(b));
 }
 
-/* Where needle stands in hay, from `from` on; (size_t)-1 if it does not. */
-static bool has_text(const struct jstr *hay, const struct jstr *needle)
-{
-    if (!needle->len)
-        return true;
-    const char *p = hay->p, *end = hay->p + hay->len;
-    while ((size_t)(end - p) >= needle->len &&
-           (p = memchr(p, needle->p[0], (size_t)(end - p) - needle->len + 1))) {
-        if (memcmp(p, needle->p, needle->len) == 0)
-            return true;
-        p++;
-    }
-    return false;
-}
-
 bool lm_jcontains(struct jrun *r, struct jv in, struct jv x)
 {
     if (in.kind == J_STR) {
@@ -413,7 +412,7 @@ bool lm_jcontains(struct jrun *r, struct jv in, struct jv x)
         if (x.kind != J_STR)
             lm_jfail(r, "'in <string>' requires string as left operand, not %s", lm_jtype(x));
         lm_jstep(r, in.s->len / 64);
-        return has_text(in.s, x.s);
+        return lm_jsearch(r, in.s, x.s, 0, in.s->len, false) >= 0;
     }
     if (in.kind == J_DICT || (in.kind == J_VIEW && in.sub == 0))
         return lm_jdict_get(r, in.d, x) != NULL;

@@ -152,6 +152,91 @@ static void test_role(void **state)
     lm_arena_release(&arena);
 }
 
+/* Whatever looks through a text is charged for it: a few hundred times 30,000 characters are
+ * more than 100,000 steps. */
+static void test_charges(void **state)
+{
+    static const struct lm_template_limits limits = {
+        .steps = 100000, .memory = 1 << 24, .depth = 60
+    };
+    static const char *const each[] = {
+        "s.find('c')", "s.rfind('c')", "s.count('c')", "'c' in s", "s == z", "s < z", "s | length",
+        "s.isalnum()", "s.isascii()", "s.isupper()", "s.istitle()", "s.isidentifier()",
+        "s[-1]", "s[1:2]", "s.startswith((z, z))", "{1: 2}[s]", "s is lower", "s is upper",
+        "s.partition('c')", "s.splitlines()", "s.strip(z)", "s | first", "s | int", "s | wordcount",
+    };
+    for (size_t i = 0; i < N(each); i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        char src[400];
+        (void)state;
+        snprintf(src, sizeof src, "{%% set s = 'b' * 29999 + 'a' %%}{%% set z = 'b' * 29999 + 'd' %%}"
+                 "{%% for i in range(2000) %%}{%% if %s %%}{%% endif %%}{%% endfor %%}", each[i]);
+        struct lm_template *t = lm_template_parse(src, strlen(src), &err);
+        assert_non_null(t);
+        assert_int_equal(lm_template_render(t, NULL, 0, NULL, &limits, &out, &err), LM_EDATA);
+        if (!strstr(err.text, "more than 100000 steps"))
+            fail_msg("%s: '%s'", each[i], err.text);
+        lm_template_free(t);
+        lm_marked_text_release(&out);
+    }
+}
+
+/* What could take the square of its length: it fails by its steps, or is done. */
+static void test_squares(void **state)
+{
+    static const struct { const char *template, *text; } cases[] = {
+        { "{{ ('a' * 200000 + 'b' + 'a' * 200000) in ('a' * 9000000) }}", NULL },
+        { "{{ ('a' * 9000000).count('a' * 200000 + 'b' + 'a' * 200000) }}", NULL },
+        { "{{ ('a' * 9000000).rfind('a' * 40 + 'b' + 'a' * 200000) }}", NULL },
+        { "{{ ('a' * 9000000).find('a' * 20 + 'b' + 'a' * 200000) }}", "-1" },
+        { "{{ ('a' * 9000000).find('a' * 200000 + 'b') }}", "-1" },
+        { "{{ ('<' * 9000000) | striptags | length }}", "9000000" },
+        { "{{ ('a' * 3000000).rsplit('a') | length }}", "3000001" },
+        { "{{ ('ab' * 3).rfind('ab') }}{{ 'aab'.rfind('a', 0, 1) }}{{ 'ab' * 3 }}", "40ababab" },
+    };
+    (void)state;
+    for (size_t i = 0; i < N(cases); i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        const char *src = cases[i].template;
+        struct lm_template *t = lm_template_parse(src, strlen(src), &err);
+        int s = lm_template_render(t, NULL, 0, NULL, NULL, &out, &err);
+        if (cases[i].text) {
+            assert_int_equal(s, LM_OK);
+            assert_int_equal(out.text.len, strlen(cases[i].text));
+            assert_memory_equal(out.text.data, cases[i].text, out.text.len);
+        } else if (s == LM_OK || !strstr(err.text, "steps")) {
+            fail_msg("%s: '%s'", src, err.text);
+        }
+        lm_template_free(t);
+        lm_marked_text_release(&out);
+    }
+}
+
+/* Neighbouring literals are one, in memory that grows with them and not with their square:
+ * 60,000 of 100 bytes would need 180 GB. */
+static void test_literals(void **state)
+{
+    enum { LITERALS = 60000, EACH = 103 };
+    struct lm_marked_text out = { 0 };
+    char *src = malloc((size_t)LITERALS * EACH + 20), *p = src;
+    (void)state;
+    assert_non_null(src);
+    p += sprintf(p, "{{ (");
+    for (int i = 0; i < LITERALS; i++)
+        p += sprintf(p, "'%0100d' ", i);
+    p += sprintf(p, ")[-3:] }}");
+    struct lm_template *t = lm_template_parse(src, (size_t)(p - src), NULL);
+    assert_non_null(t);
+    assert_int_equal(lm_template_render(t, NULL, 0, NULL, NULL, &out, NULL), LM_OK);
+    assert_int_equal(out.text.len, 3);
+    assert_memory_equal(out.text.data, "999", 3);
+    lm_template_free(t);
+    lm_marked_text_release(&out);
+    free(src);
+}
+
 /* Where an error is said to be, and that each limit holds. */
 static void test_errors(void **state)
 {
@@ -208,6 +293,9 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_role),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_charges),
+        cmocka_unit_test(test_squares),
+        cmocka_unit_test(test_literals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
