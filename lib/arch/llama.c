@@ -67,7 +67,8 @@ static const char *const own_classes[] = { "params.json", NULL };
 static const char *const own_ignored[] = { NULL };
 
 static const char *const classes[] = {
-    "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", NULL
+    "LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "MistralForCausalLM",
+    "MixtralForCausalLM", NULL
 };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_dense dense = {

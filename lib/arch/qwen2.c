@@ -8,6 +8,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEY_FILE_TYPE,
+    LM_KEY_POOLING,
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
@@ -23,7 +24,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-static const char *const classes[] = { "Qwen2ForCausalLM", NULL };
+static const char *const classes[] = { "Qwen2ForCausalLM", "Qwen2Model", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true,

@@ -9,6 +9,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
+    LM_KEY_POOLING,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };
@@ -25,7 +26,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-static const char *const classes[] = { "Qwen3ForCausalLM", NULL };
+static const char *const classes[] = { "Qwen3ForCausalLM", "Qwen3Model", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true,

@@ -99,6 +99,14 @@ static int load_json(struct lm_convert *c, const char *name, const struct lm_jva
     return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
 }
 
+static bool has_pooling(const struct lm_arch *a)
+{
+    const struct lm_arch_key *k = a->keys;
+    while (k->name && k->from != LM_FROM_POOLING)
+        k++;
+    return k->name;
+}
+
 /* sentence-transformers: modules.json names a folder whose config.json says how the vectors of
  * tokens become one. */
 static int read_pooling(struct lm_convert *c, struct lm_err *err)
@@ -233,7 +241,7 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
     if (tied && !lm_jval_bool(tied, &c->cfg.tied))
         return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
-    r = c->cfg.arch->encoder ? read_pooling(c, err) : LM_OK;
+    r = has_pooling(c->cfg.arch) ? read_pooling(c, err) : LM_OK;
     return r ? r : read_rope(c, err);
 }
 

@@ -147,24 +147,39 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
     return LM_OK;
 }
 
-/* Every row that a checkpoint tensor is the source of, unless it is one that is left out. */
-static int add_source(struct lm_convert *c, size_t shard, const char *name,
-                      const struct lm_st_tensor *st, struct lm_err *err)
+/* Every row that a checkpoint tensor is the source of under some name; *found: there is one. */
+static int add_rows(struct lm_convert *c, const char *name, const struct lm_convert_source *src,
+                    bool *found, struct lm_err *err)
 {
-    const struct lm_convert_source src = { shard, name, st };
     uint32_t layer = 0, part = 0;
-    bool found = false;
     int r = LM_OK;
     for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
         if (lm_convert_is_row_of(t, without_prefix(c, name), &layer, &part) &&
             (layer >= c->cfg.h.n_layer || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer))) {
-            found = true;
-            r = add_row(c, t, layer, part, &src, err);
+            *found = true;
+            r = add_row(c, t, layer, part, src, err);
         }
-    if (!found && !ignored(c, name))
-        return lm_fail(err, LM_ENOSUP, "%s: %s: no tensor of a %s model", c->shards[shard].name,
-                       name, c->cfg.arch->name);
     return r;
+}
+
+/* Take in a checkpoint tensor, unless it is one that is left out.  Models that were saved without
+ * their head, as embedding models are, lack what the others' names begin with. */
+static int add_source(struct lm_convert *c, size_t shard, const char *name,
+                      const struct lm_st_tensor *st, struct lm_err *err)
+{
+    const struct lm_convert_source src = { shard, name, st };
+    char longer[LM_ARCH_NAME];
+    bool found = false;
+    int r = add_rows(c, name, &src, &found, err);
+    if (r || found || ignored(c, name))
+        return r;
+    if ((size_t)snprintf(longer, sizeof longer, "model.%s", name) < sizeof longer) {
+        r = add_rows(c, longer, &src, &found, err);
+        if (r || found || ignored(c, longer))
+            return r;
+    }
+    return lm_fail(err, LM_ENOSUP, "%s: %s: no tensor of a %s model", c->shards[shard].name, name,
+                   c->cfg.arch->name);
 }
 
 /* The tensors of a file that has not come yet, from the index. */

@@ -256,6 +256,20 @@ refused shards 1 "model.safetensors: ghost: the index says it is here, but it is
 tar -cf ghost.tar shards/*.json shards/*.safetensors
 ok "$(cat ghost.tar | gguf-convert - 2>err | wc -c) $(grep -c 'ghost: the index says' err)" "0 1" "through a pipe too"
 
+# ---- a model without its head: no prefix of names, and how its vectors become one ----
+cp -R llama bare; sed -i 's/LlamaForCausalLM/LlamaModel/' bare/config.json
+LC_ALL=C sed 's/"model\./      "/g' llama/model.safetensors >bare/model.safetensors
+gguf-convert --model-name=Llama bare bare.gguf; ok "$? $(gguf-inspect --diff out.gguf bare.gguf)" "0 " "names without their prefix"
+mk bare 40 40; sed -i 's/LlamaForCausalLM/Qwen2Model/' bare/config.json; mkdir bare/1_Pooling
+{ layer 40 BF16 | sed '/^lm_head/d; s/^model\.//'; p=layers.0.self_attn
+    printf '%s\n' "$p.k_proj.bias BF16 4" "$p.q_proj.bias BF16 8" "$p.v_proj.bias BF16 4"; } | st bare/model.safetensors
+gguf-convert bare bare.gguf; ok "$? $(gguf-inspect bare.gguf | grep -c 'pooling_type\|^output\.weight')" "0 0" "nor a head"
+echo '[{"path":"","type":"a.Transformer"},{"path":"1_Pooling","type":"a.Pooling"}]' >bare/modules.json
+echo '{"pooling_mode_mean_tokens":false,"pooling_mode_lasttoken":true}' >bare/1_Pooling/config.json
+gguf-convert bare bare.gguf; ok "$? $(get bare.gguf qwen2.pooling_type)" "0 3" "vectors are those of last tokens"
+tar -cf bare.tar bare/*.json bare/1_Pooling/config.json bare/model.safetensors
+gguf-convert - bare2.gguf <bare.tar; ok "$? $(gguf-inspect --diff bare.gguf bare2.gguf)" "0 " "from an archive too"
+
 # ---- data in another order than the names ----
 mk mixed 40 40
 { layer 40 BF16 | grep model.norm; layer 40 BF16 | grep -v model.norm; } | st mixed/model.safetensors
