@@ -28,7 +28,7 @@ static const char help[] =
     "  -f, --file=FILE         the text in FILE ('-': standard input); repeatable\n"
     "  -j, --json              a sequence is a JSON string on a line\n"
     "  -l, --lines             a sequence is a line\n"
-    "  -m, --model=FILE        whose vocabulary: a GGUF file, tokenizer.json or .model,\n"
+    "  -m, --model=FILE        whose vocabulary: a GGUF file, a tokenizer.json,\n"
     "                          vocab.txt, *.tiktoken ..., or a directory with one\n"
     "  -0, --null              a sequence ends with a NUL\n"
     "      --chat              a conversation in JSON, through the chat template;\n"
