@@ -19,8 +19,7 @@
 #include "sample/philox.h"
 
 static const char usage[] =
-    "usage: sample [-hqVv] [-m model] [-n count] [-s seed] [option ...] [file]\n"
-    "              [-- command ...]\n";
+    "usage: sample [-hqVv] [-n count] [-s seed] [option ...] [file] [-- command ...]\n";
 
 static const char help[] =
     "\n"

@@ -147,7 +147,7 @@ usage 'stop needs the vocabulary' --stop x -- true
 usage 'min-tokens needs a command' --min-tokens 1
 usage 'draft and --draft-ngram exclude each other' --draft x --draft-ngram 2 -- true
 usage 'infill needs the vocabulary' --samplers infill
-usage 'unrecognized option' --grammar g
+usage 'unrecognized option' --grammer g
 sample --top-k 3 --samplers 'Top-P;m' <whole >out 2>err
 ok "$(head -n 1 err)" 'sample: --top-k has no effect: its sampler does not run' \
     'an option of a sampler not listed is noted'
