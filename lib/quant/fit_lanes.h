@@ -167,6 +167,7 @@ static inline void affine_lanes(const struct lm_affine *h, int n, bool absolute,
 {
     vf x[32], w[32], code[32], zero = v_set(0);
     vi out[32];
+    x[0] = w[0] = zero;                           /* for compilers that fear n < 1 */
     transpose(n, count, xs, x);
     transpose(n, count, ws, w);
     vf lo = x[0], hi = x[0], sum_w = w[0], sum_x = v_mul(w[0], x[0]);
