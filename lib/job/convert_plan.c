@@ -491,6 +491,25 @@ static int check_order(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* A compressed archive begins anew for what lies before the last that was read, which is soon
+ * slower than keeping it: the experts of a layer by name are 0, 1, 10, 11, .., 2, 20, .. */
+static void tell_passes(const struct lm_convert *c)
+{
+    enum { MANY = 8 };
+    const struct lm_convert_source *last = NULL;
+    size_t passes = 1;
+    if (lm_hf_random(c->src) || !lm_hf_complete(c->src))
+        return;
+    for (size_t i = 0; i < c->n_items; i++)
+        for (size_t k = 0; k < c->items[i].n_sources; k++) {
+            passes += !may_follow(last, &c->items[i].sources[k]);
+            last = &c->items[i].sources[k];
+        }
+    if (passes >= MANY)
+        lm_note(c->env, LM_WARN, "weights do not lie in the order of the output: the archive is "
+                "gone through %zu times; with --spool DIR it is once", passes);
+}
+
 int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     int r = lm_convert_unpack(c, err);
@@ -516,6 +535,8 @@ int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, s
         r = lm_convert_types(c, o, err);
     if (!r)
         r = check_order(c, err);
+    if (!r)
+        tell_passes(c);
     for (size_t i = 0; !r && i < c->n_items; i++)
         r = make(c, &c->items[i], err);
     return r;

@@ -256,6 +256,23 @@ refused shards 1 "model.safetensors: ghost: the index says it is here, but it is
 tar -cf ghost.tar shards/*.json shards/*.safetensors
 ok "$(cat ghost.tar | gguf-convert - 2>err | wc -c) $(grep -c 'ghost: the index says' err)" "0 1" "through a pipe too"
 
+# ---- experts in a compressed archive, by name 0, 1, 10, 11, 2, .. ----
+mk many 40 40
+sed -i 's/LlamaFor/MixtralFor/; s/{"arch/{"num_local_experts":12,"num_experts_per_tok":2,"arch/; s/layers":1/layers":2/' many/config.json
+{ layer 40 BF16 | grep -v mlp; layer 40 BF16 | grep 'layers.*[mn]\.weight\|layers.*self' | sed 's/layers.0/layers.1/'
+    for l in 0 1; do
+        p=model.layers.$l.block_sparse_moe; echo "$p.gate.weight BF16 12 8"
+        for e in 0 1 2 3 4 5 6 7 8 9 10 11; do
+            printf '%s\n' "$p.experts.$e.w1.weight BF16 32 8" "$p.experts.$e.w2.weight BF16 8 32" "$p.experts.$e.w3.weight BF16 32 8"
+        done
+    done; } | LC_ALL=C sort | st many/model.safetensors
+gguf-convert many many.gguf; ok $? 0 "experts"
+tar -czf many.tgz many; gguf-convert --model-name=Many many.tgz many2.gguf 2>err
+ok "$? $(sum <many2.gguf)" "0 $(sum <many.gguf)" "from a compressed archive the same"
+has "$(cat err)" "times; with --spool DIR it is once" "in more passes than are good"
+gguf-convert --spool=spool --model-name=Many many.tgz many2.gguf 2>err
+ok "$? $(sum <many2.gguf) $(cat err)" "0 $(sum <many.gguf) " "--spool needs one"
+
 # ---- a model without its head: no prefix of names, and how its vectors become one ----
 cp -R llama bare; sed -i 's/LlamaForCausalLM/LlamaModel/' bare/config.json
 LC_ALL=C sed 's/"model\./      "/g' llama/model.safetensors >bare/model.safetensors
