@@ -191,7 +191,8 @@ static int64_t id_of_text(const struct state *s, const char *text)
     return -1;
 }
 
-/* What BERT's special pieces are called when only vocab.txt is there, and GPT-2's one. */
+/* What BERT's special pieces are called when only vocab.txt is there, and GPT-2's one; a file that
+ * says null says that there is none. */
 static void default_texts(struct state *s)
 {
     static const char *const bert[N_SPECIAL] = {
@@ -202,8 +203,11 @@ static void default_texts(struct state *s)
     if (!s->f->no_json || s->v->scores)
         return;
     for (int k = 0; k < N_SPECIAL; k++) {
-        if (!s->text[k] && specials[k].text)
-            s->text[k] = token_text(lm_jval_get(s->f->special_map, specials[k].text));
+        const char *name = specials[k].text;
+        if (!s->text[k] && name && lm_jval_get(s->f->tokenizer_config, name))
+            continue;
+        if (!s->text[k] && name)
+            s->text[k] = token_text(lm_jval_get(s->f->special_map, name));
         if (!s->text[k] && is_bert)
             s->text[k] = bert[k];
         if (!s->text[k] && !is_bert && !s->v->adds_around && (k == BOS || k == EOS))

@@ -359,6 +359,13 @@ mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer
 mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
 touch one/pytorch_model.bin; refused one 1 "pytorch_model.bin: is empty" "an empty file of another kind"
 
+# ---- vocab.json and merges.txt alone: the end of texts also begins them, unless a file says null ----
+mk one 4 4; rm one/tokenizer.json; sed -i 's/,"eos_token_id":2//' one/config.json
+echo '{"a":0,"b":1,"ab":2,"<|endoftext|>":3}' >one/vocab.json; echo 'a b' >one/merges.txt
+gguf-convert -q one two.gguf; ok "$? $(get two.gguf tokenizer.ggml.bos_token_id) $(get two.gguf tokenizer.ggml.eos_token_id)" "0 3 3" "one special piece"
+echo '{"bos_token":null}' >one/tokenizer_config.json; gguf-convert -q one two.gguf
+ok "$? $(get two.gguf tokenizer.ggml.bos_token_id 2>err) $(get two.gguf tokenizer.ggml.eos_token_id)" "0  3" "but no beginning"
+
 # ---- numbers that cannot be 0 ----
 for key in rms_norm_eps rope_theta; do
     mk one 40 40; sed -i "s/\"$key\":[0-9.e-]*/\"$key\":0/" one/config.json
