@@ -174,6 +174,29 @@ static void up(char *path)
         strcpy(path, ".");              /* a name has a byte at least */
 }
 
+/* Is it a checkpoint's file of weights, with the rest beside it? */
+static bool is_weights(const char *path)
+{
+    static const char *const begins[] = { "model", "consolidated", "adapter_model" };
+    static const char end[] = ".safetensors";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (!strncmp(name, begins[i], strlen(begins[i])) && n >= sizeof end &&
+            !strcmp(name + n - (sizeof end - 1), end))
+            return true;
+    return false;
+}
+
+/* The folder of such a file. */
+static int open_beside(struct lm_hf_source *s, struct lm_err *err)
+{
+    up(s->folder);
+    free(s->path);
+    s->path = strdup(s->folder);
+    return s->path ? open_dir(s, s->folder, err) : lm_fail_nomem(err);
+}
+
 struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
                                 const struct lm_env *env, struct lm_err *err)
 {
@@ -196,6 +219,8 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
         r = lm_fail_errno(err, "cannot open");
     else if (strcmp(path, "-") && S_ISDIR(st.st_mode))
         r = open_dir(s, path, err);
+    else if (strcmp(path, "-") && S_ISREG(st.st_mode) && is_weights(path))
+        r = open_beside(s, err);
     else {
         r = lm_hf_open_archive(s, path, spool_dir, err);
         up(s->folder);

@@ -24,8 +24,8 @@
 struct lm_hf_source;
 
 /*
- * lm_hf_open - look through a directory, an archive, or "-", an archive on
- * standard input.
+ * lm_hf_open - look through a directory, the one that a file called like weights
+ * lies in, an archive, or "-", an archive on standard input.
  *
  *   spool_dir  NULL, or where to keep (as one unlinked file) what a stream
  *              carries, so that its order does not matter

@@ -287,6 +287,13 @@ gguf-convert bare bare.gguf; ok "$? $(get bare.gguf qwen2.pooling_type)" "0 3" "
 tar -cf bare.tar bare/*.json bare/1_Pooling/config.json bare/model.safetensors
 gguf-convert - bare2.gguf <bare.tar; ok "$? $(gguf-inspect --diff bare.gguf bare2.gguf)" "0 " "from an archive too"
 
+# ---- a file of weights stands for the folder it lies in ----
+ok "$(gguf-convert llama/model.safetensors | sum)" "$m" "a path to the weights"
+ok "$(cd llama && gguf-convert --model-name=Llama model.safetensors | sum)" "$m" "from within the folder"
+mkdir lonely && cp llama/model.safetensors lonely
+refused lonely/model.safetensors 1 "lonely: no config.json" "weights with nothing beside them"
+gguf-convert -q llama/model.safetensors llama/config.json 2>err; ok $? 2 "never over what is read"
+
 # ---- data in another order than the names ----
 mk mixed 40 40
 { layer 40 BF16 | grep model.norm; layer 40 BF16 | grep -v model.norm; } | st mixed/model.safetensors
