@@ -31,6 +31,7 @@ struct parser {
     size_t                  atom;        /* first item of what a quantifier is for      */
     bool                    has_atom, quantified, in_class;
     uint32_t                before;      /* with fold: the letter before, 0: none       */
+    int                     searches;    /* through all characters, so far              */
 };
 
 void lm_regex_parsed_release(struct lm_regex_parsed *x)
@@ -53,6 +54,14 @@ static int refuse(struct parser *s, const char *what)
                    (size_t)(s->p - s->begin), what);
 }
 
+/* Before all characters are looked at for a set: milliseconds, of which a pattern from
+ * anywhere must not want thousands. */
+static int search(struct parser *s)
+{
+    enum { MOST = 256 };
+    return ++s->searches > MOST ? refuse(s, "a pattern of so many classes") : LM_OK;
+}
+
 static int insert(struct parser *s, size_t at, const char *text, int32_t set)
 {
     struct lm_regex_parsed *x = s->out;
@@ -73,8 +82,14 @@ static int put(struct parser *s, const char *text)
 static int put_set(struct parser *s, struct lm_runeset *set)
 {
     struct lm_regex_parsed *x = s->out;
-    if (s->fold)
+    if (s->fold) {
+        int r = search(s);
+        if (r != LM_OK) {
+            lm_runeset_release(set);
+            return r;
+        }
         lm_runeset_fold(set);
+    }
     size_t i = 0;
     while (i < x->n_sets && (x->set[i].n != set->n ||
                              memcmp(x->set[i].r, set->r, set->n * sizeof *set->r) != 0))
@@ -220,6 +235,9 @@ static int property(struct parser *s, bool negate, struct lm_runeset *set)
         name++;
         negate = !negate;
     }
+    int r = search(s);
+    if (r != LM_OK)
+        return r;
     struct lm_runeset t = { 0 };
     if (*name == ':' || !lm_runeset_property(&t, name, (size_t)(close - name)))
         return lm_fail(s->err, LM_ENOSUP, "pattern: property '%.*s' is not supported",
@@ -246,7 +264,9 @@ static void word_set(struct parser *s, struct lm_runeset *set)
 static int escaped_set(struct parser *s, char c, struct lm_runeset *set)
 {
     struct lm_runeset t = { 0 };
-    int r = 1;
+    int r = c && strchr("dDsSwWhH", c) ? search(s) : LM_OK;
+    if (r != LM_OK)
+        return r;
     switch (c) {
     case 'p': case 'P':
         r = property(s, c == 'P', set);
@@ -270,7 +290,7 @@ static int escaped_set(struct parser *s, char c, struct lm_runeset *set)
         lm_runeset_negate(&t);
     lm_runeset_union(set, &t);
     lm_runeset_release(&t);
-    return r;
+    return 1;
 }
 
 /* [:NAME:] or [:^NAME:] at p: 1, or 0 when it is no such thing. */
@@ -284,6 +304,9 @@ static int posix_bracket(struct parser *s, struct lm_runeset *set)
         q++;
     if (s->end - q < 2 || q[0] != ':' || q[1] != ']')
         return 0;
+    int r = search(s);
+    if (r != LM_OK)
+        return r;
     struct lm_runeset t = { 0 };
     size_t n = (size_t)(q - name);
     bool punct = n == 5 && memcmp(name, "punct", 5) == 0;

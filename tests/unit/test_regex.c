@@ -237,9 +237,19 @@ static void test_refused(void **state)
         if (err.code != t[i].code || !strstr(err.text, t[i].part))
             fail_msg("%s: %s", t[i].pattern, err.text);
     }
-    /* more sorts of characters than a byte can tell apart */
+    /* what takes milliseconds to prepare, thousands of times */
+    static const char *const costly[] = { "\\p{L}", "\\S", "[[:^space:]]", "(?i:ab)" };
     struct lm_buf b = { 0 };
     struct lm_err err;
+    for (size_t i = 0; i < N(costly); i++) {
+        for (int k = 0; k < 2000; k++)
+            lm_buf_str(&b, costly[i]);
+        assert_null(lm_regex_new(b.data, b.len, &err));
+        assert_int_equal(err.code, LM_ENOSUP);
+        assert_non_null(strstr(err.text, "so many classes"));
+        lm_buf_clear(&b);
+    }
+    /* more sorts of characters than a byte can tell apart */
     for (uint32_t r = 0x4E00; r < 0x4F00; r++)
         lm_buf_rune(&b, r);
     assert_null(lm_regex_new(b.data, b.len, &err));
