@@ -46,12 +46,12 @@ struct lm_template_layer {
 
 /* What a rendering may use, so that no template can hang or fill the machine. */
 struct lm_template_limits {
-    uint64_t steps;              /* expressions and statements evaluated, values visited */
+    uint64_t steps;              /* expressions, statements, values, 16 bytes of text read */
     size_t   memory;             /* bytes, the output included                           */
     int      depth;              /* of calls, of nested expressions, of nested values    */
 };
 
-/* Enough for every real template: 50 million steps, 1 GiB, depth 400. */
+/* Enough for every real template: 50 million steps, 1 GiB, depth 1000. */
 extern const struct lm_template_limits lm_template_limits;
 
 /* guard.data[i] is 1 where text.data[i] came from a guarded layer, else 0; both have the
