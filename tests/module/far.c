@@ -138,7 +138,7 @@ static const struct lm_buffer_ops buffer_ops = {
 struct device {
     struct lm_device base;
     struct lm_buft   plain, matrix;
-    char             name[8];
+    char             name[16];
 };
 static struct device devices[MAX_DEVICES];
 
