@@ -456,7 +456,7 @@ static int finish(struct lm_machine *m, lm_state *s)
     *s = LM_STATE_DEAD;
     if (m->n_found == 0 && !m->complete && !m->open)
         return LM_OK;
-    if (!lm_grow(&m->ways, &m->ways_cap, m->n_ways + m->n_found, sizeof *m->ways) ||
+    if (!lm_grow(&m->ways, &m->ways_cap, m->n_ways + m->n_found + 1, sizeof *m->ways) ||
         !lm_grow(&m->states, &m->states_cap, m->n_states + 1, sizeof *m->states))
         return nomem(m);
     struct way *to = m->ways + m->n_ways;
