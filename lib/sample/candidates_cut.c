@@ -363,20 +363,31 @@ static size_t peek_bucket(struct lm_cands *c, double center, size_t b)
     return m;
 }
 
-static bool inside(const struct lm_cands *c, float x, double center, double key)
+/* The finite floats in order: number 0 is 0, and the last one is FLT_MAX. */
+#define LAST_FLOAT 0x7F7FFFFF
+
+static float float_number(int32_t k)
 {
-    return fabs(x * c->times - center) <= key;
+    const uint32_t bits = k < 0 ? UINT32_C(0x80000000) | (uint32_t)-k : (uint32_t)k;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
 }
 
-/* The farthest entry of a row that is inside, from a guess, towards `out` (an infinity). */
-static float farthest(const struct lm_cands *c, double guess, double center, double key, float out)
+/* The entry of a row that is farthest below or above center and no farther than key from it;
+ * where there is none, the one next to center on the other side. */
+static float farthest(const struct lm_cands *c, double center, double key, bool below)
 {
-    float f = guess < -FLT_MAX ? -FLT_MAX : guess > FLT_MAX ? FLT_MAX : (float)guess;
-    while (isfinite(f) && inside(c, f, center, key))
-        f = nextafterf(f, out);
-    for (int i = 0; i < 8 && !inside(c, f, center, key); i++)
-        f = nextafterf(f, -out);
-    return f;
+    int32_t good = below ? LAST_FLOAT : -LAST_FLOAT, bad = -good;
+    for (int64_t gap; (gap = (int64_t)good - bad) > 1 || gap < -1;) {
+        const int32_t mid = (int32_t)(bad + gap / 2);
+        const double l = float_number(mid) * c->times;
+        if (fabs(l - center) <= key || (below ? l > center : l < center))
+            good = mid;
+        else
+            bad = mid;
+    }
+    return float_number(good);
 }
 
 /* Of block b, the candidates from lo to hi into the copy, -inf for the others. */
@@ -400,8 +411,7 @@ static void copy_block(struct lm_cands *c, size_t b, float lo, float hi)
 static void keep_near_row(struct lm_cands *c, const struct lm_cand *last, double center, size_t n)
 {
     const double key = -last->l;
-    const float lo = farthest(c, (center - key) / c->times, center, key, -INFINITY);
-    const float hi = farthest(c, (center + key) / c->times, center, key, INFINITY);
+    const float lo = farthest(c, center, key, true), hi = farthest(c, center, key, false);
     size_t m = 0;
     for (size_t k = 0; k < lm_row_blocks(c->n_vocab); k++)
         copy_block(c, k, lo, hi);

@@ -497,6 +497,28 @@ static void test_row_and_list(void **state)
         lm_cands_release(&c[k]);
 }
 
+/* Logits as small as floats get, beside ordinary ones: their distances to what is typical are all
+ * the same number, and so are those of every float between them. */
+static void test_tiny_logits(void **state)
+{
+    static float row[300];
+    const struct lm_sampler *typ_p = lm_sampler_find("typ_p", 5);
+    struct lm_err err;
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2)
+        for (double p = 0.05; p < 1; p += 0.1) {
+            const double v[] = { p, 0 };
+            struct lm_cands c;
+            for (uint32_t i = 0; i < COUNT(row); i++)
+                row[i] = i % 3 ? (float)sign * 1e-40f * (float)i : (float)(i % 7);
+            assert_int_equal(lm_cands_init(&c, COUNT(row), &err), LM_OK);
+            assert_int_equal(lm_cands_row(&c, row, &err), LM_OK);
+            assert_int_equal(typ_p->apply(&c, v, NULL, &(struct lm_step){ 0 }, &err), LM_OK);
+            assert_false(lm_cands_empty(&c));
+            lm_cands_release(&c);
+        }
+}
+
 /* mirostat runs with temperature alone, adaptive_p last, whatever the list. */
 static void test_choosers(void **state)
 {
@@ -532,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_dry),        cmocka_unit_test(test_breakers),
         cmocka_unit_test(test_texts),      cmocka_unit_test(test_xtc_chance),
         cmocka_unit_test(test_row_and_list), cmocka_unit_test(test_choosers),
+        cmocka_unit_test(test_tiny_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
