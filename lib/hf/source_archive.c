@@ -330,15 +330,22 @@ static int read_head(struct lm_hf_source *s, struct lm_hf_file *f, size_t n, siz
     return LM_OK;
 }
 
-/* Read exactly n more bytes. */
+/* Read exactly n more bytes, in steps that grow with what is really there. */
 static int grow_head(struct lm_hf_source *s, struct lm_hf_file *f, size_t n, struct lm_err *err)
 {
-    size_t got;
-    const int r = read_head(s, f, n, &got, err);
-    if (!r && got < n)
-        return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",
-                       (unsigned long long)f->head_len, (unsigned long long)(n - got));
-    return r;
+    while (n) {
+        const size_t most = f->head_len > COPY ? f->head_len : COPY;
+        const size_t step = n < most ? n : most;
+        size_t got;
+        const int r = read_head(s, f, step, &got, err);
+        if (r)
+            return r;
+        n -= got;
+        if (got < step)
+            return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",
+                           (unsigned long long)f->head_len, (unsigned long long)n);
+    }
+    return LM_OK;
 }
 
 /* A small file's bytes, when the archive does not say how many there are. */

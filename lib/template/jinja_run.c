@@ -18,7 +18,7 @@ void lm_marked_text_release(struct lm_marked_text *m)
 /* Names of roles, of which templates make control tokens. */
 static bool is_plain_word(const struct lm_jval *v)
 {
-    for (size_t i = 0; i < v->len; i++) {
+    for (size_t i = 0; v->kind == LM_JSON_STRING && i < v->len; i++) {
         char c = v->str[i];
         if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
               c == '_' || c == '-'))
