@@ -52,8 +52,7 @@ ok "$(frame_at $head)" "4 512 0 4 7 128" "a vector frame"
 ok "$(frame_at $((head + 2 * 544)))" "4 512 3 7 107 128" "the third, of the fourth sequence"
 ok "$(frame_at $((head + 3 * 544)))" "3 0 4 0 0 3" "the end frame"
 ok "$(od -An -v -tx4 -j $((head + 32)) -N 512 frames | cksum)" "$(sed -n 1p last | tr -d '[]\n' |
-    tr , ' ' | python3 -c 'import struct, sys
-sys.stdout.buffer.write(b"".join(struct.pack("<f", float(x)) for x in sys.stdin.read().split()))' |
+    tr , ' ' | perl -e 'print pack("f<*", split " ", <STDIN>)' |
     od -An -v -tx4 | cksum)" "holds what the array says"
 
 printf '1 2\n3 4' | embed >got 2>err
