@@ -13,38 +13,9 @@
 #include <unistd.h>
 
 #include "fuzz_memory.h"
+#include "fuzz_vocab.h"
 #include "vocab/regex.h"
 #include "vocab/tokenizer.h"
-
-static void use(const struct lm_vocab *v, const char *text, size_t len, bool exact)
-{
-    struct lm_ids ids = { 0 }, spans = { .want_spans = true };
-    struct lm_buf out = { 0 };
-    struct lm_encoder *e = lm_encoder_new(v, NULL, NULL);
-    struct lm_detok *d = lm_detok_new(v, true, NULL);
-    if (!e || !d)
-        abort();
-    int s = lm_encoder_text(e, text, len, LM_ENCODE_DEFAULT, &ids, NULL);
-    int t = lm_encoder_text(e, text, len, LM_ENCODE_DEFAULT, &spans, NULL);
-    if (s != t || ids.n != spans.n)
-        abort();
-    lm_buf_add(&out, "", 0);
-    for (size_t i = 0; i < ids.n; i++) {
-        if (ids.id[i] != spans.id[i] || spans.span[i].at > len ||
-            spans.span[i].len > len - spans.span[i].at)
-            abort();
-        if (lm_detok_id(d, ids.id[i], &out, NULL) != LM_OK)
-            abort();
-    }
-    lm_detok_end(d, &out);
-    if (exact && (out.len != len || memcmp(out.data, text, len) != 0))
-        abort();
-    lm_detok_free(d);
-    lm_encoder_free(e);
-    lm_buf_release(&out);
-    lm_ids_release(&ids);
-    lm_ids_release(&spans);
-}
 
 static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
 
@@ -54,9 +25,9 @@ static void load_json(const uint8_t *data, size_t size)
     size_t len = end ? (size_t)(end - data) : size;
     struct lm_vocab *v = lm_vocab_from_json((const char *)data, len, NULL, NULL);
     if (v && end)
-        use(v, (const char *)end + 1, size - len - 1, false);
+        use_vocab(v, (const char *)end + 1, size - len - 1, false);
     else if (v)
-        use(v, text, sizeof text, false);
+        use_vocab(v, text, sizeof text, false);
     lm_vocab_free(v);
 }
 
@@ -85,7 +56,7 @@ static void load(const uint8_t *data, size_t size)
     struct lm_gguf *g = lm_gguf_read(in, false, NULL);
     struct lm_vocab *v = g ? lm_vocab_from_gguf(g, NULL, NULL) : NULL;
     if (v)
-        use(v, text, sizeof text, false);
+        use_vocab(v, text, sizeof text, false);
     lm_vocab_free(v);
     lm_gguf_free(g);
     lm_in_close(in);
@@ -153,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         match((const char *)data + 1, size - 1);
     else {
         size_t k = data[0] % n;
-        use(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));
+        use_vocab(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));
     }
     return 0;
 }
