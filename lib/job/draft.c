@@ -108,12 +108,6 @@ static int evaluate(struct lm_drafter *d, uint32_t seq, const int32_t *ids, size
     return 1;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const struct lm_chance *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
 /* Draw a proposal from a frame, and keep the chances it had. */
 static int draw(struct lm_sequence *q, struct lm_chain *chain, uint32_t pos,
                 const struct lm_frame *f, const void *payload, struct lm_err *err)
@@ -131,19 +125,11 @@ static int draw(struct lm_sequence *q, struct lm_chain *chain, uint32_t pos,
         if (!c || !lm_grow(&x->chances, &x->cap, n, sizeof *x->chances))
             return lm_fail_nomem(err);
         memcpy(x->chances, c, n * sizeof *c);
-        qsort(x->chances, n, sizeof *c, by_id);
+        qsort(x->chances, n, sizeof *c, lm_chance_by_id);
         x->n = n;
     }
     q->n_proposals++;
     return lm_chain_accept(chain, x->id, err);
-}
-
-static bool ends(const struct lm_logits_head *h, uint32_t id)
-{
-    for (size_t i = 0; i < h->n_eog; i++)
-        if ((uint32_t)h->eog[i] == id)
-            return true;
-    return false;
 }
 
 static int propose_by_model(struct lm_drafter *d, struct lm_sequence *q, size_t most,
@@ -166,7 +152,7 @@ static int propose_by_model(struct lm_drafter *d, struct lm_sequence *q, size_t 
             s = draw(q, chain, (uint32_t)n, &f, payload, err);
         if (s == LM_OK)
             ids[n] = (int32_t)q->proposals[q->n_proposals - 1].id;
-        if (s == LM_OK && ends(&d->talk.head, (uint32_t)ids[n]))
+        if (s == LM_OK && lm_is_end(&d->talk.head, (uint32_t)ids[n]))
             break;
     }
     lm_chain_free(chain);

@@ -30,6 +30,12 @@ struct lm_proposal {
     size_t            n, cap;
 };
 
+/* Order of chances by id, for qsort. */
+int lm_chance_by_id(const void *a, const void *b);
+
+/* Is it one of the model's end-of-generation ids? */
+bool lm_is_end(const struct lm_logits_head *h, uint32_t id);
+
 /* One line: the ids of its prompt and those generated. */
 struct lm_sequence {
     uint32_t          line;          /* its number, from 0: the sequence of random numbers  */

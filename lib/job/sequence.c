@@ -106,11 +106,18 @@ static int set_mask(struct lm_sequence *q, const struct lm_generate *g,
     return 1;
 }
 
-static bool ends_line(const struct lm_generate *g, const struct lm_logits_head *h, uint32_t id)
+bool lm_is_end(const struct lm_logits_head *h, uint32_t id)
 {
     for (size_t i = 0; i < h->n_eog; i++)
         if ((uint32_t)h->eog[i] == id)
             return true;
+    return false;
+}
+
+static bool ends_line(const struct lm_generate *g, const struct lm_logits_head *h, uint32_t id)
+{
+    if (lm_is_end(h, id))
+        return true;
     for (size_t i = 0; i < g->n_stop; i++)
         if ((uint32_t)g->stop[i] == id)
             return true;
@@ -277,7 +284,7 @@ static double chance_of(const struct lm_chance *c, size_t n, uint32_t id)
     return 0;
 }
 
-static int by_id(const void *a, const void *b)
+int lm_chance_by_id(const void *a, const void *b)
 {
     const struct lm_chance *x = a, *y = b;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -298,7 +305,7 @@ static int choose_by(struct lm_sequence *q, const struct lm_generate *g,
     if (!p)
         return lm_fail_nomem(err);
     memcpy(p, left, n * sizeof *p);
-    qsort(p, n, sizeof *p, by_id);
+    qsort(p, n, sizeof *p, lm_chance_by_id);
     c->id = x->id;
     if (u * chance_of(x->chances, x->n, x->id) >= chance_of(p, n, x->id)) {
         for (size_t i = 0; i < n; i++) {

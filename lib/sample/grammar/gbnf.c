@@ -106,17 +106,11 @@ static int64_t read_name(struct parser *p)
     return (int64_t)p->tree.n - 1;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-           c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static int read_hex(struct parser *p, const char *from, int digits, uint32_t *c)
 {
     uint64_t v = 0;
     for (int i = 0; i < digits; i++, p->at++) {
-        const int d = p->at < p->end ? hex_digit(*p->at) : -1;
+        const int d = p->at < p->end ? lm_hex_digit(*p->at) : -1;
         if (d < 0)
             return fail_at(p, from, digits == 2 ? "\\x needs 2 hexadecimal digits" : digits == 4 ?
                            "\\u needs 4 hexadecimal digits" : "\\U needs 8 hexadecimal digits");

@@ -64,6 +64,13 @@ bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint
  * negated; false when memory is short. */
 bool lm_node_finish_set(struct lm_tree *t, struct lm_node *set);
 
+/* The value of a hexadecimal digit, or -1. */
+static inline int lm_hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+           c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* Add a rule; LM_OK or LM_ENOMEM.  name is not copied. */
 int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
                      struct lm_err *err);

@@ -82,18 +82,12 @@ static bool add_ranges(struct parser *p, struct lm_node *set, const struct lm_ra
     return !others || lm_node_add_range(p->tree, set, from, TOP);
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-           c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* So many hexadecimal digits; false where they are not. */
 static bool read_digits(struct parser *p, int n, uint32_t *c)
 {
     *c = 0;
     for (int i = 0; i < n; i++) {
-        const int d = p->at < p->end ? hex_digit(*p->at) : -1;
+        const int d = p->at < p->end ? lm_hex_digit(*p->at) : -1;
         if (d < 0)
             return false;
         *c = *c << 4 | (uint32_t)d;
@@ -108,8 +102,8 @@ static int read_unicode(struct parser *p, const char *from, uint32_t *c)
     if (is_at(p, '{')) {
         uint64_t v = 0;
         const char *first = ++p->at;
-        while (p->at < p->end && hex_digit(*p->at) >= 0 && v <= TOP)
-            v = v << 4 | (unsigned)hex_digit(*p->at++);
+        while (p->at < p->end && lm_hex_digit(*p->at) >= 0 && v <= TOP)
+            v = v << 4 | (unsigned)lm_hex_digit(*p->at++);
         if (p->at == first || v > TOP || !is_at(p, '}'))
             return fail_at(p, from, "\\u{...} is no character");
         p->at++;
