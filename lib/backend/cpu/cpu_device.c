@@ -170,10 +170,11 @@ static void packed_set(struct lm_buffer *b, struct lm_tensor *t, const void *src
     for (size_t r = 0; r < n; r += mm->rows) {
         char *dst = (char *)t->data + (first + r) / mm->rows * panel;
         const char *from = (const char *)src + r * row;
+        size_t len = n - r < mm->rows ? n - r : mm->rows;
         if (mm->pack)
-            mm->pack(from, row, n - r < mm->rows ? n - r : mm->rows, t->ne[0], dst);
+            mm->pack(from, row, len, t->ne[0], dst);
         else
-            memcpy(dst, from, row);
+            memcpy(dst, from, len * row);
     }
 }
 

@@ -278,7 +278,8 @@ void lm_cpu_stack_products(const struct lm_exec *e, const struct lm_step *s, siz
         p = &s->products[i];
     const size_t matrix = (size_t)l.used[slot], last = (size_t)l.start[matrix + 1];
     const struct lm_tensor *t = p->t, *w = t->src[0];
-    const char *data = (const char *)w->data + matrix * p->n_panels * p->panel_bytes;
+    const char *data = (const char *)w->data +
+                       matrix * (p->mm->pack ? p->n_panels * p->panel_bytes : w->nb[2]);
     size_t from = (chunk - p->first_job) * p->panels_per_job, to = from + p->panels_per_job;
     to = to < p->n_panels ? to : p->n_panels;
     for (size_t at = (size_t)l.start[matrix]; at < last; at += s->per_job) {

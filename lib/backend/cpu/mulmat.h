@@ -30,12 +30,12 @@
 struct lm_cpu_mulmat {
     uint32_t     type_id;     /* of the weights; LM_MULMAT_ANY: whatever decodes     */
     enum lm_isa  isa;         /* least instruction set it needs                      */
-    uint32_t     rows;        /* rows interleaved into one panel; 1: as in the file  */
+    uint32_t     rows;        /* rows multiplied at a time, a panel                  */
     /* Bytes of one panel of `rows` rows of cols weights of type t. */
     size_t     (*panel_bytes)(const struct lm_type *t, size_t cols);
     /* Make one panel from `rows` rows as they lie in a file (row_bytes apart); rows
-     * beyond n_rows (the ragged last panel) are not stored by mul.  NULL with rows == 1
-     * when the file's layout is multiplied as it is. */
+     * beyond n_rows (the ragged last panel) are not stored by mul.  NULL when the file's
+     * layout is multiplied as it is: a panel is `rows` rows, the last one fewer. */
     void       (*pack)(const void *src, size_t row_bytes, size_t n_rows, size_t cols, void *dst);
     /* Bytes of one activation row in the kernel's form, a multiple of 64. */
     size_t     (*act_bytes)(size_t cols);

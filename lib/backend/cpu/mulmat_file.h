@@ -1,44 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantized weights as they lie in a file, unpacked 32 at a time (layouts: lib/quant).
- * Included by mulmat_simd.h for each instruction set.
+ * Quantized weights as they lie in a file, 32 columns of W rows at a time (layouts: lib/quant).
+ * Included by mulmat_simd.h for each instruction set, after mulmat_panel.h.
  *
- * `from_NAME` unpacks group g of a block to 32 signed bytes in column order and the
+ * `from_NAME` unpacks group g of a block of one row to 32 bytes in column order and the
  * factors of  weight = d * w + m,  for each half of the group or for all of it in d[0],
- * m[0].
+ * m[0].  Bytes of the kinds of 8 bits have signs, and no m.
  */
-
-#include "backend/cpu/simd.h"
 
 #include "quant/block.h"
 #include "quant/iq_grids.h"
 
-/* name, type, kind of product (mulmat_simd.h), weights and bytes of a block */
+/* name, type, kind of product (mulmat_panel.h), weights and bytes of a block */
 #define FILE_TYPES(X) \
-    X(q4_0,    LM_Q4_0,    whole,    32,  18) \
-    X(q4_1,    LM_Q4_1,    whole_m,  32,  20) \
-    X(q5_0,    LM_Q5_0,    whole,    32,  22) \
-    X(q5_1,    LM_Q5_1,    whole_m,  32,  24) \
-    X(q8_0,    LM_Q8_0,    whole,    32,  34) \
-    X(q2_K,    LM_Q2_K,    half_m,  256,  84) \
-    X(q3_K,    LM_Q3_K,    half,    256, 110) \
-    X(q4_K,    LM_Q4_K,    whole_m, 256, 144) \
-    X(q5_K,    LM_Q5_K,    whole_m, 256, 176) \
-    X(q6_K,    LM_Q6_K,    half,    256, 210) \
-    X(iq1_s,   LM_IQ1_S,   whole,   256,  50) \
-    X(iq1_m,   LM_IQ1_M,   half,    256,  56) \
-    X(iq2_xxs, LM_IQ2_XXS, whole,   256,  66) \
-    X(iq2_xs,  LM_IQ2_XS,  half,    256,  74) \
-    X(iq2_s,   LM_IQ2_S,   half,    256,  82) \
-    X(iq3_xxs, LM_IQ3_XXS, whole,   256,  98) \
-    X(iq3_s,   LM_IQ3_S,   whole,   256, 110) \
-    X(iq4_nl,  LM_IQ4_NL,  whole,    32,  18) \
-    X(iq4_xs,  LM_IQ4_XS,  whole,   256, 136) \
-    X(tq1_0,   LM_TQ1_0,   whole,   256,  54) \
-    X(tq2_0,   LM_TQ2_0,   whole,   256,  66) \
-    X(nvfp4,   LM_NVFP4,   half,     64,  36) \
-    X(q1_0,    LM_Q1_0,    whole,   128,  18) \
-    X(q2_0,    LM_Q2_0,    whole,    64,  18)
+    X(q4_0,    LM_Q4_0,    whole4,   32,  18) \
+    X(q4_1,    LM_Q4_1,    whole4,   32,  20) \
+    X(q5_0,    LM_Q5_0,    whole5,   32,  22) \
+    X(q5_1,    LM_Q5_1,    whole5,   32,  24) \
+    X(q8_0,    LM_Q8_0,    whole8,   32,  34) \
+    X(q2_K,    LM_Q2_K,    half4,   256,  84) \
+    X(q3_K,    LM_Q3_K,    half4,   256, 110) \
+    X(q4_K,    LM_Q4_K,    whole4,  256, 144) \
+    X(q5_K,    LM_Q5_K,    whole5,  256, 176) \
+    X(q6_K,    LM_Q6_K,    half6,   256, 210) \
+    X(iq1_s,   LM_IQ1_S,   whole8,  256,  50) \
+    X(iq1_m,   LM_IQ1_M,   half8,   256,  56) \
+    X(iq2_xxs, LM_IQ2_XXS, whole8,  256,  66) \
+    X(iq2_xs,  LM_IQ2_XS,  half8,   256,  74) \
+    X(iq2_s,   LM_IQ2_S,   half8,   256,  82) \
+    X(iq3_xxs, LM_IQ3_XXS, whole8,  256,  98) \
+    X(iq3_s,   LM_IQ3_S,   whole8,  256, 110) \
+    X(iq4_nl,  LM_IQ4_NL,  whole8,   32,  18) \
+    X(iq4_xs,  LM_IQ4_XS,  whole8,  256, 136) \
+    X(tq1_0,   LM_TQ1_0,   whole4,  256,  54) \
+    X(tq2_0,   LM_TQ2_0,   whole4,  256,  66) \
+    X(nvfp4,   LM_NVFP4,   half8,    64,  36) \
+    X(q1_0,    LM_Q1_0,    whole4,  128,  18) \
+    X(q2_0,    LM_Q2_0,    whole4,   64,  18)
 
 struct span {
     __m256i w;
@@ -52,8 +50,6 @@ INLINE float half(const uint8_t *p)
 
 INLINE __m256i all8(int x) { return _mm256_set1_epi8((char)x); }
 INLINE __m256i load256(const uint8_t *p) { return _mm256_loadu_si256((const void *)p); }
-
-INLINE __m256i minus(__m256i a, int x) { return _mm256_sub_epi8(a, all8(x)); }
 
 /* (a >> n) & mask in each byte; n is not known when this is compiled. */
 INLINE __m256i field(__m256i a, unsigned n, int mask)
@@ -118,8 +114,9 @@ INLINE uint32_t four_signs(uint32_t w)
 INLINE void from_q4_0(const uint8_t *b, size_t g, struct span *s)
 {
     (void)g;
-    s->w = minus(halves(b + 2), 8);
+    s->w = halves(b + 2);
     s->d[0] = half(b);
+    s->m[0] = -8 * s->d[0];
 }
 
 INLINE void from_q4_1(const uint8_t *b, size_t g, struct span *s)
@@ -138,8 +135,9 @@ INLINE __m256i fives(const uint8_t *q, const uint8_t *h)
 INLINE void from_q5_0(const uint8_t *b, size_t g, struct span *s)
 {
     (void)g;
-    s->w = minus(fives(b + 6, b + 2), 16);
+    s->w = fives(b + 6, b + 2);
     s->d[0] = half(b);
+    s->m[0] = -16 * s->d[0];
 }
 
 INLINE void from_q5_1(const uint8_t *b, size_t g, struct span *s)
@@ -172,10 +170,11 @@ INLINE void from_q3_K(const uint8_t *b, size_t g, struct span *s)
     const uint8_t *sb = b + 96;
     float d = half(b + 108);
     __m256i third = _mm256_slli_epi16(field(load256(b), (unsigned)g, 1), 2);
-    s->w = minus(_mm256_or_si256(field(load256(b + 32 + g / 4 * 32), g % 4 * 2, 3), third), 4);
+    s->w = _mm256_or_si256(field(load256(b + 32 + g / 4 * 32), g % 4 * 2, 3), third);
     for (size_t i = 2 * g; i < 2 * g + 2; i++) {
         int lo = sb[i % 8] >> i / 8 * 4 & 15, hi = sb[8 + i % 4] >> i / 4 * 2 & 3;
         s->d[i % 2] = d * (float)((lo | hi << 4) - 32);
+        s->m[i % 2] = -4 * s->d[i % 2];
     }
 }
 
@@ -207,9 +206,11 @@ INLINE void from_q6_K(const uint8_t *b, size_t g, struct span *s)
     float d = half(b + 208);
     __m256i lo = field(load256(b + g / 4 * 64 + g % 2 * 32), (g & 2) * 2, 15);
     __m256i hi = field(load256(b + 128 + g / 4 * 32), g % 4 * 2, 3);
-    s->w = minus(_mm256_or_si256(lo, _mm256_slli_epi16(hi, 4)), 32);
-    for (size_t i = 0; i < 2; i++)
+    s->w = _mm256_or_si256(lo, _mm256_slli_epi16(hi, 4));
+    for (size_t i = 0; i < 2; i++) {
         s->d[i] = d * (float)(int8_t)b[192 + 2 * g + i];
+        s->m[i] = -32 * s->d[i];
+    }
 }
 
 /* Eight times a vector of iq1: digits are -1, 0, 1, and 1/8 is added or taken away. */
@@ -339,12 +340,12 @@ INLINE void from_iq4_xs(const uint8_t *b, size_t g, struct span *s)
     s->d[0] = half(b) * (float)((lo | hi << 4) - 32);
 }
 
-/* A byte is a fraction in base 3; floor of three times it, -1. */
+/* A byte is a fraction in base 3; floor of three times it. */
 INLINE __m256i third_digit(__m256i a)
 {
     __m256i one = _mm256_cmpeq_epi8(_mm256_max_epu8(a, all8(86)), a);
     __m256i two = _mm256_cmpeq_epi8(_mm256_max_epu8(a, all8(171)), a);
-    return minus(_mm256_sub_epi8(_mm256_setzero_si256(), _mm256_add_epi8(one, two)), 1);
+    return _mm256_sub_epi8(_mm256_setzero_si256(), _mm256_add_epi8(one, two));
 }
 
 /* 3^n a modulo 256: the fraction's digits moved up by n. */
@@ -374,12 +375,14 @@ INLINE void from_tq1_0(const uint8_t *b, size_t g, struct span *s)
     }
     s->w = third_digit(_mm256_set_m128i(hi, lo));
     s->d[0] = half(b + 52);
+    s->m[0] = -s->d[0];
 }
 
 INLINE void from_tq2_0(const uint8_t *b, size_t g, struct span *s)
 {
-    s->w = minus(field(load256(b + g / 4 * 32), g % 4 * 2, 3), 1);
+    s->w = field(load256(b + g / 4 * 32), g % 4 * 2, 3);
     s->d[0] = half(b + 64);
+    s->m[0] = -s->d[0];
 }
 
 INLINE void from_nvfp4(const uint8_t *b, size_t g, struct span *s)
@@ -398,16 +401,16 @@ INLINE void from_nvfp4(const uint8_t *b, size_t g, struct span *s)
 
 INLINE void from_q1_0(const uint8_t *b, size_t g, struct span *s)
 {
-    __m256i set = spread_bits(lm_q_u32(b + 2 + 4 * g));
-    s->w = minus(_mm256_and_si256(set, all8(2)), 1);
+    s->w = _mm256_and_si256(spread_bits(lm_q_u32(b + 2 + 4 * g)), all8(2));
     s->d[0] = half(b);
+    s->m[0] = -s->d[0];
 }
 
 INLINE void from_q2_0(const uint8_t *b, size_t g, struct span *s)
 {
     const uint8_t *q = b + 2 + 8 * g;
-    s->w = minus(_mm256_setr_epi64x(spread_pairs(lm_q_u16(q)), spread_pairs(lm_q_u16(q + 2)),
-                                    spread_pairs(lm_q_u16(q + 4)),
-                                    spread_pairs(lm_q_u16(q + 6))), 1);
+    s->w = _mm256_setr_epi64x(spread_pairs(lm_q_u16(q)), spread_pairs(lm_q_u16(q + 2)),
+                              spread_pairs(lm_q_u16(q + 4)), spread_pairs(lm_q_u16(q + 6)));
     s->d[0] = half(b);
+    s->m[0] = -s->d[0];
 }

@@ -2,7 +2,8 @@
 /*
  * MXFP4 weights times activations in float: models that are published in this type are as good as
  * its products, and rounding activations to 8 bits would cost more than the weights' own four.
- * Included by mulmat_simd.h for each instruction set; panels as mulmat_panel.h makes them.
+ * Included by mulmat_simd.h for each instruction set; panels as mulmat_panel.h makes them, of
+ * some groups at a time from rows as they lie in a file.
  */
 
 #define FP4_TILE 8u                    /* groups unpacked at a time: 16 KiB at most */
@@ -149,4 +150,34 @@ static const struct lm_cpu_mulmat row_mxfp4 = {
     .type_id = LM_MXFP4, .isa = SIMD_ISA, .rows = W,
     .panel_bytes = bytes_mxfp4, .pack = make_mxfp4,
     .act_bytes = lm_mulmat_f32_bytes, .act = lm_mulmat_f32_act, .mul = mul_mxfp4,
+};
+
+/* Group b of n_rows rows, the last one standing in for those that are not there. */
+INLINE void fp4_rows(const uint8_t *rows, size_t n_rows, size_t cols, size_t b,
+                     struct fp4_group *g)
+{
+    uint8_t s[2 * W], q[16 * W];
+    for (size_t r = 0; r < W; r++)
+        pack_mxfp4(rows + ((r < n_rows ? r : n_rows - 1) * (cols / 32) + b) * 17, s, q, r);
+    fp4_unpack(s, q, 0, g);
+}
+
+static void mul_file_mxfp4(const struct lm_type *t, const void *panel, size_t n_rows, size_t cols,
+                           const void *act, size_t n, float *y, size_t y_stride)
+{
+    const size_t x_stride = lm_mulmat_f32_bytes(cols) / sizeof(float), groups = cols / 32;
+    const float *x = act;
+    struct fp4_group tile[FP4_TILE];
+    (void)t;
+    for (size_t b = 0; b < groups; b += FP4_TILE) {
+        const size_t len = groups - b < FP4_TILE ? groups - b : FP4_TILE;
+        for (size_t i = 0; i < len; i++)
+            fp4_rows(panel, n_rows, cols, b + i, tile + i);
+        fp4_tile(tile, len, x + b * 32, x_stride, n, y, y_stride, n_rows, b == 0);
+    }
+}
+
+static const struct lm_cpu_mulmat row_file_mxfp4 = {
+    .type_id = LM_MXFP4, .isa = SIMD_ISA, .rows = W, .panel_bytes = rows_bytes,
+    .act_bytes = lm_mulmat_f32_bytes, .act = lm_mulmat_f32_act, .mul = mul_file_mxfp4,
 };

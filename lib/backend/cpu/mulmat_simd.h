@@ -170,25 +170,31 @@ INLINE void tile_tokens(const struct group *g, size_t n, const char *x, size_t x
 
 PANEL_KINDS(KIND_FUNCTION)
 
+/* Bytes of W rows as they lie in the file. */
+static size_t rows_bytes(const struct lm_type *t, size_t cols)
+{
+    return W * lm_mulmat_file_bytes(t, cols);
+}
+
 /* What is constant for a type. */
 struct panel_type {
-    void   (*load)(const uint8_t *s, const uint8_t *q, size_t b, struct group *g);
+    /* Group b of a panel. */
+    void   (*load)(const uint8_t *panel, size_t n_rows, size_t cols, size_t b, struct group *g);
     void   (*tile)(const struct group *g, size_t n, const char *x, size_t x_stride, size_t n_tok,
                    float *y, size_t y_stride, size_t n_rows, bool fresh);
     int      factors, bits, has_m;
-    size_t   block, s_size, q_size;
+    size_t   ints, group;               /* where a panel's integers begin; bytes of a group's */
 };
 
 /* A panel times one token: unpacked as it is used. */
 INLINE void panel_token(struct panel_type k, const uint8_t *panel, size_t n_rows, size_t cols,
                         const struct lm_q8_act *x, float *y)
 {
-    const uint8_t *q = panel + ints_at(cols, k.block, k.s_size);
     vf sum = vf_zero();
-    for (size_t b = 0; b < cols / 32; b++, q += k.q_size * W) {
+    for (size_t b = 0; b < cols / 32; b++) {
         struct group g;
-        prefetch(q, k.q_size * W);
-        k.load(panel, q, b, &g);
+        prefetch(panel + k.ints + b * k.group, k.group);
+        k.load(panel, n_rows, cols, b, &g);
         sum = add_group(sum, &g, x + b, k.factors, k.bits, k.has_m);
     }
     vf_store_n(y, sum, n_rows);
@@ -198,7 +204,6 @@ INLINE void panel_token(struct panel_type k, const uint8_t *panel, size_t n_rows
 INLINE void mul_panel(struct panel_type k, const uint8_t *panel, size_t n_rows, size_t cols,
                       const char *x, size_t n, float *y, size_t y_stride)
 {
-    const uint8_t *q = panel + ints_at(cols, k.block, k.s_size);
     size_t x_stride = q8_bytes(cols), groups = cols / 32;
     struct group tile[TILE];
     if (n == 1) {
@@ -207,8 +212,10 @@ INLINE void mul_panel(struct panel_type k, const uint8_t *panel, size_t n_rows, 
     }
     for (size_t b = 0; b < groups; b += TILE) {
         size_t len = groups - b < TILE ? groups - b : TILE;
-        for (size_t i = 0; i < len; i++, q += k.q_size * W)
-            k.load(panel, q, b + i, tile + i);
+        for (size_t i = 0; i < len; i++) {
+            prefetch(panel + k.ints + (b + i) * k.group, k.group);
+            k.load(panel, n_rows, cols, b + i, tile + i);
+        }
         k.tile(tile, len, x + b * sizeof(struct lm_q8_act), x_stride, n, y, y_stride, n_rows,
                b == 0);
     }
@@ -239,12 +246,18 @@ INLINE void pack_panel(void (*one)(const uint8_t *in, uint8_t *s, uint8_t *q, si
         pack_panel(pack_##NAME, src, row_bytes, n_rows, cols, BLOCK, BYTES, S_SIZE, Q_SIZE,  \
                    dst);                                                                     \
     }                                                                                        \
+    INLINE void group_##NAME(const uint8_t *panel, size_t n_rows, size_t cols, size_t b,     \
+                             struct group *g)                                                \
+    {                                                                                        \
+        (void)n_rows;                                                                        \
+        load_##NAME(panel, panel + ints_at(cols, BLOCK, S_SIZE) + b * Q_SIZE * W, b, g);     \
+    }                                                                                        \
     static void mul_##NAME(const struct lm_type *t, const void *panel, size_t n_rows,        \
                            size_t cols, const void *act, size_t n, float *y, size_t y_stride)\
     {                                                                                        \
         const struct panel_type k = {                                                        \
-            load_##NAME, tile_##KIND, factors_##KIND, bits_##KIND, has_m_##KIND,             \
-            BLOCK, S_SIZE, Q_SIZE                                                            \
+            group_##NAME, tile_##KIND, factors_##KIND, bits_##KIND, has_m_##KIND,            \
+            ints_at(cols, BLOCK, S_SIZE), Q_SIZE * W                                         \
         };                                                                                   \
         (void)t;                                                                             \
         mul_panel(k, panel, n_rows, cols, act, n, y, y_stride);                              \
@@ -349,135 +362,55 @@ FLOAT_TYPES(FLOAT_FUNCTIONS)
 
 /* ---- quantized rows as they lie in the file ---- */
 
-#define FILE_TOKENS (W == 16 ? 16 : 8)     /* by registers; unpacking is dear */
-
-/* For lane i, the sum of products of bytes 4i .. 4i+3. */
-INLINE __m256 dot_32(__m256i w, const int8_t *q)
+/* Group b of n_rows rows, of blocks of so many weights and bytes; the last row stands in for
+ * those that are not there. */
+INLINE void load_rows(void (*from)(const uint8_t *b, size_t g, struct span *s), size_t block,
+                      size_t bytes, int factors, int bits, const uint8_t *rows, size_t n_rows,
+                      size_t cols, size_t b, struct group *g)
 {
-    __m256i x = _mm256_sign_epi8(_mm256_loadu_si256((const void *)q), w);
-    w = _mm256_abs_epi8(w);
-#if W == 16
-    return _mm256_cvtepi32_ps(_mm256_dpbusd_epi32(_mm256_setzero_si256(), w, x));
-#else
-    return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(w, x),
-                                                _mm256_set1_epi16(1)));
-#endif
-}
-
-INLINE float sum_8(__m256 a)
-{
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-}
-
-/* sum and low, what m adds, with a group's weights times its activations. */
-INLINE void add_span(__m256 *sum, float *low, const struct span *s, const struct lm_q8_act *x,
-                     int factors, int has_m)
-{
-    __m256 d = factors == 1 ? _mm256_set1_ps(s->d[0])
-                            : _mm256_set_m128(_mm_set1_ps(s->d[1]), _mm_set1_ps(s->d[0]));
-    d = _mm256_mul_ps(d, _mm256_set1_ps(x->d));
-    *sum = _mm256_fmadd_ps(dot_32(s->w, x->q), d, *sum);
-    if (has_m && factors == 1)
-        *low += s->m[0] * x->s;
-    else if (has_m)
-        *low += s->m[0] * x->s_half[0] + s->m[1] * x->s_half[1];
-}
-
-/* n unpacked groups times T tokens, on top of what y holds. */
-INLINE void file_tokens(const struct span *s, size_t n, const char *x, size_t x_stride, size_t T,
-                        float *y, size_t y_stride, int factors, int has_m)
-{
-    __m256 sum[FILE_TOKENS];
-    float low[FILE_TOKENS];
-    UNROLL for (size_t t = 0; t < T; t++) {
-        sum[t] = _mm256_setzero_ps();
-        low[t] = 0;
-    }
-    for (size_t i = 0; i < n; i++, x += sizeof(struct lm_q8_act))
-        UNROLL for (size_t t = 0; t < T; t++)
-            add_span(&sum[t], &low[t], s + i, (const struct lm_q8_act *)(x + t * x_stride),
-                     factors, has_m);
-    UNROLL for (size_t t = 0; t < T; t++)
-        y[t * y_stride] += sum_8(sum[t]) + low[t];
-}
-
-/* Kinds of product: name, factors a group, whether there is an m. */
-#define FILE_KINDS(X) \
-    X(whole,   1, 0) \
-    X(whole_m, 1, 1) \
-    X(half,    2, 0) \
-    X(half_m,  2, 1)
-
-#define FILE_KIND_FUNCTION(KIND, FACTORS, HAS_M)                                             \
-    enum { factors_file_##KIND = FACTORS, has_m_file_##KIND = HAS_M };                       \
-    static void file_##KIND(const struct span *s, size_t n, const char *x, size_t x_stride,  \
-                            size_t n_tok, float *y, size_t y_stride)                         \
-    {                                                                                        \
-        size_t t = 0;                                                                        \
-        for (; t + FILE_TOKENS <= n_tok; t += FILE_TOKENS)                                   \
-            file_tokens(s, n, x + t * x_stride, x_stride, FILE_TOKENS, y + t * y_stride,     \
-                        y_stride, FACTORS, HAS_M);                                           \
-        for (; t + 4 <= n_tok; t += 4)      /* several: not to wait for one another's sums */ \
-            file_tokens(s, n, x + t * x_stride, x_stride, 4, y + t * y_stride, y_stride,     \
-                        FACTORS, HAS_M);                                                     \
-        for (; t < n_tok; t++)                                                               \
-            file_tokens(s, n, x + t * x_stride, x_stride, 1, y + t * y_stride, y_stride,     \
-                        FACTORS, HAS_M);                                                     \
-    }
-
-FILE_KINDS(FILE_KIND_FUNCTION)
-
-/* What is constant for a type. */
-struct file_type {
-    void   (*from)(const uint8_t *b, size_t g, struct span *s);
-    void   (*tile)(const struct span *s, size_t n, const char *x, size_t x_stride, size_t n_tok,
-                   float *y, size_t y_stride);
-    int      factors, has_m;
-    size_t   block, bytes;
-};
-
-/* A row times n tokens, TILE groups at a time; for one token unpacked as they are used. */
-INLINE void file_row(struct file_type k, const uint8_t *w, size_t cols, const char *x, size_t n,
-                     float *y, size_t y_stride)
-{
-    size_t x_stride = q8_bytes(cols), groups = cols / 32, per = k.block / 32;
-    struct span tile[TILE];
-    for (size_t t = 0; t < n; t++)
-        y[t * y_stride] = 0;
-    for (size_t b = 0; b < groups; b += TILE, x += TILE * sizeof(struct lm_q8_act)) {
-        size_t len = groups - b < TILE ? groups - b : TILE;
-        const struct lm_q8_act *a = (const struct lm_q8_act *)(const void *)x;
-        __m256 sum = _mm256_setzero_ps();
-        float low = 0;
-        for (size_t i = 0; i < len; i++) {
-            struct span *s = n == 1 ? tile : tile + i;
-            k.from(w + (b + i) / per * k.bytes, (b + i) % per, s);
-            if (n == 1)
-                add_span(&sum, &low, s, a + i, k.factors, k.has_m);
+    const size_t row_bytes = cols / block * bytes, per = block / 32;
+    uint8_t w[W][32];
+    float d[2][W], m[2][W];
+    rows += b / per * bytes;
+    for (size_t r = 0; r < W; r++) {
+        struct span s;
+        from(rows + (r < n_rows ? r : n_rows - 1) * row_bytes, b % per, &s);
+        _mm256_storeu_si256((__m256i *)w[r], s.w);
+        UNROLL for (int i = 0; i < factors; i++) {
+            d[i][r] = s.d[i];
+            m[i][r] = bits == 8 ? 0 : s.m[i];
         }
-        if (n == 1)
-            y[0] += sum_8(sum) + low;
-        else
-            k.tile(tile, len, x, x_stride, n, y, y_stride);
     }
+    vi_turn(w, g->u);
+    UNROLL for (int i = 0; i < factors; i++) {
+        g->d[i] = vf_load(d[i]);
+        g->m[i] = bits == 8 ? offset(g->d[i], BIAS) : vf_load(m[i]);
+    }
+    if (bits == 8 && BIAS)
+        UNROLL for (size_t k = 0; k < 8; k++)
+            g->u[k] = vi_xor(g->u[k], vi_set8(BIAS));
 }
 
 #define FILE_FUNCTIONS(NAME, ID, KIND, BLOCK, BYTES)                                         \
+    static void rows_##NAME(const uint8_t *rows, size_t n_rows, size_t cols, size_t b,       \
+                            struct group *g)                                                 \
+    {                                                                                        \
+        load_rows(from_##NAME, BLOCK, BYTES, factors_##KIND, bits_##KIND, rows, n_rows,      \
+                  cols, b, g);                                                               \
+    }                                                                                        \
     static void mul_file_##NAME(const struct lm_type *t, const void *panel, size_t n_rows,   \
                                 size_t cols, const void *act, size_t n, float *y,            \
                                 size_t y_stride)                                             \
     {                                                                                        \
-        const struct file_type k = {                                                         \
-            from_##NAME, file_##KIND, factors_file_##KIND, has_m_file_##KIND, BLOCK, BYTES   \
+        const struct panel_type k = {                                                        \
+            rows_##NAME, tile_##KIND, factors_##KIND, bits_##KIND, has_m_##KIND,             \
+            0, W * 32 * BYTES / BLOCK                                                        \
         };                                                                                   \
         (void)t;                                                                             \
-        (void)n_rows;                                 /* always one */                       \
-        file_row(k, panel, cols, act, n, y, y_stride);                                       \
+        mul_panel(k, panel, n_rows, cols, act, n, y, y_stride);                              \
     }                                                                                        \
     static const struct lm_cpu_mulmat row_file_##NAME = {                                    \
-        .type_id = ID, .isa = SIMD_ISA, .rows = 1, .panel_bytes = lm_mulmat_file_bytes,      \
+        .type_id = ID, .isa = SIMD_ISA, .rows = W, .panel_bytes = rows_bytes,                \
         .act_bytes = q8_bytes, .act = q8_act, .mul = mul_file_##NAME,                        \
     };
 
@@ -538,4 +471,5 @@ static const struct lm_cpu_mulmat row_any = {
 
 #define ROW(NAME, ...) &row_##NAME,
 #define FILE_ROW(NAME, ...) &row_file_##NAME,
-#define ALL_ROWS { PANEL_TYPES(ROW) &row_mxfp4, FLOAT_TYPES(ROW) FILE_TYPES(FILE_ROW) &row_any, NULL }
+#define ALL_ROWS { PANEL_TYPES(ROW) &row_mxfp4, FLOAT_TYPES(ROW) FILE_TYPES(FILE_ROW) \
+                   &row_file_mxfp4, &row_any, NULL }

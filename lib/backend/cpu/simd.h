@@ -120,8 +120,32 @@ INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE vi vi_set8(int x) { return _mm512_set1_epi8((char)x); }
 INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #define vi_srl(a, n) _mm512_srli_epi32(a, n)
 #define vi_sll(a, n) _mm512_slli_epi32(a, n)
+/* Words 0 .. 7 of W rows of 32 bytes, a lane a row, to u[0] .. u[7]. */
+INLINE void vi_turn(uint8_t (*row)[32], vi *u)
+{
+    vi a[8], b[8];
+    UNROLL for (int i = 0; i < 8; i++) {       /* rows 0 .. 3 by 4 .. 7, 8 .. 11 by 12 .. 15 */
+        const __m256i *p = (const void *)row[i + i / 4 * 4];
+        a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(p)),
+                                  _mm256_loadu_si256(p + 4), 1);
+    }
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4)    /* four rows each of words k, k + 4 */
+        UNROLL for (int k = 0; k < 2; k++) {
+            a[i + 2 * k] = _mm512_unpacklo_epi64(b[i + k], b[i + k + 2]);
+            a[i + 2 * k + 1] = _mm512_unpackhi_epi64(b[i + k], b[i + k + 2]);
+        }
+    UNROLL for (int k = 0; k < 4; k++) {
+        u[k] = _mm512_shuffle_i32x4(a[k], a[k + 4], 0x88);
+        u[k + 4] = _mm512_shuffle_i32x4(a[k], a[k + 4], 0xdd);
+    }
+}
 INLINE vi vi_lookup(const void *table16, vi a)
 {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table16)), a);
@@ -242,8 +266,28 @@ INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
 INLINE vi vi_set8(int x) { return _mm256_set1_epi8((char)x); }
 INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 #define vi_srl(a, n) _mm256_srli_epi32(a, n)
 #define vi_sll(a, n) _mm256_slli_epi32(a, n)
+INLINE void vi_turn(uint8_t (*row)[32], vi *u)
+{
+    vi a[8], b[8];
+    UNROLL for (int i = 0; i < 8; i++)
+        a[i] = vi_load(row[i]);
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4)
+        UNROLL for (int k = 0; k < 2; k++) {
+            a[i + 2 * k] = _mm256_unpacklo_epi64(b[i + k], b[i + k + 2]);
+            a[i + 2 * k + 1] = _mm256_unpackhi_epi64(b[i + k], b[i + k + 2]);
+        }
+    UNROLL for (int k = 0; k < 4; k++) {
+        u[k] = _mm256_permute2x128_si256(a[k], a[k + 4], 0x20);
+        u[k + 4] = _mm256_permute2x128_si256(a[k], a[k + 4], 0x31);
+    }
+}
 INLINE vi vi_lookup(const void *table16, vi a)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table16)), a);
