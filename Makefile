@@ -31,6 +31,7 @@ PROGRAM_PREFIX ?=
 
 # Libraries: found by pkg-config.  Without one the build goes on, and a program
 # that is asked for what it lacks says so.
+comma := ,
 have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo 1)
 ifeq ($(call have,libzstd),1)
 LM_CPPFLAGS += -DLM_HAVE_ZSTD $(shell $(PKG_CONFIG) --cflags libzstd)
@@ -69,7 +70,9 @@ endif
 LM_CFLAGS    = -std=c11 -Wall -Wextra -Wshadow -Wvla -ffp-contract=off -fno-math-errno \
                -MMD -MP -pthread $(SANFLAGS)
 LM_CPPFLAGS += -Ilib -D_XOPEN_SOURCE=700 -D_FILE_OFFSET_BITS=64 -DLM_VERSION='"$(VERSION)"'
-LM_LDFLAGS   = -pthread $(SANFLAGS)
+# Only the libraries that a program calls are loaded with it: libarchive brings a dozen more.
+AS_NEEDED    = $(if $(filter Linux,$(shell uname -s)),-Wl$(comma)--as-needed)
+LM_LDFLAGS   = $(AS_NEEDED) -pthread $(SANFLAGS)
 COMPILE      = $(CC) $(LM_CPPFLAGS) $(CPPFLAGS) $(LM_CFLAGS) $(CFLAGS)
 
 PROGS := $(sort $(notdir $(basename $(wildcard cmd/*.c))))

@@ -222,7 +222,7 @@ int cli_version(void)
     printf("%s (lmpipe) %s\n", prog, LM_VERSION);
     printf("compiler %s", __VERSION__);
 #ifdef LM_HAVE_ARCHIVE
-    printf(", %s", archive_version_string());
+    printf(", " ARCHIVE_VERSION_STRING);
 #else
     printf(", no libarchive");
 #endif

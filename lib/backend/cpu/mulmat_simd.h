@@ -386,7 +386,7 @@ INLINE void load_rows(void (*from)(const uint8_t *b, size_t g, struct span *s), 
         g->d[i] = vf_load(d[i]);
         g->m[i] = bits == 8 ? offset(g->d[i], BIAS) : vf_load(m[i]);
     }
-    if (bits == 8 && BIAS)
+    if (bits == 8 && BIAS != 0)
         UNROLL for (size_t k = 0; k < 8; k++)
             g->u[k] = vi_xor(g->u[k], vi_set8(BIAS));
 }
