@@ -175,7 +175,8 @@ static inline void add(struct lm_buf *b, const char *p, size_t n)
 /* The string whose opening quote is at pos, decoded into scratch. */
 static bool string(struct lm_json *j)
 {
-    size_t i = j->pos + 1, from = i;
+    const size_t begin = j->pos + 1;
+    size_t i = begin, from = i;
     lm_buf_clear(&j->scratch);
     for (;;) {
         i = skip_plain(j, i);
@@ -205,6 +206,12 @@ static bool string(struct lm_json *j)
         if (c < 0x20) {
             fail(j, i, "control character in a string");
             return false;
+        }
+        if (c == '"' && j->slices && from == begin) {
+            j->pos = i + 1;
+            j->str = j->text + begin;
+            j->str_len = i - begin;
+            return true;
         }
         if (!j->skipping)
             add(&j->scratch, j->text + from, i - from);
@@ -257,7 +264,7 @@ static enum lm_json_kind number(struct lm_json *j)
         i = k;
     }
     lm_buf_clear(&j->scratch);
-    lm_buf_add(&j->scratch, j->text + j->pos, i - j->pos);
+    add(&j->scratch, j->text + j->pos, i - j->pos);
     if (j->scratch.failed)
         return fail_memory(j);
     j->pos = i;

@@ -39,6 +39,8 @@ struct lm_json {
     const char    *str;          /* of the last KEY, STRING or NUMBER; valid until */
     size_t         str_len;      /* the next call, NUL after it                    */
     size_t         at;           /* offset of the last token in text               */
+    bool           slices;       /* set by the caller: a KEY or STRING without escapes is
+                                    given where it stands in text, with no NUL after it */
     /* private */
     struct lm_buf  scratch;
     int            depth, state;

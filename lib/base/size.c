@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+
 void *lm_malloc_array(size_t count, size_t size)
 {
     size_t total;
@@ -29,6 +31,7 @@ bool lm_grow(void *array, size_t *cap, size_t need, size_t size)
     new = realloc(old, total);
     if (!new)
         return false;
+    lm_use_all(new, total);
     memcpy(array, &new, sizeof new);
     *cap = n;
     return true;

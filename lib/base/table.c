@@ -8,6 +8,17 @@
 
 #define LARGE ((size_t)2 << 20)
 
+void lm_use_all(void *p, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const size_t page = 4096, before = (size_t)(-(uintptr_t)p & (page - 1));
+    if (size >= LARGE)
+        (void)madvise((char *)p + before, (size - before) & ~(page - 1), MADV_HUGEPAGE);
+#else
+    (void)p, (void)size;
+#endif
+}
+
 /* Large pages begin at multiples of their size: one more is mapped, and what stands out of
  * the aligned part is unmapped again. */
 void *lm_table_new(size_t size)
@@ -26,9 +37,7 @@ void *lm_table_new(size_t size)
         munmap(p, before);
     if (all > before + used)
         munmap(p + before + used, all - before - used);
-#ifdef MADV_HUGEPAGE
-    (void)madvise(p + before, size, MADV_HUGEPAGE);
-#endif
+    lm_use_all(p + before, size);
     return p + before;
 }
 

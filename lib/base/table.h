@@ -12,4 +12,8 @@
 void *lm_table_new(size_t size);
 void lm_table_free(void *table, size_t size);
 
+/* Memory that malloc just gave, all of which will be used: where it is large it comes in large
+ * pages, if the system has them, because a fault a small page takes longer than filling it. */
+void lm_use_all(void *p, size_t size);
+
 #endif

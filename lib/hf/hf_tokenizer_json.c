@@ -21,7 +21,14 @@ static int tree_here(struct lm_json *j, struct lm_arena *a, const struct lm_jval
     return *out ? LM_OK : err->code;
 }
 
-static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
+/* The bytes of the text just read, which stay: where they are, or a copy in the arena. */
+static const char *keep(const struct lm_json *j, struct lm_arena *a)
+{
+    const bool there = j->str >= j->text && j->str < j->text + j->len;
+    return there ? j->str : lm_arena_copy(a, j->str, j->str_len);
+}
+
+static int read_id(struct lm_json *j, uint32_t *id, struct lm_err *err)
 {
     const enum lm_json_kind k = lm_json_next(j);
     const char *p = j->str;
@@ -29,11 +36,21 @@ static int read_id(struct lm_json *j, uint64_t *id, struct lm_err *err)
         return err->code;
     *id = 0;
     while (k == LM_JSON_NUMBER && *p >= '0' && *p <= '9' && *id < LM_HF_MAX_PIECES)
-        *id = 10 * *id + (uint64_t)(*p++ - '0');
+        *id = 10 * *id + (uint32_t)(*p++ - '0');
     if (k != LM_JSON_NUMBER || *p || *id >= LM_HF_MAX_PIECES)
         return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %u",
                        LM_HF_MAX_PIECES - 1);
     return LM_OK;
+}
+
+/* Room for one more piece, and for its score; NULL: no memory. */
+static struct lm_hf_entry *new_entry(struct lm_tokenizer_json *t)
+{
+    if (!lm_grow(&t->entries, &t->entries_cap, t->n_entries + 1, sizeof *t->entries) ||
+        (t->scored &&
+         !lm_grow(&t->scores, &t->scores_cap, t->n_entries + 1, sizeof *t->scores)))
+        return NULL;
+    return &t->entries[t->n_entries++];
 }
 
 /*
@@ -80,149 +97,139 @@ static bool read_score(const char *s, double *out)
 }
 
 /* One piece of a list: ["TEXT", score]. */
-static int read_scored(struct lm_json *j, uint64_t id, struct lm_hf_vocab *v, struct lm_err *err)
+static int read_scored(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
+                       struct lm_err *err)
 {
-    double score = 0;
+    if (t->n_entries == LM_HF_MAX_PIECES)
+        return lm_fail(err, LM_ENOSUP, "more than %u pieces", LM_HF_MAX_PIECES);
+    struct lm_hf_entry *e = new_entry(t);
+    if (!e)
+        return lm_fail_nomem(err);
     if (lm_json_next(j) != LM_JSON_STRING)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a text");
-    if (v && !lm_hf_copy(v, j->str, j->str_len, &v->pieces[id]))
+    *e = (struct lm_hf_entry){ keep(j, a), (uint32_t)j->str_len, (uint32_t)t->n_entries - 1 };
+    if (!e->p)
         return lm_fail_nomem(err);
-    enum lm_json_kind k = lm_json_next(j);
-    if (k != LM_JSON_NUMBER || !read_score(j->str, &score))
+    const enum lm_json_kind k = lm_json_next(j);
+    if (k != LM_JSON_NUMBER || !read_score(j->str, &t->scores[e->id]))
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry without a score");
     if (lm_json_next(j) != LM_JSON_ARRAY_END)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry that is no pair");
-    if (v) {
-        v->types[id] = LM_PIECE_NORMAL;
-        v->scores64[id] = score;
-    }
     return LM_OK;
 }
 
 /* model.vocab of Unigram: a list, whose places are the ids. */
-static int walk_scored(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
-                       struct lm_err *err)
+static int read_list(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
+                     struct lm_err *err)
 {
     enum lm_json_kind k;
-    uint64_t id = 0;
     t->scored = true;
-    if (v && !(v->scores64 = lm_arena_array(&v->arena, v->n, sizeof *v->scores64)))
-        return lm_fail_nomem(err);
     while ((k = lm_json_next(j)) == LM_JSON_ARRAY) {
-        if (id == LM_HF_MAX_PIECES)
-            return lm_fail(err, LM_ENOSUP, "more than %u pieces", LM_HF_MAX_PIECES);
-        const int r = read_scored(j, id++, v, err);
+        const int r = read_scored(j, t, a, err);
         if (r)
             return r;
     }
     if (k != LM_JSON_ARRAY_END)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "vocab: an entry that is "
                                                         "no pair");
-    if (id > t->n_ids)
-        t->n_ids = id;
+    if (t->n_entries > t->n_ids)
+        t->n_ids = t->n_entries;
     return LM_OK;
 }
 
-/* model.vocab: {"TEXT": id}.  With v, its pieces are filled; without, the ids are counted. */
-static int walk_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+/* model.vocab: {"TEXT": id}, or a list. */
+static int read_vocab(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
                       struct lm_err *err)
 {
     enum lm_json_kind k = lm_json_next(j);
-    struct lm_str s = {0};
-    uint64_t id = 0;
+    t->n_entries = 0;                       /* of a member that is there twice the last counts */
+    t->has_vocab = true;
+    t->scored = false;
     if (k == LM_JSON_ARRAY)
-        return walk_scored(j, t, v, err);
+        return read_list(j, t, a, err);
     if (k != LM_JSON_OBJECT)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "vocab is neither an "
                                                         "object nor a list");
     while ((k = lm_json_next(j)) == LM_JSON_KEY) {
-        if (v && !lm_hf_copy(v, j->str, j->str_len, &s))
+        struct lm_hf_entry *e = new_entry(t);
+        if (!e || !(e->p = keep(j, a)))
             return lm_fail_nomem(err);
-        const int r = read_id(j, &id, err);
+        e->len = (uint32_t)j->str_len;
+        const int r = read_id(j, &e->id, err);
         if (r)
             return r;
-        if (id >= t->n_ids)
-            t->n_ids = id + 1;
-        if (!v)
-            continue;
-        if (v->types[id])
-            return lm_fail(err, LM_EDATA, "vocab: id %u is there twice", (unsigned)id);
-        v->pieces[id] = s;
-        v->types[id] = LM_PIECE_NORMAL;
+        if (e->id >= t->n_ids)
+            t->n_ids = (uint64_t)e->id + 1;
     }
     return k == LM_JSON_ERROR ? err->code : LM_OK;
 }
 
-/* Append one part of a merge; a blank inside it is written as the byte alphabet has it where
- * blanks stand between parts. */
-static void add_part(struct lm_buf *b, const char *p, size_t n, int sep)
+/* The parts of "a b", n bytes that stay; the blank between them is the first that is not the
+ * first byte. */
+static int split_merge(const char *p, size_t n, struct lm_hf_merge *m, const char *file,
+                       struct lm_err *err)
 {
-    if (sep || !memchr(p, ' ', n)) {
-        lm_buf_add(b, p, n);
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (p[i] == ' ')
-            lm_buf_str(b, "\u0120");
-        else
-            lm_buf_byte(b, (unsigned char)p[i]);
+    const char *blank = n > 1 ? memchr(p + 1, ' ', n - 1) : NULL;
+    const size_t left = blank ? (size_t)(blank - p) : 0;
+    if (!blank || left + 1 == n || memchr(blank + 1, ' ', n - left - 1))
+        return lm_fail(err, LM_EDATA, "%s: \"%.*s\" is not two parts", file,
+                       n < 80 ? (int)n : 80, p);
+    *m = (struct lm_hf_merge){ p, blank + 1, (uint32_t)left, (uint32_t)(n - left - 1) };
+    return LM_OK;
 }
 
-/* One merge, "a b" or ["a", "b"], whose first token was k, as "a b" in b. */
-static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_buf *b, int sep,
-                      struct lm_err *err)
+/* One merge, "a b" or ["a", "b"], whose first token was k. */
+static int read_merge(struct lm_json *j, enum lm_json_kind k, struct lm_arena *a,
+                      struct lm_hf_merge *m, struct lm_err *err)
 {
-    lm_buf_clear(b);
+    const char *part[2];
+    size_t len[2];
     if (k == LM_JSON_STRING) {
-        const char *blank = j->str_len > 1 ? memchr(j->str + 1, ' ', j->str_len - 1) : NULL;
-        const size_t left = blank ? (size_t)(blank - j->str) : 0;
-        if (!blank || left + 1 == j->str_len || memchr(blank + 1, ' ', j->str_len - left - 1))
-            return lm_fail(err, LM_EDATA, "merges: \"%.80s\" is not two parts", j->str);
-        lm_buf_add(b, j->str, j->str_len);
-        if (sep && !b->failed)
-            b->data[left] = (char)sep;
-        return LM_OK;
+        part[0] = keep(j, a);
+        return part[0] ? split_merge(part[0], j->str_len, m, "merges", err) : lm_fail_nomem(err);
     }
-    for (int part = 0; k == LM_JSON_ARRAY && part < 2; part++) {
+    for (int i = 0; k == LM_JSON_ARRAY && i < 2; i++) {
         const enum lm_json_kind p = lm_json_next(j);
         if (p != LM_JSON_STRING || j->str_len == 0)
             return p == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "merges: a part that "
                                                             "is no text");
-        add_part(b, j->str, j->str_len, sep);
-        if (part == 0)
-            lm_buf_byte(b, sep ? sep : ' ');
+        len[i] = j->str_len;
+        if (!(part[i] = keep(j, a)))
+            return lm_fail_nomem(err);
     }
     if (k != LM_JSON_ARRAY || lm_json_next(j) != LM_JSON_ARRAY_END)
         return err->code ? err->code : lm_fail(err, LM_EDATA, "merges: an entry that is not two "
                                                "parts");
-    return b->failed ? lm_fail_nomem(err) : LM_OK;
+    *m = (struct lm_hf_merge){ part[0], part[1], (uint32_t)len[0], (uint32_t)len[1] };
+    return LM_OK;
 }
 
-/* model.merges, counted, or with v, whose list has room, copied. */
-static int walk_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
+/* Room for one more merge, or NULL. */
+static struct lm_hf_merge *new_merge(struct lm_tokenizer_json *t)
+{
+    if (!lm_grow(&t->merges, &t->merges_cap, t->n_merges + 1, sizeof *t->merges))
+        return NULL;
+    return &t->merges[t->n_merges++];
+}
+
+static int read_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
                        struct lm_err *err)
 {
-    struct lm_buf b = {0};
-    uint64_t n = 0;
     int r = LM_OK;
     enum lm_json_kind k = lm_json_next(j);
+    t->n_merges = 0;
     if (k == LM_JSON_NULL)
         return LM_OK;
     if (k != LM_JSON_ARRAY)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "merges is no list");
+    if (!lm_grow(&t->merges, &t->merges_cap, 1, sizeof *t->merges))
+        return lm_fail_nomem(err);
     while (!r && (k = lm_json_next(j)) != LM_JSON_ARRAY_END) {
         if (k == LM_JSON_ERROR)
-            r = err->code;
-        else if (!v)
-            r = lm_json_skip(j, k) ? err->code : LM_OK;
-        else
-            r = read_merge(j, k, &b, t->merge_sep, err);
-        if (!r && v && !lm_hf_copy(v, b.data, b.len, &v->merges[n]))
-            r = lm_fail_nomem(err);
-        n++;
+            return err->code;
+        struct lm_hf_merge *m = new_merge(t);
+        r = m ? read_merge(j, k, a, m, err) : lm_fail_nomem(err);
     }
-    t->n_merges = n;
-    lm_buf_release(&b);
     return r;
 }
 
@@ -275,25 +282,19 @@ static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
     return k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
 }
 
-static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_err *err)
+static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
+                      struct lm_err *err)
 {
     int r = LM_OK;
     enum lm_json_kind k = lm_json_next(j);
     if (k != LM_JSON_OBJECT)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "model is no object");
     while (!r && (k = lm_json_next(j)) == LM_JSON_KEY) {
-        const size_t at = j->pos;           /* the value follows */
-        if (lm_json_is(j, "vocab")) {
-            r = walk_vocab(j, t, NULL, err);
-            t->vocab = j->text + at;
-            t->vocab_len = j->pos - at;
-        } else if (lm_json_is(j, "merges")) {
-            r = walk_merges(j, t, NULL, err);
-            t->merges = j->text + at;
-            t->merges_len = j->pos - at;
-        } else {
-            r = read_small(j, t, err);
-        }
+        const bool vocab = lm_json_is(j, "vocab"), merges = lm_json_is(j, "merges");
+        j->slices = vocab || merges;
+        r = vocab ? read_vocab(j, t, a, err) : merges ? read_merges(j, t, a, err)
+                                                      : read_small(j, t, err);
+        j->slices = false;
     }
     return r ? r : k == LM_JSON_ERROR ? err->code : LM_OK;
 }
@@ -321,7 +322,7 @@ static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena 
         if (out)
             r = tree_here(j, a, out, err);
         else if (lm_json_is(j, "model"))
-            r = walk_model(j, t, err);
+            r = walk_model(j, t, a, err);
         else if (lm_json_skip(j, lm_json_next(j)))
             r = err->code;
     }
@@ -363,97 +364,112 @@ int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
 
 void lm_tokenizer_json_close(struct lm_tokenizer_json *t)
 {
+    lm_tokenizer_json_release(t);
     free(t->text);
     free(t->merges_txt);
     free(t->vocab_json);
     *t = (struct lm_tokenizer_json){0};
 }
 
-/* The next line of merges.txt that holds a merge: "a b"; comments stand on the first line. */
-static const char *merge_line(const struct lm_tokenizer_json *t, size_t *at, size_t *n)
+void lm_tokenizer_json_release(struct lm_tokenizer_json *t)
 {
-    while (*at < t->merges_txt_len) {
-        const char *p = t->merges_txt + *at;
-        const char *nl = memchr(p, '\n', t->merges_txt_len - *at);
-        const bool first = *at == 0;
-        *n = nl ? (size_t)(nl - p) : t->merges_txt_len - *at;
-        *at += *n + (nl != NULL);
-        if (*n && p[*n - 1] == '\r')
-            --*n;
-        if (*n && !(first && p[0] == '#'))
-            return p;
-    }
-    return NULL;
+    free(t->entries);
+    free(t->scores);
+    free(t->merges);
+    t->entries = NULL;
+    t->scores = NULL;
+    t->merges = NULL;
 }
 
 int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
                             struct lm_err *err)
 {
-    size_t at = 0, n;
-    const int r = lm_hf_load(src, "merges.txt", &t->merges_txt, &t->merges_txt_len, err);
+    size_t len;
+    int r = lm_hf_load(src, "merges.txt", &t->merges_txt, &len, err);
     if (r)
         return r;
-    for (const char *p; (p = merge_line(t, &at, &n)); t->n_merges++) {
-        const char *blank = n > 1 ? memchr(p + 1, ' ', n - 1) : NULL;
-        const size_t left = blank ? (size_t)(blank - p) : 0;
-        if (!blank || left + 1 == n || memchr(blank + 1, ' ', n - left - 1))
-            return lm_fail(err, LM_EDATA, "merges.txt: \"%.*s\" is not two parts",
-                           n < 80 ? (int)n : 80, p);
+    const char *p = t->merges_txt, *const end = p + len;
+    for (const char *next; p < end && !r; p = next) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        next = p + n + (nl != NULL);
+        n -= n && p[n - 1] == '\r';
+        if (!n || (p == t->merges_txt && *p == '#'))     /* a comment on the first line */
+            continue;
+        struct lm_hf_merge *m = new_merge(t);
+        r = m ? split_merge(p, n, m, "merges.txt", err) : lm_fail_nomem(err);
     }
-    return LM_OK;
+    return r;
 }
 
-int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_hf_source *src,
-                            struct lm_err *err)
+int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_arena *a,
+                            struct lm_hf_source *src, struct lm_err *err)
 {
     struct lm_json j;
     size_t len;
     int r = lm_hf_load(src, "vocab.json", &t->vocab_json, &len, err);
     if (r)
         return r;
-    t->vocab = t->vocab_json;
-    t->vocab_len = len;
-    lm_json_init(&j, t->vocab, len, err);
-    r = walk_vocab(&j, t, NULL, err);
+    lm_json_init(&j, t->vocab_json, len, err);
+    j.slices = true;
+    r = read_vocab(&j, t, a, err);
     if (!r && lm_json_next(&j) != LM_JSON_EOF)
         r = err->code;
     lm_json_release(&j);
     return r ? lm_err_at(err, r, "vocab.json") : LM_OK;
 }
 
-/* Read a part of the text again, this time into v. */
-static int again(int (*walk_part)(struct lm_json *, struct lm_tokenizer_json *,
-                                  struct lm_hf_vocab *, struct lm_err *),
-                 const char *text, size_t len, struct lm_tokenizer_json *t, struct lm_hf_vocab *v,
-                 struct lm_err *err)
+int lm_tokenizer_json_lay(struct lm_hf_vocab *v, const struct lm_tokenizer_json *t,
+                          struct lm_err *err)
 {
-    struct lm_json j;
-    lm_json_init(&j, text, len, err);
-    const int r = walk_part(&j, t, v, err);
-    lm_json_release(&j);
-    return r;
-}
-
-int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
-                             struct lm_err *err)
-{
-    size_t at = 0, n;
-    struct lm_err own = {0};
-    err = err ? err : &own;
-    int r = t->vocab ? again(walk_vocab, t->vocab, t->vocab_len, t, v, err)
-                     : lm_fail(err, LM_EDATA, "has no vocab");
-    if (r || strcmp(v->model, "gpt2"))
-        return r;
-    v->n_merges = t->n_merges;
-    v->merges = lm_arena_array(&v->arena, (size_t)t->n_merges, sizeof *v->merges);
-    if (!v->merges)
+    if (!t->has_vocab)
+        return lm_fail(err, LM_EDATA, "has no vocab");
+    if (t->scored && !(v->scores64 = lm_arena_array(&v->arena, v->n, sizeof *v->scores64)))
         return lm_fail_nomem(err);
-    if (!t->merges_txt)
-        return again(walk_merges, t->merges, t->merges_len, t, v, err);
-    for (uint64_t i = 0; i < v->n_merges; i++) {
-        const char *p = merge_line(t, &at, &n);
-        if (!p || !lm_hf_copy(v, p, n, &v->merges[i]))
-            return lm_fail_nomem(err);
+    if (t->scored && t->n_entries)
+        memcpy(v->scores64, t->scores, t->n_entries * sizeof *t->scores);
+    for (size_t i = 0; i < t->n_entries; i++) {
+        const struct lm_hf_entry *e = &t->entries[i];
+        if (v->types[e->id])
+            return lm_fail(err, LM_EDATA, "vocab: id %u is there twice", e->id);
+        v->pieces[e->id] = (struct lm_str){ e->p, e->len };
+        v->types[e->id] = LM_PIECE_NORMAL;
     }
     return LM_OK;
+}
+
+/* Append one part of a merge; a blank inside it is written as the byte alphabet has it where
+ * blanks stand between parts. */
+static void add_part(struct lm_buf *b, const char *p, size_t n)
+{
+    for (const char *blank; n && (blank = memchr(p, ' ', n)); p = blank + 1) {
+        lm_buf_add(b, p, (size_t)(blank - p));
+        lm_buf_str(b, "\u0120");
+        n -= (size_t)(blank - p) + 1;
+    }
+    lm_buf_add(b, p, n);
+}
+
+int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, const struct lm_tokenizer_json *t,
+                             struct lm_err *err)
+{
+    struct lm_buf b = {0};
+    bool there = true;
+    const int r = lm_tokenizer_json_lay(v, t, err);
+    for (uint32_t i = 0; !r && there && i < v->n; i++)
+        there = !v->types[i] || lm_hf_copy(v, v->pieces[i].p, v->pieces[i].len, &v->pieces[i]);
+    if (r || !there || strcmp(v->model, "gpt2"))
+        return r ? r : there ? LM_OK : lm_fail_nomem(err);
+    v->n_merges = t->n_merges;
+    v->merges = lm_arena_array(&v->arena, t->n_merges, sizeof *v->merges);
+    there = v->merges != NULL;
+    for (size_t i = 0; there && i < t->n_merges; i++) {
+        lm_buf_clear(&b);
+        add_part(&b, t->merges[i].left, t->merges[i].left_len);
+        lm_buf_byte(&b, ' ');
+        add_part(&b, t->merges[i].right, t->merges[i].right_len);
+        there = !b.failed && lm_hf_copy(v, b.data, b.len, &v->merges[i]);
+    }
+    lm_buf_release(&b);
+    return there ? LM_OK : lm_fail_nomem(err);
 }

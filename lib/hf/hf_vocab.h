@@ -26,6 +26,12 @@ enum lm_piece_type {
     LM_PIECE_BYTE
 };
 
+/* Two pieces that are joined, as a tokenizer.json has them. */
+struct lm_hf_merge {
+    const char *left, *right;
+    uint32_t    left_len, right_len;
+};
+
 struct lm_hf_template {
     struct lm_str name;         /* "default" for the one without a name */
     struct lm_str text;

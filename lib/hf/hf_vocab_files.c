@@ -61,7 +61,7 @@ int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
 {
     const size_t row = class_of(f->tokenizer_config);
     const bool known = row < sizeof classes / sizeof *classes;
-    int r = lm_tokenizer_vocab_json(t, src, err);
+    int r = lm_tokenizer_vocab_json(t, &v->arena, src, err);
     if (r)
         return r;
     if ((r = lm_tokenizer_merges_txt(t, src, err)))

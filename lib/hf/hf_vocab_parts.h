@@ -12,9 +12,15 @@
 /* Copy bytes into the vocabulary's arena; NULL when memory is short. */
 const char *lm_hf_copy(struct lm_hf_vocab *v, const char *p, size_t n, struct lm_str *out);
 
+/* A piece of a tokenizer.json's model. */
+struct lm_hf_entry {
+    const char *p;
+    uint32_t    len, id;
+};
+
 /*
- * tokenizer.json, looked through once: small members as trees, the places of the large ones,
- * which are read again when it is known how many pieces there are.
+ * tokenizer.json, read once: small members as trees, pieces and merges as lists, whose texts
+ * are where the file has them.
  */
 struct lm_tokenizer_json {
     char                 *text;         /* NULL: there is no such file                  */
@@ -25,36 +31,40 @@ struct lm_tokenizer_json {
     char                  last[64];     /* model.end_of_word_suffix                     */
     bool                  has_unk;      /* unk_token is there                           */
     double                dropout;      /* model.dropout                                */
-    int                   merge_sep;    /* what stands between the parts of a merge;
-                                           0: a space, and those inside are U+0120      */
     int64_t               unk_id, max_word;     /* model.unk_id, .max_input_chars_per_word; -1 */
     bool                  byte_fallback, ignore_merges, fuse_unk;
     bool                  affixes;      /* pieces are marked as parts of words          */
     bool                  scored;       /* vocab is a list of [text, score]: Unigram    */
-    const char           *vocab, *merges;       /* model.vocab, model.merges: in text   */
-    size_t                vocab_len, merges_len;
+    bool                  has_vocab;
+    struct lm_hf_entry   *entries;              /* model.vocab, in the order of the file */
+    double               *scores;               /* [n_entries], if scored               */
+    struct lm_hf_merge   *merges;               /* NULL: there is no list               */
+    size_t                n_entries, n_merges, entries_cap, scores_cap, merges_cap;
     uint64_t              n_ids;                /* highest id, added ones included, + 1 */
-    uint64_t              n_merges;
     char                 *vocab_json;           /* vocab.json, when there is nothing else */
     char                 *merges_txt;           /* merges.txt, when the model has none  */
-    size_t                merges_txt_len;
 };
 
 /* Trees go to the arena.  LM_OK with text NULL when there is no tokenizer.json. */
 int lm_tokenizer_json_open(struct lm_tokenizer_json *t, struct lm_arena *a,
                            struct lm_hf_source *src, struct lm_err *err);
-/* The same for text and len that the caller has put there, and takes back himself. */
+/* The same for text and len that the caller has put there, and takes back himself when he has
+ * released the lists, whatever came of it. */
 int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, struct lm_err *err);
+void lm_tokenizer_json_release(struct lm_tokenizer_json *t);
 void lm_tokenizer_json_close(struct lm_tokenizer_json *t);
 /* Take the merges from merges.txt; 1 when there is none. */
 int lm_tokenizer_merges_txt(struct lm_tokenizer_json *t, struct lm_hf_source *src,
                             struct lm_err *err);
 /* Take the pieces from vocab.json, as if they were a tokenizer.json's; 1 when there is none. */
-int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_hf_source *src,
-                            struct lm_err *err);
-/* Pieces (as type NORMAL), scores64 where the file has scores, and, for "gpt2", merges into v,
- * whose arrays are made. */
-int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
+int lm_tokenizer_vocab_json(struct lm_tokenizer_json *t, struct lm_arena *a,
+                            struct lm_hf_source *src, struct lm_err *err);
+/* Pieces (as type NORMAL) and scores64 where the file has scores into v, whose arrays for
+ * pieces and types are made; the texts stay where they are. */
+int lm_tokenizer_json_lay(struct lm_hf_vocab *v, const struct lm_tokenizer_json *t,
+                          struct lm_err *err);
+/* The same with copies of the texts, and, for "gpt2", merges as "a b". */
+int lm_tokenizer_json_pieces(struct lm_hf_vocab *v, const struct lm_tokenizer_json *t,
                              struct lm_err *err);
 
 /*

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/table.h"
+
 #ifdef LM_HAVE_ZSTD
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -372,6 +374,7 @@ static int slurp(struct lm_in *in, size_t limit, char **data, size_t *len, struc
                 free(buf);
                 return lm_fail_nomem(err);
             }
+            lm_use_all(p, bigger);
             buf = p;
             cap = bigger;
         }

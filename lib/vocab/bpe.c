@@ -13,9 +13,15 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/table.h"
+#include "base/thread.h"
+#include "hf/hf_vocab.h"
 #include "vocab/tokenizer.h"
 
 #define N_AHEAD 32                               /* merges looked up together           */
+#define MERGES  4096u                            /* looked up by one thread at a time   */
+#define MOST_THREADS 8                           /* more only wait for memory           */
+#define NONE    UINT32_MAX
 #define BLOCK   ((size_t)1 << 16)                /* of text worked on at a time         */
 
 /* The character of a byte, and back; -1: none. */
@@ -57,6 +63,10 @@ static size_t decode_piece(const char *p, size_t len, char *to)
     size_t n = 0;
     for (const char *q = p; q < end;) {
         int k;
+        if (*q > 0x20 && *q < 0x7F) {            /* most of them */
+            to[n++] = *q++;
+            continue;
+        }
         int b = byte_of(lm_uni_next(q, end, &k));
         if (b < 0) {
             memcpy(to, p, len);
@@ -90,41 +100,41 @@ static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
     return LM_OK;
 }
 
-static int no_piece(uint64_t i, const char *p, size_t len, struct lm_err *err)
-{
-    return lm_fail(err, LM_EDATA, "merge %llu: '%.*s' is not in the vocabulary",
-                   (unsigned long long)i, (int)(len < 64 ? len : 64), p);
-}
-
-/* Left and right become id. */
+/* Left and right become id; NONE as id: they are no pieces, or make none. */
 struct merge {
     uint32_t left, right, id;
 };
 
 /* Parts of a merge that are being looked up. */
 struct asked {
-    const char *left, *right;
-    size_t      l, r;
-    uint32_t    left_hash, right_hash;
+    struct lm_hf_merge part;
+    uint32_t           left_hash, right_hash;
 };
 
-/* Entry i of merges, "left right": the separator is the first space that is not the first
- * byte. */
-static int ask_parts(const struct lm_vocab *v, const struct lm_vocab_src *src, uint64_t i,
-                     struct asked *a, struct lm_err *err)
+/* What looks the merges up, in blocks that do not depend on each other. */
+struct lookup {
+    const struct lm_vocab     *v;
+    const struct lm_vocab_src *src;
+    struct merge              *merges;
+    char                      *joined;           /* of each thread: room for two pieces */
+    size_t                     room, skip;
+};
+
+/* Entry i of the merges.  In "left right" the separator is the first space that is not the
+ * first byte; false: there is none. */
+static bool parts_of(const struct lm_vocab_src *src, uint64_t i, struct lm_hf_merge *m)
 {
+    if (src->parts) {
+        *m = src->parts[i];
+        return true;
+    }
     struct lm_str s = src->merges[i];
-    int c = src->merge_sep ? src->merge_sep : ' ';
-    const char *sep = s.len > 1 ? memchr(s.p + 1, c, s.len - 1) : NULL;
+    const char *sep = s.len > 1 && s.len <= UINT32_MAX ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
     if (!sep)
-        return lm_fail(err, LM_EDATA, "merge %llu has no space", (unsigned long long)i);
-    a->left = s.p;
-    a->l = (size_t)(sep - s.p);
-    a->right = sep + 1;
-    a->r = s.len - a->l - 1;
-    a->left_hash = lm_vocab_ask(v, a->left, a->l);
-    a->right_hash = lm_vocab_ask(v, a->right, a->r);
-    return LM_OK;
+        return false;
+    size_t left = (size_t)(sep - s.p);
+    *m = (struct lm_hf_merge){ s.p, sep + 1, (uint32_t)left, (uint32_t)(s.len - left - 1) };
+    return true;
 }
 
 /*
@@ -132,41 +142,84 @@ static int ask_parts(const struct lm_vocab *v, const struct lm_vocab_src *src, u
  * was, as most vocabularies have them in order.  What marks the right one as going on, its
  * first `skip` bytes, is not in what they make.  joined has room for the longest piece.
  */
-static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struct asked *a,
+static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struct lm_hf_merge *m,
                            size_t skip, char *joined)
 {
-    skip = skip < a->r ? skip : a->r;
-    const char *right = a->right + skip;
-    size_t r = a->r - skip;
+    skip = skip < m->right_len ? skip : m->right_len;
+    const char *right = m->right + skip;
+    size_t l = m->left_len, r = m->right_len - skip;
     for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
         size_t n;
         const char *t = lm_pieces_get(&v->text, id, &n);
-        if (n == a->l + r && lm_same(t, a->left, a->l) && lm_same(t + a->l, right, r))
+        if (n == l + r && lm_same(t, m->left, l) && lm_same(t + l, right, r))
             return (int32_t)id;
     }
-    if (a->l + r > v->longest)
+    if (l + r > v->longest)
         return -1;
-    memcpy(joined, a->left, a->l);
-    memcpy(joined + a->l, right, r);
-    return lm_vocab_find(v, joined, a->l + r);
+    memcpy(joined, m->left, l);
+    memcpy(joined + l, right, r);
+    return lm_vocab_find(v, joined, l + r);
 }
 
-/* Its ids; m->id is that of the merge before. */
-static int find_parts(const struct lm_vocab *v, uint64_t i, const struct asked *a, size_t skip,
-                      char *joined, struct merge *m, struct lm_err *err)
+/*
+ * Merges i .. end, fewer than N_AHEAD + 1: look up their parts, all at once.  The tables are
+ * larger than the caches; waiting for each place in turn would be most of the time that
+ * loading takes.  *last is the id of the merge before.
+ */
+static void look_up(const struct lookup *x, uint32_t i, uint32_t end, char *joined, uint32_t *last)
 {
-    int32_t left = lm_vocab_find_hashed(v, a->left, a->l, a->left_hash);
-    if (left < 0)
-        return no_piece(i, a->left, a->l, err);
-    int32_t right = lm_vocab_find_hashed(v, a->right, a->r, a->right_hash);
-    if (right < 0)
-        return no_piece(i, a->right, a->r, err);
-    int32_t id = find_joined(v, m->id, a, skip, joined);
-    if (id < 0)
-        return no_piece(i, a->left, a->l + 1 + a->r, err);
-    *m = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
-    lm_pairs_ask(&v->pairs, m->left, m->right);
-    return LM_OK;
+    struct asked a[N_AHEAD];
+    const struct lm_vocab *v = x->v;
+    struct merge *to = x->merges + i;
+    uint32_t n = end - i;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!parts_of(x->src, i + k, &a[k].part))
+            a[k].part = (struct lm_hf_merge){ "", "", 0, 0 };    /* which no piece is */
+        a[k].left_hash = lm_vocab_ask(v, a[k].part.left, a[k].part.left_len);
+        a[k].right_hash = lm_vocab_ask(v, a[k].part.right, a[k].part.right_len);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        lm_vocab_ask_text(v, a[k].left_hash);
+        lm_vocab_ask_text(v, a[k].right_hash);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const struct lm_hf_merge *m = &a[k].part;
+        int32_t left = lm_vocab_find_hashed(v, m->left, m->left_len, a[k].left_hash);
+        int32_t right = lm_vocab_find_hashed(v, m->right, m->right_len, a[k].right_hash);
+        int32_t id = left < 0 || right < 0 ? -1 : find_joined(v, *last, m, x->skip, joined);
+        to[k] = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
+        *last = id < 0 ? *last : (uint32_t)id;
+    }
+}
+
+static void look_up_block(void *arg, size_t block, int thread)
+{
+    const struct lookup *x = arg;
+    uint32_t last = 0, i = (uint32_t)block * MERGES, end = x->v->n_merges;
+    end = end - i > MERGES ? i + MERGES : end;
+    for (uint32_t k; i < end; i = k) {
+        k = end - i > N_AHEAD ? i + N_AHEAD : end;
+        look_up(x, i, k, x->joined + (size_t)thread * x->room, &last);
+    }
+}
+
+/* What is wrong with merge i. */
+static int no_merge(const struct lookup *x, uint64_t i, struct lm_err *err)
+{
+    struct lm_hf_merge m;
+    if (!parts_of(x->src, i, &m))
+        return lm_fail(err, LM_EDATA, "merge %llu has no space", (unsigned long long)i);
+    bool left = lm_vocab_find(x->v, m.left, m.left_len) >= 0;
+    bool right = lm_vocab_find(x->v, m.right, m.right_len) >= 0;
+    const char *p = left && !right ? m.right : m.left;
+    size_t n = !left ? m.left_len : m.right_len;
+    int l = (int)(n < 64 ? n : 64);
+    if (left && right)
+        return lm_fail(err, LM_EDATA, "merge %llu: what '%.*s' and '%.*s' make is not in the "
+                       "vocabulary", (unsigned long long)i,
+                       (int)(m.left_len < 64 ? m.left_len : 64), m.left, l, m.right);
+    return lm_fail(err, LM_EDATA, "merge %llu: '%.*s' is not in the vocabulary",
+                   (unsigned long long)i, l, p);
 }
 
 /* May text become this piece by merging?  Never a control token. */
@@ -175,56 +228,62 @@ static bool reachable(const struct lm_vocab *v, uint32_t id)
     return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN;
 }
 
-/*
- * Merges i .. end: look up their parts, all at once, then their pairs' places, all at once.
- * The tables are larger than the caches; waiting for each place in turn would be most of
- * the time that loading takes.
- */
-static int load_block(struct lm_vocab *v, const struct lm_vocab_src *src, uint32_t i,
-                      uint32_t end, char *joined, uint32_t *last, struct lm_err *err)
+/* All merges are looked up: into the table of pairs, in their order. */
+static int add_merges(struct lm_vocab *v, const struct lookup *x, struct lm_err *err)
 {
-    struct asked a[N_AHEAD];
-    struct merge m[N_AHEAD];
-    size_t skip = v->rules && src->go_on ? strlen(src->go_on) : 0;
-    int s = LM_OK;
-    for (uint32_t k = i; k < end && s == LM_OK; k++)
-        s = ask_parts(v, src, k, &a[k - i], err);
-    for (uint32_t k = 0; k < end - i && s == LM_OK; k++) {
-        m[k].id = *last;
-        s = find_parts(v, i + k, &a[k], skip, joined, &m[k], err);
-        *last = m[k].id;
+    for (uint32_t i = 0; i < v->n_merges; i++) {
+        const struct merge *m = &x->merges[i];
+        if (v->n_merges - i > N_AHEAD)
+            lm_pairs_ask(&v->pairs, m[N_AHEAD].left, m[N_AHEAD].right);
+        if (m->id == NONE)
+            return no_merge(x, i, err);
+        if (!reachable(v, m->id))
+            continue;
+        v->attr[m->id] |= LM_ATTR_MERGED;
+        v->bonds.all |= v->type[m->left] == LM_TOKEN_BYTE || v->type[m->right] == LM_TOKEN_BYTE;
+        lm_pairs_add(&v->pairs, m->left, m->right, m->id, i);
     }
-    for (uint32_t k = 0; k < end - i && s == LM_OK; k++)
-        if (reachable(v, m[k].id)) {
-            v->attr[m[k].id] |= LM_ATTR_MERGED;
-            v->bonds.all |= v->type[m[k].left] == LM_TOKEN_BYTE ||
-                            v->type[m[k].right] == LM_TOKEN_BYTE;
-            lm_pairs_add(&v->pairs, m[k].left, m[k].right, m[k].id, i + k);
-        }
+    return LM_OK;
+}
+
+static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+                       struct lm_err *err)
+{
+    size_t blocks = (v->n_merges + (size_t)MERGES - 1) / MERGES;
+    size_t most = blocks < MOST_THREADS ? blocks : MOST_THREADS, wanted = lm_env_threads(env);
+    int threads = (int)(wanted < most ? wanted : most ? most : 1);
+    struct lm_pool *pool = lm_pool_new(threads, err);
+    struct lookup x = { .v = v, .src = src, .room = 2 * (size_t)v->longest + 64 };
+    int s = pool ? LM_OK : err ? (int)err->code : LM_ENOMEM;
+    x.skip = v->rules && src->go_on ? strlen(src->go_on) : 0;
+    x.merges = lm_malloc_array(v->n_merges, sizeof *x.merges);
+    x.joined = lm_malloc_array((size_t)threads, x.room);
+    if (pool && (!x.merges || !x.joined))
+        s = lm_fail_nomem(err);
+    if (s == LM_OK) {
+        lm_use_all(x.merges, v->n_merges * sizeof *x.merges);
+        lm_pool_run(pool, look_up_block, &x, blocks);
+        s = add_merges(v, &x, err);
+    }
+    lm_pool_free(pool);
+    free(x.merges);
+    free(x.joined);
     return s;
 }
 
-int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+                struct lm_err *err)
 {
     uint64_t n = src->n_merges;
-    uint32_t last = 0;
     if (src->by_ranks)
         return lm_ranks_load(v, err);
-    if (!src->merges)
+    if (!src->merges && !src->parts)
         return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
     if (n > INT32_MAX)
         return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
     int s = lm_pairs_init(&v->pairs, n, err);
-    char *joined = malloc(2 * (size_t)v->longest + 1);
     v->n_merges = (uint32_t)n;
-    for (uint32_t i = 0, k; joined && i < v->n_merges && s == LM_OK; i = k) {
-        k = v->n_merges - i > N_AHEAD ? i + N_AHEAD : v->n_merges;
-        s = load_block(v, src, i, k, joined, &last, err);
-    }
-    if (!joined)
-        s = lm_fail_nomem(err);
-    free(joined);
-    return s;
+    return s == LM_OK ? load_merges(v, src, env, err) : s;
 }
 
 static void set_flag(unsigned *flags, unsigned flag, int how)
@@ -257,7 +316,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     for (int b = 0xC0; b < 256; b++)
         if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
             v->norm |= LM_NORM_FFFD;
-    return s == LM_OK ? lm_bpe_load(v, src, err) : s;
+    return s == LM_OK ? lm_bpe_load(v, src, env, err) : s;
 }
 
 /* The piece that a whole word is, or -1. */

@@ -9,7 +9,6 @@
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
-    (void)env;
     v->chars = true;
     v->fuse_unk = src->fuse_unk;
     v->space_prefix = src->space_prefix > 0;
@@ -25,7 +24,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
                              (uint32_t)lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
     v->marks = true;
     int s = lm_char_pieces(v, err);
-    if (s != LM_OK || (s = lm_bpe_load(v, src, err)))
+    if (s != LM_OK || (s = lm_bpe_load(v, src, env, err)))
         return s;
     if (v->byte_fallback && lm_vocab_find(v, "\xE2\x96\x81", 3) < 0)
         return lm_fail(err, LM_ENOSUP, "byte_fallback without a piece for the mark of spaces "

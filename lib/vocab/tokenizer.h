@@ -208,8 +208,8 @@ struct lm_vocab_src {
     const float         *scores;             /* [n] or NULL                             */
     const uint8_t       *attr;               /* [n] LM_ATTR_ bits, NULL: not known      */
     const struct lm_str *merges;             /* "left right", NULL: not there           */
+    const struct lm_hf_merge *parts;         /* the same in two, instead                */
     uint64_t             n_merges;
-    int                  merge_sep;          /* between left and right; 0: a space      */
     const struct lm_pretok *pretok;          /* its steps, instead of those by the name */
     struct lm_rules     *rules;              /* of a tokenizer.json; lm_vocab_load takes
                                                 them over, whatever comes of it         */
@@ -309,9 +309,6 @@ struct lm_tok_model {
     void (*release)(struct lm_vocab *v);
 };
 
-/* What stands between the parts of a merge where they may have spaces: no UTF-8 has it. */
-enum { LM_EXACT_SEP = 0xFF };
-
 extern const struct lm_tok_model lm_tok_gpt2, lm_tok_llama, lm_tok_chars, lm_tok_t5, lm_tok_bert,
     lm_tok_rwkv, lm_tok_plamo2, lm_tok_gemma4, lm_tok_rules;
 
@@ -360,6 +357,15 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err);
 uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len);
 int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h);
 
+/* Between the two: when that place is there, fetch the text of the piece in it. */
+static inline void lm_vocab_ask_text(const struct lm_vocab *v, uint32_t h)
+{
+    uint32_t i = h & v->slot_mask, id_1;
+    while ((id_1 = v->slots[i].id_1) && v->slots[i].hash != h)
+        i = (i + 1) & v->slot_mask;
+    __builtin_prefetch(v->text.data + v->text.at[id_1 - (id_1 > 0)]);
+}
+
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 
@@ -381,7 +387,8 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
                     bool parse, uint32_t *id, size_t *at, size_t *end);
 
 /* Merges of v from src (bpe.c). */
-int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err);
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+                struct lm_err *err);
 
 /* The same without a list: whatever two pieces make a piece, by ids (ranks.c). */
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);

@@ -41,6 +41,8 @@ bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size)
     p->data = malloc(size + 1);
     if (!p->at || !p->data)
         return false;
+    lm_use_all(p->at, ((size_t)n + 1) * sizeof *p->at);
+    lm_use_all(p->data, size + 1);
     p->at[0] = 0;
     return true;
 }
@@ -51,6 +53,8 @@ void lm_pieces_release(struct lm_pieces *p)
     free(p->at);
     *p = (struct lm_pieces){ 0 };
 }
+
+enum { N_ASKED = 32 };                           /* places fetched from memory at once */
 
 /* The 1 to 8 bytes at p in a word; which of them stands where does not matter. */
 static inline uint64_t load_few(const char *p, size_t len)
@@ -87,6 +91,13 @@ static inline bool same_text(const struct lm_vocab *v, uint32_t id, const char *
     return n == len && lm_same(t, p, len);
 }
 
+uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len)
+{
+    uint32_t h = hash_text(text, len);
+    __builtin_prefetch(&v->slots[h & v->slot_mask]);
+    return h;
+}
+
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
 {
     uint64_t size = 64;
@@ -96,10 +107,16 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
     if (!v->slots)
         return lm_fail_nomem(err);
     v->slot_mask = (uint32_t)(size - 1);
+    uint32_t ahead[N_ASKED];
     for (uint32_t id = 0; id < v->n; id++) {
         size_t len;
-        const char *p = lm_pieces_get(&v->text, id, &len);
-        uint32_t h = hash_text(p, len), i = h & v->slot_mask;
+        const char *p;
+        for (uint32_t k = id; id % N_ASKED == 0 && k < v->n && k < id + N_ASKED; k++) {
+            p = lm_pieces_get(&v->text, k, &len);
+            ahead[k - id] = lm_vocab_ask(v, p, len);
+        }
+        p = lm_pieces_get(&v->text, id, &len);
+        uint32_t h = ahead[id % N_ASKED], i = h & v->slot_mask;
         for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
             if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len))
                 return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
@@ -107,13 +124,6 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
         v->slots[i] = (struct lm_text_slot){ h, id + 1 };
     }
     return LM_OK;
-}
-
-uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len)
-{
-    uint32_t h = hash_text(text, len);
-    __builtin_prefetch(&v->slots[h & v->slot_mask]);
-    return h;
 }
 
 int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h)

@@ -23,7 +23,7 @@ enum { MAX_ADDED_IDS = 64 };
 /* What is built up. */
 struct reading {
     struct lm_tokenizer_json t;
-    struct lm_hf_vocab       h;                  /* pieces, types, merges            */
+    struct lm_hf_vocab       h;                  /* pieces, types, scores            */
     struct lm_vocab_src      src;
     struct lm_rules         *rules;
     struct lm_pretok         pretok;             /* BPE of bytes: its steps          */
@@ -78,15 +78,13 @@ static int pieces(struct reading *r, struct lm_err *err)
 {
     struct lm_hf_vocab *h = &r->h;
     bool bpe = !r->t.type[0] || strcmp(r->t.type, "BPE") == 0;
-    h->model = bpe ? "gpt2" : "";                /* says only that there are merges */
     h->n = (uint32_t)r->t.n_ids;
-    r->t.merge_sep = r->rules ? LM_EXACT_SEP : 0;
     h->pieces = lm_arena_array(&h->arena, h->n, sizeof *h->pieces);
     h->types = lm_arena_array(&h->arena, h->n, sizeof *h->types);
     r->attr = lm_arena_array(&h->arena, h->n, 1);
     if (!h->pieces || !h->types || !r->attr)
         return lm_fail_nomem(err);
-    int s = lm_tokenizer_json_pieces(h, &r->t, err);
+    int s = lm_tokenizer_json_lay(h, &r->t, err);
     const struct lm_jval *x = r->t.added ? r->t.added->first : NULL;
     for (; x && s == LM_OK; x = x->next)
         s = lay_added(r, x, err);
@@ -566,9 +564,8 @@ static int read_all(struct reading *r, struct lm_err *err)
     r->src.types = r->h.types;
     r->src.n = r->h.n;
     r->src.attr = r->attr;
-    r->src.merges = r->h.merges;
-    r->src.n_merges = r->h.n_merges;
-    r->src.merge_sep = r->t.merge_sep;
+    r->src.parts = r->t.merges;
+    r->src.n_merges = r->t.n_merges;
     return LM_OK;
 }
 
@@ -590,6 +587,7 @@ struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct l
         v = lm_vocab_load(&r->src, env, err);
     }
     lm_rules_free(r->rules);
+    lm_tokenizer_json_release(&r->t);
     lm_arena_release(&r->h.arena);
     free(r);
     return v;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "io/map.h"
 #include "vocab/tokenizer.h"
 
 #define MAX_FILE ((size_t)1 << 30)
@@ -42,14 +43,32 @@ static reader *reader_of(const char *path)
     return len >= 4 && strcmp(path + len - 4, ".txt") == 0 ? lm_vocab_from_txt : NULL;
 }
 
+/* Map a plain file; false if it is none, or another way of reading it tells why not. */
+static bool map_plain(const char *path, struct lm_map *map)
+{
+    struct lm_in *in = lm_in_open(path, 0, NULL);
+    bool there = in && lm_in_seekable(in) && lm_in_size(in) <= MAX_FILE &&
+                 lm_map_fd(map, lm_in_fd(in), NULL) == LM_OK;
+    lm_in_close(in);
+    return there;
+}
+
 static struct lm_vocab *open_with(reader *read, const char *path, const struct lm_env *env,
                                   struct lm_err *err)
 {
+    struct lm_vocab *v;
+    struct lm_map map;
     char *data;
     size_t len;
+    /* a tokenizer.json may be large: no copy of it is made */
+    if (read == lm_vocab_from_json && map_plain(path, &map)) {
+        v = read((const char *)map.data, (size_t)map.size, env, err);
+        lm_map_close(&map);
+        return v;
+    }
     if (lm_read_file(path, MAX_FILE, &data, &len, err) != LM_OK)
         return NULL;
-    struct lm_vocab *v = read(data, len, env, err);
+    v = read(data, len, env, err);
     free(data);
     return v;
 }

@@ -337,13 +337,12 @@ int lm_rules_encode(struct lm_encoder *e, const char *p, size_t len, struct lm_e
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
-    (void)env;
     if (!v->rules)
         return lm_fail(err, LM_ENOSUP, "tokenizer model '%s' without rules", v->model->name);
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "tokenizers by their rules: built without utf8proc");
     lm_find_bytes(v);
-    return v->rules->words == LM_WK_BPE ? lm_bpe_load(v, src, err) : LM_OK;
+    return v->rules->words == LM_WK_BPE ? lm_bpe_load(v, src, env, err) : LM_OK;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,

@@ -198,6 +198,31 @@ static void json_is_read_and_refused(void **state)
     assert_string_equal(shape("\"a\0b\"", 5), "!");
 }
 
+/* Strings are given where they stand, but those with escapes. */
+static void json_slices_are_the_text(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"k\\u00e9y\":[\"plain \xE2\x96\x81\",\"\",\"\\n\",-1.5]}";
+    static const char *const want[] = { "k\xC3\xA9y", "plain \xE2\x96\x81", "", "\n", "-1.5" };
+    static const bool there[] = { false, true, true, false, false };
+    struct lm_json j;
+    struct lm_err err;
+    size_t n = 0;
+    lm_json_init(&j, text, strlen(text), &err);
+    j.slices = true;
+    for (enum lm_json_kind k; (k = lm_json_next(&j)) != LM_JSON_EOF;) {
+        assert_int_not_equal(k, LM_JSON_ERROR);
+        if (k != LM_JSON_KEY && k != LM_JSON_STRING && k != LM_JSON_NUMBER)
+            continue;
+        assert_int_equal(j.str_len, strlen(want[n]));
+        assert_memory_equal(j.str, want[n], j.str_len);
+        assert_int_equal(j.str >= text && j.str < text + sizeof text, there[n]);
+        n++;
+    }
+    assert_int_equal(n, 5);
+    lm_json_release(&j);
+}
+
 static void json_errors_say_where(void **state)
 {
     (void)state;
@@ -395,6 +420,7 @@ int main(void)
         cmocka_unit_test(buffers_take_numbers_and_spaces),
         cmocka_unit_test(utf8_is_rfc_3629),
         cmocka_unit_test(json_is_read_and_refused),
+        cmocka_unit_test(json_slices_are_the_text),
         cmocka_unit_test(json_errors_say_where),
         cmocka_unit_test(json_trees_answer),
         cmocka_unit_test(json_numbers_read_back),

@@ -190,6 +190,17 @@ static void test_refused(void **state)
         { .post = "{\"type\":\"TemplateProcessing\","
                   "\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
           .part = "a special token without ids", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\",\"c b\"]}",
+          .part = "merge 1: 'c' is not in the vocabulary", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"d\"]]}",
+          .part = "merge 0: 'd' is not in the vocabulary", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\",\"b\"]]}",
+          .part = "merge 0: what 'a' and 'b' make is not in the vocabulary", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}",
+          .part = "merges: \"ab\" is not two parts", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0}}", .part = "merges of the vocabulary are "
+          "missing", .code = LM_EDATA },
+        { .model = "{\"type\":\"BPE\",\"merges\":[]}", .part = "has no vocab", .code = LM_EDATA },
         { .post = "{\"type\":\"BertProcessing\",\"sep\":[\"x\",9],\"cls\":[\"a\",0]}",
           .part = "not in the vocabulary", .code = LM_EDATA },
     };
@@ -200,6 +211,54 @@ static void test_refused(void **state)
         if (err.code != (t[i].code ? t[i].code : LM_ENOSUP) || !strstr(err.text, t[i].part))
             fail_msg("'%s' does not say '%s'", err.text, t[i].part);
     }
+}
+
+/* As many merges as several threads look up, each of two letters of N_LETTERS; the last one is
+ * that of number `broken`, whose second letter there is not. */
+enum { N_LETTERS = 120 };
+
+static struct lm_vocab *many_merges(uint32_t broken, struct lm_err *err)
+{
+    const struct lm_env env = { .n_threads = 3 };
+    struct lm_buf b = { 0 };
+    lm_buf_str(&b, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"?\":0");
+    for (uint32_t i = 0; i < N_LETTERS; i++)
+        lm_buf_printf(&b, ",\"\\u%04x\":%u", 0x4E00 + i, 1 + i);
+    for (uint32_t i = 0; i < N_LETTERS * N_LETTERS; i++)
+        lm_buf_printf(&b, ",\"\\u%04x\\u%04x\":%u", 0x4E00 + i / N_LETTERS,
+                      0x4E00 + i % N_LETTERS, 1 + N_LETTERS + i);
+    lm_buf_str(&b, "},\"merges\":[");
+    for (uint32_t i = 0; i < N_LETTERS * N_LETTERS; i++)
+        lm_buf_printf(&b, i % 2 ? "%s[\"\\u%04x\",\"\\u%04x\"]" : "%s\"\\u%04x \\u%04x\"", i ? "," : "",
+                      0x4E00 + i / N_LETTERS, i == broken ? 0x6000 : 0x4E00 + i % N_LETTERS);
+    lm_buf_str(&b, "]}}");
+    struct lm_vocab *v = lm_vocab_from_json(b.data, b.len, &env, err);
+    lm_buf_release(&b);
+    return v;
+}
+
+static void test_many_merges(void **state)
+{
+    (void)state;
+    struct lm_err err = { 0 };
+    struct lm_ids ids = { 0 };
+    struct lm_buf text = { 0 };
+    struct lm_vocab *v = many_merges(UINT32_MAX, &err);
+    assert_non_null(v);
+    for (uint32_t i = 0; i < N_LETTERS * N_LETTERS; i += 7) {
+        lm_buf_clear(&text);
+        lm_buf_rune(&text, 0x4E00 + i / N_LETTERS);
+        lm_buf_rune(&text, 0x4E00 + i % N_LETTERS);
+        ids.n = 0;
+        assert_int_equal(lm_vocab_encode(v, text.data, text.len, 0, &ids, &err), LM_OK);
+        assert_int_equal(ids.n, 1);
+        assert_int_equal(ids.id[0], 1 + N_LETTERS + i);
+    }
+    lm_vocab_free(v);
+    assert_null(many_merges(9001, &err));
+    assert_non_null(strstr(err.text, "merge 9001: '\xE6\x80\x80' is not in the vocabulary"));
+    lm_buf_release(&text);
+    lm_ids_release(&ids);
 }
 
 /* A word that is not in the vocabulary and has nothing to stand for it. */
@@ -342,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_refused),
         cmocka_unit_test(test_unknown_word), cmocka_unit_test(test_guarded),
+        cmocka_unit_test(test_many_merges),
         cmocka_unit_test(test_bytes),        cmocka_unit_test(test_probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
