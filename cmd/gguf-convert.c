@@ -105,6 +105,9 @@ static int list_classes(void)
     for (size_t i = 0; lm_archs[i]; i++)
         for (const char *const *c = lm_archs[i]->hf_classes; *c; c++)
             printf("%s\t%s\n", *c, lm_archs[i]->name);
+    const char *class, *arch;
+    for (size_t i = 0; (class = lm_convert_wrapper(i, &arch)); i++)
+        printf("%s\t%s\n", class, arch);
     return cli_finish(CLI_OK);
 }
 

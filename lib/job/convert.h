@@ -49,6 +49,10 @@ struct lm_convert_options {
  */
 bool lm_convert_knows_type(const char *name);
 
+/* Class i of config.json that has a language model inside, which is what is converted; NULL after
+ * the last.  *arch is its architecture, or "text_config" where that says it. */
+const char *lm_convert_wrapper(size_t i, const char **arch);
+
 struct lm_convert;
 
 /*

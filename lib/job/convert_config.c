@@ -48,8 +48,8 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     g->rope_type = "";
     if ((g->rope && g->rope->kind != LM_JSON_OBJECT) || (t && !type))
         return lm_fail(err, LM_EDATA, "config.json: rope_scaling is no object with a rope_type");
-    if (!type || !strcmp(type, "default"))
-        return LM_OK;
+    if (!type || !strcmp(type, "default") || !strcmp(type, "mrope"))
+        return LM_OK;                       /* several positions: those of text are equal */
     if (!strcmp(type, "su"))
         type = "longrope";                  /* its first name */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -231,9 +231,11 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
         return lm_fail(err, LM_EDATA, "config.json: no architectures: cannot tell what model "
                        "this is");
     c->cfg.class = name;
-    c->cfg.arch = lm_arch_by_class(name);
+    if ((r = lm_convert_unwrap(c, err)))
+        return r;
+    c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
-        return unknown_class(name, err);
+        return unknown_class(c->cfg.class, err);
     c->cfg.quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
     r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
     if (r)

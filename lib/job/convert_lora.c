@@ -319,12 +319,17 @@ static int add_pair(struct lora *l, const struct pair *p, struct stack *stacks, 
                     struct lm_err *err)
 {
     const struct lm_arch *arch = l->c->cfg.arch;
+    char own[LM_ARCH_NAME];
+    const char *weight = lm_convert_text_name(l->c, p->weight, own, sizeof own);
     uint32_t layer, part;
     bool found = false;
     int r = LM_OK;
+    if (!weight)
+        return lm_fail(err, LM_ENOSUP, "%s: adapts another part than the language model",
+                       p->a->name);
     for (size_t i = 0; !r && arch->tensors[i].name; i++) {
         const struct lm_arch_tensor *row = &arch->tensors[i];
-        if (!lm_convert_is_row_of(row, p->weight, &layer, &part))
+        if (!lm_convert_is_row_of(row, weight, &layer, &part))
             continue;
         found = true;
         if (row->flags & LM_TENSOR_PER_LAYER && layer >= l->c->cfg.h.n_layer)

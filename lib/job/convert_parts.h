@@ -72,6 +72,8 @@ struct lm_convert_config {
     const char           *rope_type;    /* "", "linear", "yarn", "llama3", "longrope" */
     bool                  tied;
     bool                  own;          /* Mistral's own files: json is made of params.json */
+    bool                  wrapped;      /* a language model inside another: json has its
+                                           numbers before those of the whole          */
     uint32_t              pooling;      /* of modules.json; 0: it has none            */
     const struct lm_jval *quant;        /* quantization_config, or NULL               */
 };
@@ -111,12 +113,24 @@ struct lm_convert {
     struct lm_convert_held    held;     /* of a stream: a source that is read whole   */
     struct lm_packed_reader   unpack;
     size_t                    reading;  /* the file whose directory is read           */
+    size_t                    n_others; /* tensors of a wrapped model's other parts   */
     struct lm_arena           arena;
 };
 
 /* Read config.json of `src` (not always c->src: an adapter's is its model's): architecture and
  * rotary scaling. */
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err);
+
+/*
+ * Models with a language model inside (vision, audio): put its class and numbers in the place of
+ * those of the whole.  LM_ENOSUP naming it when it is of no known family.
+ */
+int lm_convert_unwrap(struct lm_convert *c, struct lm_err *err);
+
+/* The name that a checkpoint's tensor has in the language model alone, in dst or name itself;
+ * NULL: it belongs to another part. */
+const char *lm_convert_text_name(const struct lm_convert *c, const char *name, char *dst,
+                                 size_t size);
 
 /*
  * One key of the architecture as config.json has it.  1 when it has none and the key is not

@@ -168,12 +168,17 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
                       const struct lm_st_tensor *st, struct lm_err *err)
 {
     const struct lm_convert_source src = { shard, name, st };
-    char longer[LM_ARCH_NAME];
+    char longer[LM_ARCH_NAME], own[LM_ARCH_NAME];
     bool found = false;
-    int r = add_rows(c, name, &src, &found, err);
-    if (r || found || ignored(c, name))
+    const char *text = lm_convert_text_name(c, name, own, sizeof own);
+    if (!text) {
+        c->n_others++;
+        return LM_OK;
+    }
+    int r = add_rows(c, text, &src, &found, err);
+    if (r || found || ignored(c, text))
         return r;
-    if ((size_t)snprintf(longer, sizeof longer, "model.%s", name) < sizeof longer) {
+    if ((size_t)snprintf(longer, sizeof longer, "model.%s", text) < sizeof longer) {
         r = add_rows(c, longer, &src, &found, err);
         if (r || found || ignored(c, longer))
             return r;
@@ -231,6 +236,9 @@ static int add_all(struct lm_convert *c, struct lm_err *err)
                 if (comes_late(&st->tensors[k]) == late)
                     r = add_source(c, i, st->tensors[k].name, &st->tensors[k], err);
         }
+    if (!r && c->n_others)
+        lm_note(c->env, LM_WARN, "left out: %zu tensors of other parts than the language model",
+                c->n_others);
     return r;
 }
 
