@@ -83,6 +83,8 @@ struct lm_hparams {
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
+    float    far_scale;               /* queries grow with their position, by ln of the
+                                         training lengths before it; 0: not              */
     float    yarn_log;                /* instead of cosine and sine, scores grow, by
                                          (1 + yarn_log ln(factor))^2; 0: not              */
 };
@@ -109,6 +111,7 @@ enum lm_key_from {
     LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0] in layers with attention, else 0      */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
+    LM_FROM_COUNT,          /* members of the list config[1] of the object config[0]      */
     LM_FROM_LOCAL_LAYERS,   /* layer_types[i] is "sliding_attention"; with a window only  */
     LM_FROM_ROPE_LOCAL,     /* rope_theta of sliding_attention, else config[]             */
     LM_FROM_ROPE_ATTN,      /* longrope's factor of cosine and sine                       */
@@ -203,10 +206,15 @@ enum lm_transform {
     LM_SPLIT_QKV_ROWS,      /* rows in n_head_kv groups of queries, key, value become all
                                queries, all keys, all values                              */
     LM_STACK,               /* {h} in the source counts tensors that lie one behind the other
-                               along the last axis                                        */
+                               along the last axis; experts may also be one tensor, with
+                               gates and their partners in another                        */
     LM_FIRST_HALVES,        /* of each matrix of a stack, the first half of the rows; the
                                next row of the table has the second                       */
-    LM_SECOND_HALVES,
+    LM_SECOND_HALVES,       /* a source of the turned shape is transposed, here and in the
+                               next                                                       */
+    LM_STACK_AS_FITS,
+    LM_FIRST_HALVES_TURNED, /* the source is transposed whatever its shape                */
+    LM_SECOND_HALVES_TURNED,
     LM_LATENT_KEYS,         /* of each head of kv_b's rows those for keys, transposed     */
     LM_LATENT_VALUES,       /* those for values                                           */
     LM_EVEN_ROWS,           /* of each matrix of a stack, rows 0, 2, ..; where the source is no

@@ -74,6 +74,7 @@ static int check_scales(const struct lm_arch *a, const struct lm_hparams *h, str
     const struct { const char *key; float v; } keys[] = {
         { "attention.scale", h->attn_scale }, { "embedding_scale", h->embd_scale },
         { "residual_scale", h->residual_scale }, { "logit_scale", h->logit_scale },
+        { "attention.temperature_scale", h->far_scale },
         { "attn_logit_softcapping", h->attn_cap }, { "final_logit_softcapping", h->logit_cap },
     };
     if (!(h->norm_eps >= 0 && h->norm_eps < 1))
@@ -273,6 +274,8 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[0] = lm_rope(b->graph, out[0], table);
         out[1] = lm_rope(b->graph, out[1], table);
     }
+    if (h->far_scale > 0)
+        out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale, (float)h->rope_orig_ctx, 0);
 }
 
 /* Tables of rotation: [0] of layers without a window, [1] of layers with one. */

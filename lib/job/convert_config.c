@@ -576,6 +576,7 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
                    float *f, const char **s, struct lm_err *err)
 {
     const struct lm_convert_config *g = &c->cfg;
+    const struct lm_jval *v;
     const char *text = NULL;
     int64_t i = -1;
     double d = 0;
@@ -597,6 +598,11 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *u = !strcmp(g->class, k->config[0]);
         return LM_OK;
     }
+    if (k->from == LM_FROM_COUNT) {
+        v = lm_jval_get(lm_jval_get(g->json, k->config[0]), k->config[1]);
+        *u = v && v->kind == LM_JSON_ARRAY ? (uint32_t)v->len : 0;
+        return LM_OK;
+    }
     if (k->from == LM_FROM_FILE_TYPE) {
         *u = c->file_type;
         return LM_OK;
@@ -605,7 +611,7 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *u = g->pooling;
         return g->pooling ? LM_OK : 1;
     }
-    const struct lm_jval *v = made ? NULL : find_value(g, k, &text);
+    v = made ? NULL : find_value(g, k, &text);
     int r = is_computed(k->from) ? computed(g, k, &i, err)
           : made ? made_number(g, k, &i, err) : LM_OK;
     if (r)

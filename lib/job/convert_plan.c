@@ -26,6 +26,26 @@ bool lm_convert_is_row_of(const struct lm_arch_tensor *t, const char *name, uint
            (t->source_2 && lm_arch_match(t->source_2, name, layer, part));
 }
 
+/* Experts that are one tensor, gates and their partners another: are these what the row, which has
+ * them one by one, is made of, and how? */
+static bool is_whole_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
+                        enum lm_transform *how)
+{
+    const char *hole = t->transform == LM_STACK ? strstr(t->source, ".{e}.") : NULL;
+    const bool down = t->role == LM_DOWN_EXPERTS;
+    char whole[LM_ARCH_NAME];
+    if (!hole)
+        return false;
+    snprintf(whole, sizeof whole, "%.*s.%s_proj", (int)(hole - t->source), t->source,
+             down ? "down" : "gate_up");
+    *how = down ? LM_STACK_AS_FITS
+         : t->role == LM_GATE_EXPERTS ? LM_FIRST_HALVES : LM_SECOND_HALVES;
+    if (lm_arch_match(whole, name, layer, NULL))
+        return true;
+    strncat(whole, ".weight", sizeof whole - strlen(whole) - 1);
+    return lm_arch_match(whole, name, layer, NULL);
+}
+
 static bool ignored(const struct lm_convert *c, const char *name)
 {
     uint32_t layer;
@@ -123,7 +143,8 @@ static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint
 
 /* A checkpoint tensor becomes an item of a row that it is the source of. */
 static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
-                   uint32_t part, const struct lm_convert_source *src, struct lm_err *err)
+                   uint32_t part, enum lm_transform how, const struct lm_convert_source *src,
+                   struct lm_err *err)
 {
     if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer && c->cfg.arch->more_layers)
         return LM_OK;
@@ -134,7 +155,7 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
         lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", src->name);
         return LM_OK;
     }
-    if (row->transform == LM_STACK)
+    if (how == LM_STACK)
         return add_part(c, row, layer, part, src, err);
     struct lm_convert_item *it = lm_convert_new_item(c, row, layer, "", err);
     if (!it)
@@ -143,6 +164,7 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
     if (!it->sources)
         return lm_fail_nomem(err);
     it->n_sources = 1;
+    it->transform = how;
     lm_convert_set_source(c, it, 0, src);
     return LM_OK;
 }
@@ -153,12 +175,16 @@ static int add_rows(struct lm_convert *c, const char *name, const struct lm_conv
 {
     uint32_t layer = 0, part = 0;
     int r = LM_OK;
-    for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++)
-        if (lm_convert_is_row_of(t, without_prefix(c, name), &layer, &part) &&
-            (layer >= c->cfg.h.n_layer || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer))) {
+    name = without_prefix(c, name);
+    for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++) {
+        enum lm_transform how = t->transform;
+        if (!lm_convert_is_row_of(t, name, &layer, &part) && !is_whole_of(t, name, &layer, &how))
+            continue;
+        if (layer >= c->cfg.h.n_layer || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer)) {
             *found = true;
-            r = add_row(c, t, layer, part, src, err);
+            r = add_row(c, t, layer, part, how, src, err);
         }
+    }
     return r;
 }
 
@@ -569,7 +595,8 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
                 return lm_fail(err, LM_EDATA, "%s: %s: the index says it is here, but it is not",
                                c->shards[shard].name, s->name);
             lm_convert_set_source(c, &c->items[i], k, s);
-            r = check_shape(c, &c->items[i], s, err);
+            r = lm_convert_views(c, &c->items[i], err);         /* of what shape it is */
+            r = r ? r : check_shape(c, &c->items[i], s, err);
         }
     return r ? r : check_order(c, err);
 }

@@ -29,6 +29,11 @@ static const struct {
     { "LlavaOnevisionForConditionalGeneration", NULL },
     { "Mistral3ForConditionalGeneration", NULL },
     { "Qwen2AudioForConditionalGeneration", NULL },
+    { "Qwen2VLForConditionalGeneration", "Qwen2VLForConditionalGeneration" },
+    { "Qwen2VLModel", "Qwen2VLModel" },
+    { "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration" },
+    { "Qwen3VLForConditionalGeneration", "Qwen3VLForConditionalGeneration" },
+    { "Qwen3VLMoeForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration" },
     { "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM" },
     { "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM" },
     { "SmolVLMForConditionalGeneration", NULL },
@@ -60,6 +65,7 @@ static const struct {
     { "llama", "LlamaForCausalLM",
       "{\"hidden_size\":4096,\"intermediate_size\":11008,\"num_hidden_layers\":32,"
       "\"num_attention_heads\":32,\"vocab_size\":32000,\"max_position_embeddings\":2048}" },
+    { "ministral3", "Ministral3ForCausalLM", NULL },
     { "mistral", "MistralForCausalLM",
       "{\"hidden_size\":4096,\"intermediate_size\":14336,\"num_hidden_layers\":32,"
       "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"vocab_size\":32000,"

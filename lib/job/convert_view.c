@@ -88,13 +88,25 @@ static void transpose(struct lm_convert_item *it)
     add_axis(v, cols, rows);
 }
 
+/* Is the source a stack of matrices of so many rows that lie transposed, and not as they should? */
+static bool lies_turned(const struct lm_convert_item *it, uint64_t rows)
+{
+    const struct lm_st_tensor *st = it->sources[0].st;
+    const uint64_t cols = it->t.ne[0];
+    if (it->transform == LM_FIRST_HALVES_TURNED || it->transform == LM_SECOND_HALVES_TURNED)
+        return true;
+    return st && st->n_dims == 3 && st->shape[1] == cols && st->shape[2] == rows && rows != cols;
+}
+
 /* The first or second half of the rows of every matrix of a stack. */
 static void half_rows(struct lm_convert_item *it, int half)
 {
-    const uint64_t one = it->t.ne[0] * it->t.ne[1];
-    struct lm_convert_view *v = add_view(it, 0, half ? one : 0);
+    const uint64_t cols = it->t.ne[0], rows = it->t.ne[1], one = cols * rows;
+    const bool turned = lies_turned(it, 2 * rows);
+    struct lm_convert_view *v = add_view(it, 0, half ? turned ? rows : one : 0);
     add_axis(v, elements(&it->t) / one, 2 * one);
-    add_axis(v, one, 1);
+    add_axis(v, rows, turned ? 1 : cols);
+    add_axis(v, cols, turned ? 2 * rows : 1);
 }
 
 /* Of n_head groups of rows (a key's, then a value's) of kv_rank values. */
@@ -280,8 +292,20 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
             as_is(it);
         break;
     case LM_SKIP_PADDING_ROWS: skip_rows(it, lm_convert_padding_rows(c)); break;
-    case LM_FIRST_HALVES:   half_rows(it, 0); break;
-    case LM_SECOND_HALVES:  half_rows(it, 1); break;
+    case LM_FIRST_HALVES:
+    case LM_FIRST_HALVES_TURNED:
+        half_rows(it, 0);
+        break;
+    case LM_SECOND_HALVES:
+    case LM_SECOND_HALVES_TURNED:
+        half_rows(it, 1);
+        break;
+    case LM_STACK_AS_FITS:
+        if (lies_turned(it, it->t.ne[1]))
+            transpose(it);
+        else
+            as_is(it);
+        break;
     case LM_DELTA_QKV:      return delta_rows(it, &c->cfg.h, true, err);
     case LM_DELTA_GATE:     return delta_rows(it, &c->cfg.h, false, err);
     case LM_TILE_ROWS:
@@ -302,6 +326,7 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
 {
     const struct lm_convert_tensor *t = &it->t;
     const uint32_t n = it->transform == LM_STACK && t->n_dims ? t->n_dims - 1 : t->n_dims;
+    bool turn;
     for (uint32_t d = 0; d < n; d++)
         shape[d] = t->ne[n - 1 - d];
     switch (it->transform) {
@@ -342,7 +367,17 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
         break;
     case LM_FIRST_HALVES:
     case LM_SECOND_HALVES:
-        shape[n - 2] = 2 * t->ne[1];
+    case LM_FIRST_HALVES_TURNED:
+    case LM_SECOND_HALVES_TURNED:
+        turn = lies_turned(it, 2 * t->ne[1]);
+        shape[n - 2] = turn ? t->ne[0] : 2 * t->ne[1];
+        shape[n - 1] = turn ? 2 * t->ne[1] : t->ne[0];
+        break;
+    case LM_STACK_AS_FITS:
+        if (lies_turned(it, t->ne[1])) {
+            shape[n - 1] = t->ne[1];
+            shape[n - 2] = t->ne[0];
+        }
         break;
     default:
         break;

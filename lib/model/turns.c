@@ -35,6 +35,8 @@ static uint32_t layer_of(const struct lm_ctx *c, const struct lm_build *b,
 static int take(struct lm_turn *out, struct lm_tensor *t, size_t off, struct lm_err *err)
 {
     const struct lm_tensor *table;
+    if (t && t->op == LM_OP_POS_SCALE)
+        return not_supported(err);
     if (!t || t->op != LM_OP_ROPE)
         return LM_OK;
     table = t->src[1];
@@ -64,7 +66,7 @@ static bool positions_are_plain(const struct lm_build *b)
         for (int k = 0; k < LM_MAX_SRC; k++) {
             const struct lm_tensor *t = g->nodes[i];
             if (behind_views(t->src[k]) == b->pos && t->op != LM_OP_ROPE_TABLE &&
-                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN)
+                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN && t->op != LM_OP_POS_SCALE)
                 return false;
         }
     return true;

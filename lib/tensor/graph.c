@@ -346,6 +346,13 @@ struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_ten
                 (struct lm_tensor *[]){ x, table });
 }
 
+struct lm_tensor *lm_pos_scale(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *pos,
+                               float by, float length, uint32_t off)
+{
+    return node(g, LM_OP_POS_SCALE, &(union lm_op_arg){ .grow = { by, length, off } },
+                (struct lm_tensor *[]){ x, pos });
+}
+
 struct lm_tensor *lm_kv_store(struct lm_graph *g, struct lm_tensor *k, struct lm_tensor *v,
                               struct lm_tensor *pages, struct lm_tensor *pos,
                               const struct lm_kv_layout *kv)

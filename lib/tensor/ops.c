@@ -290,6 +290,18 @@ static int check_pages(const struct lm_tensor *pages, const struct lm_tensor *po
     return lm_fail(err, LM_EUSE, "pages and positions must be vectors for %zu tokens", n);
 }
 
+static int shape_pos_scale(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0], *pos = t->src[1];
+    int r = want_f32(x, err);
+    if (r)
+        return r;
+    if (!vector(pos, LM_I32, x->ne[2]) || !(t->arg.grow.length >= 1))
+        return lm_fail(err, LM_EUSE, "positions must be a vector for %zu tokens", x->ne[2]);
+    like(t, x);
+    return LM_OK;
+}
+
 static int shape_kv_store(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *k = t->src[0], *v = t->src[3];
@@ -525,6 +537,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
                               flops_mul_mat, NULL },
     [LM_OP_ROPE_TABLE] = { "rope_table", 4, 3, false, shape_rope_table, flops_silu, NULL },
     [LM_OP_ROPE]       = { "rope",       2, 0, true,  shape_rope, flops_rope, NULL },
+    [LM_OP_POS_SCALE]  = { "pos_scale",  2, 0, true,  shape_pos_scale, flops_one, NULL },
     [LM_OP_KV_STORE]   = { "kv_store",   4, 1, false, shape_kv_store, flops_none, NULL },
     [LM_OP_ATTN]       = { "attn",       6, 3, false, shape_attn, flops_attn, NULL },
     [LM_OP_ATTN_WHOLE] = { "attn_whole", 6, 2, false, shape_attn_whole, flops_attn_whole,

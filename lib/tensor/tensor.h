@@ -60,6 +60,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_MUL_MAT_HEADS,
     LM_OP_ROPE_TABLE,
     LM_OP_ROPE,
+    LM_OP_POS_SCALE,
     LM_OP_KV_STORE,
     LM_OP_ATTN,
     LM_OP_ATTN_WHOLE,
@@ -127,6 +128,10 @@ union lm_op_arg {
     struct {
         float limit, slope;
     } clamp;                                                  /* SWIGLU_CLAMP           */
+    struct {
+        float    by, length;
+        uint32_t off;
+    } grow;                                                   /* POS_SCALE              */
     struct {
         uint32_t reach;
         bool     both;
@@ -289,6 +294,11 @@ struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,
 
 /* Turn the pairs of x [head, heads, n] by a table for n positions (Su et al., 2021). */
 struct lm_tensor *lm_rope(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *table);
+
+/* x [len, heads, n] times 1 + by ln(1 + floor((pos + off) / length)), pos I32 [n] (Meta AI, "The
+ * Llama 4 herd", 2025): queries far behind the training length look more closely. */
+struct lm_tensor *lm_pos_scale(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *pos,
+                               float by, float length, uint32_t off);
 
 /*
  * Key/value caches.  pages: I64 [n], for each token the address of its sequence's

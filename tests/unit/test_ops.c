@@ -249,6 +249,34 @@ static void test_activations(void **state)
     }
 }
 
+/* Queries grow with whole lengths before them, the same for all heads. */
+static void test_pos_scale(void **state)
+{
+    (void)state;
+    enum { LEN = 5, TWO = 2, N = 6 };
+    static const int32_t at[N] = { 0, 6, 7, 15, 16, 1000 };
+    float x[N * TWO * LEN];
+    int32_t pos[N];
+    fill(x, N * TWO * LEN, 2);
+    memcpy(pos, at, sizeof pos);
+    for (uint32_t off = 0; off < 2; off++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *in = with_data(&g, LM_F32, 3, (size_t[]){ LEN, TWO, N }, x);
+        struct lm_tensor *p = with_data(&g, LM_I32, 1, (size_t[]){ N }, pos);
+        struct lm_tensor *y = lm_pos_scale(&g, in, p, 0.25f, 8, off);
+        evaluate(&g, y, 2);
+        for (int t = 0; t < N; t++)
+            for (int i = t * TWO * LEN; i < (t + 1) * TWO * LEN; i++)
+                close_to((double)((float *)y->data)[i], (double)x[i] *
+                         (1 + 0.25 * log(1 + floor((at[t] + (double)off) / 8))), 1e-6);
+        lm_graph_release(&g);
+    }
+    struct lm_graph g = {0};
+    struct lm_tensor *in = with_data(&g, LM_F32, 3, (size_t[]){ LEN, TWO, N }, x);
+    assert_null(lm_pos_scale(&g, in, with_data(&g, LM_I32, 1, (size_t[]){ N - 1 }, pos), 1, 8, 0));
+    lm_graph_release(&g);
+}
+
 /* --- attention --------------------------------------------------------------------------- */
 
 enum { Q_HEADS = 4, KV_HEADS = 2, DK = 16, DV = 8, BATCH = 170, REACH = 12 };
@@ -361,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_heads),
         cmocka_unit_test(test_add_id),
         cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_pos_scale),
         cmocka_unit_test(test_whole),
         cmocka_unit_test(test_distance_bias),
     };

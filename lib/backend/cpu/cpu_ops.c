@@ -261,6 +261,18 @@ static void rope(const struct lm_exec *e, const struct lm_step *s, size_t job, i
     }
 }
 
+static void pos_scale(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const int32_t *pos = t->src[1]->data;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float at = (float)pos[r / t->ne[1] % t->ne[2]] + (float)t->arg.grow.off;
+        const float by = 1.0f + t->arg.grow.by * logf(1.0f + floorf(at / t->arg.grow.length));
+        e->cpu->vec->scale((float *)row(t, r), (const float *)row(t->src[0], r), by, t->ne[0]);
+    }
+}
+
 static size_t one_per_job(const struct lm_tensor *t)
 {
     (void)t;
@@ -327,6 +339,7 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_RMS_NORM]   = { rms_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ROPE_TABLE] = { rope_table, count_one, NULL, one_per_job },
     [LM_OP_ROPE]       = { rope, count_rows, NULL, rows_per_job },
+    [LM_OP_POS_SCALE]  = { pos_scale, count_rows, NULL, rows_per_job },
     [LM_OP_KV_STORE]   = { lm_cpu_kv_store, lm_cpu_kv_count, NULL, lm_cpu_kv_per_job },
     [LM_OP_ATTN]       = { lm_cpu_attn, lm_cpu_attn_count, lm_cpu_attn_scratch, one_per_job },
     [LM_OP_ATTN_WHOLE] = { lm_cpu_attn_whole, lm_cpu_attn_count, lm_cpu_attn_scratch,

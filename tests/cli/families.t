@@ -1,0 +1,42 @@
+#!/bin/sh
+# families.t - checkpoints of families that have no others among the tests, converted from an
+# archive and run, against the logits that their authors' code gives; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+data=$root/tests/data/families
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+
+# Tokens of a sequence, position and id with a logit: how far those of a table are from the
+# reference's, whose spread counts where it is wide, or what is missing.
+distance() { # REFERENCE TABLE
+    awk -F '\t' 'NR == FNR { want[$1 FS $2 FS $3] = $4; n++; a = $4 < 0 ? -$4 : $4
+                            if (a > most) most = a; next }
+        ($1 FS $2 FS $5) in want {
+            d = $6 - want[$1 FS $2 FS $5]; d = d < 0 ? -d : d; worst = d > worst ? d : worst; k++
+        }
+        END {
+            most = most < 4 ? 1 : most / 4
+            print n != k ? "of " n " there are " k : worst <= 1e-4 * most ? "near" : worst
+        }' "$1" "$2"
+}
+
+for tar in "$data"/*.tar.zst; do
+    name=$(basename "$tar" .tar.zst)
+    gguf-convert -q -T f32 "$tar" "$name.gguf" 2>err
+    ok "$?:$(cat err)" 0: "$name: converts"
+    gguf-inspect --check "$name.gguf" >out 2>&1
+    ok "$?" 0 "$name: what belongs to it is there"
+    for how in "-u 512" "-u 7" "-u 1"; do
+        # shellcheck disable=SC2086
+        decode -m "$name.gguf" --cache-k f32 --cache-v f32 $how --all --text --top 16 \
+            "$data/$name.ids" >table 2>err
+        ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $how"
+    done
+done
+echo "1..$n"
