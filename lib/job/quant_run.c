@@ -88,7 +88,7 @@ static struct shape shape_of(const struct lm_quantize_row *row)
     s.in_row = t->bytes / s.rows;
     s.out_row = row->bytes / s.rows;
     /* Where rows help each other, twice as many together. */
-    s.piece = at_least_1((row->target->encode_rows ? 2 * PIECE : PIECE) / s.cols);
+    s.piece = at_least_1(PIECE / s.cols);
     if (s.piece > s.slice)
         s.piece = s.slice;
     s.batch = at_least_1(BATCH / at_least_1(s.piece * s.in_row));

@@ -262,7 +262,7 @@ static int list_items(struct chooser *c, struct lm_pool *pool)
     for (size_t i = 0; i < q->n_rows && !s; i++) {
         const struct lm_mix_tensor *m = &c->t->mix[i];
         uint64_t bytes;
-        if (!c->t->fixed[i] && m->target != m->source && m->target->block > 1) {
+        if (!c->t->fixed[i] && m->convertible && m->target->block > 1) {
             lm_progress(c->env, "measuring", i, q->n_rows);
             s = lm_stopped(c->env) ? lm_fail(c->err, LM_ESTOP, "stopped") : add_item(c, i, pool);
         } else if (!padded_bytes(c, i, m->target, &bytes) ||

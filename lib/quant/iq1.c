@@ -102,7 +102,7 @@ static void split_digits(int n, const uint8_t *order, struct lm_iq_split *s, uin
 
 /* Codewords of n / 8 vectors, and where one is not what digits say, a new scale; values
  * are those of each vector. */
-static void take_codewords(const struct lm_iq *iq, const struct lm_iq_planes *p, int n,
+static void take_codewords(const struct lm_iq *iq, const struct lm_iq_book *book, int n,
                            const float *x, const float *w, const uint8_t *digit,
                            const float *const values[4], struct sub *s)
 {
@@ -118,8 +118,8 @@ static void take_codewords(const struct lm_iq *iq, const struct lm_iq_planes *p,
                 cost[i][c] = w[8 * v + i] * t * t;
             }
         }
-        word[v] = iq->nearest(p, want, cost);
-        s->code[v] = lm_iq_number(p->book, word[v]);
+        word[v] = iq->nearest(book, want, cost);
+        s->code[v] = lm_iq_number(book, word[v]);
         off |= word[v] != want;
     }
     float sx = 0, s2 = 0;
@@ -132,7 +132,7 @@ static void take_codewords(const struct lm_iq *iq, const struct lm_iq_planes *p,
         s->scale = sx / s2;
 }
 
-static void fit_iq1_s(const struct lm_iq *iq, const struct lm_iq_planes *p, const float *x,
+static void fit_iq1_s(const struct lm_iq *iq, const struct lm_iq_book *book, const float *x,
                       const float *w, struct sub *s)
 {
     uint8_t order[32], digit[32];
@@ -152,10 +152,10 @@ static void fit_iq1_s(const struct lm_iq *iq, const struct lm_iq_planes *p, cons
     s->shift = split.scale < 0 ? !split.shift : split.shift;
     s->scale = split.scale < 0 ? -split.scale : split.scale;
     const float *t = lm_iq1_values[s->shift];
-    take_codewords(iq, p, 32, x, w, digit, (const float *const[4]){ t, t, t, t }, s);
+    take_codewords(iq, book, 32, x, w, digit, (const float *const[4]){ t, t, t, t }, s);
 }
 
-static void fit_iq1_m(const struct lm_iq *iq, const struct lm_iq_planes *p, const float *x,
+static void fit_iq1_m(const struct lm_iq *iq, const struct lm_iq_book *book, const float *x,
                       const float *w, struct sub *s)
 {
     uint8_t order[16], digit[16];
@@ -178,7 +178,7 @@ static void fit_iq1_m(const struct lm_iq *iq, const struct lm_iq_planes *p, cons
     s->shift = split.scale < 0 ? 3 - split.shift : split.shift;
     s->scale = split.scale < 0 ? -split.scale : split.scale;
     const float *const values[4] = { lm_iq1_values[s->shift >> 1], lm_iq1_values[s->shift & 1] };
-    take_codewords(iq, p, 16, x, w, digit, values, s);
+    take_codewords(iq, book, 16, x, w, digit, values, s);
 }
 
 /* The largest scale, which d is made from. */
@@ -196,10 +196,12 @@ static int three_bits(float inv, float scale)
 }
 
 /* Codewords are stored even where every scale is 0. */
-static void row_iq1_s(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                       void *dst, size_t n, const float *weights)
+static void encode_iq1_s(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq1s;
     struct iq1_s *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
@@ -207,7 +209,7 @@ static void row_iq1_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
         count_weights(isa, x, weights + i * QK_K, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 8; g++) {
-            fit_iq1_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_iq1_s(lm_iq(isa), book, x + 32 * g, w + 32 * g, &s[g]);
             for (int v = 0; v < 4; v++) {
                 b->q[4 * g + v] = (uint8_t)s[g].code[v];
                 h[g] |= s[g].code[v] >> 8 << 3 * v;
@@ -259,17 +261,19 @@ static void put_iq1_m_scales(struct iq1_m *b, const struct sub *s, const float *
 }
 
 /* As above: codewords are stored in any case. */
-static void row_iq1_m(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                       void *dst, size_t n, const float *weights)
+static void encode_iq1_m(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq1s;
     struct iq1_m *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
         count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 16; g++) {
-            fit_iq1_m(lm_iq(isa), p, x + 16 * g, w + 16 * g, &s[g]);
+            fit_iq1_m(lm_iq(isa), book, x + 16 * g, w + 16 * g, &s[g]);
             b->q[2 * g] = (uint8_t)s[g].code[0];
             b->q[2 * g + 1] = (uint8_t)s[g].code[1];
             b->h[g] = (uint8_t)(s[g].code[0] >> 8 | s[g].code[1] >> 8 << 4);
@@ -278,32 +282,6 @@ static void row_iq1_m(enum lm_isa isa, const struct lm_iq_planes *p, const float
         if (top != 0)
             put_iq1_m_scales(b, s, x, w, top / 15);
     }
-}
-
-static void encode_iq1_s(enum lm_isa isa, const float *src, void *dst, size_t n,
-                         const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_s, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq1_s(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                              size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_s, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq1_s), n, weights);
-}
-
-static void encode_iq1_m(enum lm_isa isa, const float *src, void *dst, size_t n,
-                         const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_m, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq1_m(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                              size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq1s, row_iq1_m, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq1_m), n, weights);
 }
 
 static int64_t invalid_iq1_s(const void *src, size_t n)
@@ -323,13 +301,11 @@ static int64_t invalid_iq1_m(const void *src, size_t n)
 const struct lm_type lm_type_iq1_s = {
     .name = "iq1_s", .id = LM_IQ1_S, .block = QK_K, .bytes = sizeof(struct iq1_s),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 19",
-    .decode = decode_iq1_s, .encode = encode_iq1_s,
-    .encode_rows = encode_rows_iq1_s, .invalid = invalid_iq1_s,
+    .decode = decode_iq1_s, .encode = encode_iq1_s, .invalid = invalid_iq1_s,
 };
 
 const struct lm_type lm_type_iq1_m = {
     .name = "iq1_m", .id = LM_IQ1_M, .block = QK_K, .bytes = sizeof(struct iq1_m),
     .in_files = true, .source = "GGUF tensor type 29",
-    .decode = decode_iq1_m, .encode = encode_iq1_m,
-    .encode_rows = encode_rows_iq1_m, .invalid = invalid_iq1_m,
+    .decode = decode_iq1_m, .encode = encode_iq1_m, .invalid = invalid_iq1_m,
 };

@@ -135,7 +135,7 @@ static void finish(const struct lm_iq_book *book, struct lm_iq_fit *f, int n, st
 
 /* The groups of 32 weights of an iq2_xxs block: the search for a scale starts from a fit to
  * codes of any kind. */
-static void fit_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
+static void fit_xxs(enum lm_isa isa, const struct lm_iq_book *book, const float *x,
                     const float *w, struct sub *s)
 {
     static const struct lm_iq_tries tries = { 5, 0.1f, 6 };
@@ -153,15 +153,15 @@ static void fit_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *
             memset(s, 0, sizeof *s);
             continue;
         }
-        iq->search(p, &tries, range, 32, u + 32 * g, w + 32 * g, &f);
+        iq->search(book, &tries, range, 32, u + 32 * g, w + 32 * g, &f);
         if (f.scale > 0)
-            iq->refit(p, 15, 32, u + 32 * g, w + 32 * g, &f);
-        finish(p->book, &f, 4, s);
+            iq->refit(book, 15, 32, u + 32 * g, w + 32 * g, &f);
+        finish(book, &f, 4, s);
     }
 }
 
 /* 16 weights of iq2_xs and iq2_s. */
-static void fit_16(enum lm_isa isa, const struct lm_iq_planes *p, bool even, float tiny,
+static void fit_16(enum lm_isa isa, const struct lm_iq_book *book, bool even, float tiny,
                    const float *x, const float *w, struct sub *s)
 {
     static const struct lm_iq_tries tries = { 5, 0.1f, 9 };
@@ -177,10 +177,10 @@ static void fit_16(enum lm_isa isa, const struct lm_iq_planes *p, bool even, flo
         return;
     }
     f.scale = max / 5;
-    iq->search(p, &tries, max, 16, u, w, &f);
+    iq->search(book, &tries, max, 16, u, w, &f);
     if (f.off && f.scale > 0)
-        iq->refit(p, f.off, 16, u, w, &f);
-    finish(p->book, &f, 2, s);
+        iq->refit(book, f.off, 16, u, w, &f);
+    finish(book, &f, 2, s);
 }
 
 /* The largest scale, which d is made from. */
@@ -192,15 +192,17 @@ static float top_scale(const struct sub *s, int n)
     return top;
 }
 
-static void row_iq2_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                         void *dst, size_t n, const float *weights)
+static void encode_iq2_xxs(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq2xxs;
     struct iq2_xxs *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
         count_weights(isa, x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
-        fit_xxs(isa, p, x, w, s);
+        fit_xxs(isa, book, x, w, s);
         memset(b, 0, sizeof *b);
         float top = top_scale(s, 8), d = top / 31, inv = 1 / d;
         if (top == 0)
@@ -217,16 +219,18 @@ static void row_iq2_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const flo
     }
 }
 
-static void row_iq2_xs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                        void *dst, size_t n, const float *weights)
+static void encode_iq2_xs(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq2xs;
     struct iq2_xs *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
         count_weights(isa, x, weights + i * QK_K, lm_q_sum_sq(x, QK_K) / QK_K, w);
         for (int g = 0; g < 16; g++)
-            fit_16(isa, p, true, 1e-15f, x + 16 * g, w + 16 * g, &s[g]);
+            fit_16(isa, book, true, 1e-15f, x + 16 * g, w + 16 * g, &s[g]);
         memset(b, 0, sizeof *b);
         float top = top_scale(s, 16), d = top / 31, inv = 1 / d;
         if (top == 0)
@@ -242,10 +246,12 @@ static void row_iq2_xs(enum lm_isa isa, const struct lm_iq_planes *p, const floa
 }
 
 /* Codewords and signs are stored even where every scale is 0. */
-static void row_iq2_s(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                       void *dst, size_t n, const float *weights)
+static void encode_iq2_s(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq2s;
     struct iq2_s *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[16];
@@ -253,7 +259,7 @@ static void row_iq2_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
                       w);
         memset(b, 0, sizeof *b);
         for (int g = 0; g < 16; g++) {
-            fit_16(isa, p, false, 1e-8f, x + 16 * g, w + 16 * g, &s[g]);
+            fit_16(isa, book, false, 1e-8f, x + 16 * g, w + 16 * g, &s[g]);
             for (int v = 0; v < 2; v++) {
                 b->q[2 * g + v] = (uint8_t)s[g].code[v];
                 b->h[g / 2] |= (uint8_t)(s[g].code[v] >> 8 << (2 * (2 * g + v) & 6));
@@ -267,45 +273,6 @@ static void row_iq2_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
         for (int g = 0; g < 16; g++)
             b->sc[g / 2] |= (uint8_t)(lm_iq_nibble(inv, s[g].scale) << g % 2 * 4);
     }
-}
-
-static void encode_iq2_xxs(enum lm_isa isa, const float *src, void *dst, size_t n,
-                           const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2xxs, row_iq2_xxs, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq2_xxs(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                                size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2xxs, row_iq2_xxs, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq2_xxs), n, weights);
-}
-
-static void encode_iq2_xs(enum lm_isa isa, const float *src, void *dst, size_t n,
-                          const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2xs, row_iq2_xs, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq2_xs(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                               size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2xs, row_iq2_xs, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq2_xs), n, weights);
-}
-
-static void encode_iq2_s(enum lm_isa isa, const float *src, void *dst, size_t n,
-                         const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2s, row_iq2_s, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq2_s(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                              size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq2s, row_iq2_s, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq2_s), n, weights);
 }
 
 static int64_t invalid_iq2_xxs(const void *src, size_t n)
@@ -326,20 +293,17 @@ static int64_t invalid_iq2_s(const void *src, size_t n)
 const struct lm_type lm_type_iq2_xxs = {
     .name = "iq2_xxs", .id = LM_IQ2_XXS, .block = QK_K, .bytes = sizeof(struct iq2_xxs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 16",
-    .decode = decode_iq2_xxs, .encode = encode_iq2_xxs,
-    .encode_rows = encode_rows_iq2_xxs, .invalid = invalid_iq2_xxs,
+    .decode = decode_iq2_xxs, .encode = encode_iq2_xxs, .invalid = invalid_iq2_xxs,
 };
 
 const struct lm_type lm_type_iq2_xs = {
     .name = "iq2_xs", .id = LM_IQ2_XS, .block = QK_K, .bytes = sizeof(struct iq2_xs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 17",
-    .decode = decode_iq2_xs, .encode = encode_iq2_xs,
-    .encode_rows = encode_rows_iq2_xs, .invalid = invalid_iq2_xs,
+    .decode = decode_iq2_xs, .encode = encode_iq2_xs, .invalid = invalid_iq2_xs,
 };
 
 const struct lm_type lm_type_iq2_s = {
     .name = "iq2_s", .id = LM_IQ2_S, .block = QK_K, .bytes = sizeof(struct iq2_s),
     .in_files = true, .source = "GGUF tensor type 22",
-    .decode = decode_iq2_s, .encode = encode_iq2_s,
-    .encode_rows = encode_rows_iq2_s, .invalid = invalid_iq2_s,
+    .decode = decode_iq2_s, .encode = encode_iq2_s, .invalid = invalid_iq2_s,
 };

@@ -107,7 +107,7 @@ static void finish(const struct lm_iq_book *book, const struct lm_iq_fit *f, str
     s->scale = f->scale < 0 ? -f->scale : f->scale;
 }
 
-static void fit_xxs(const struct lm_iq *iq, const struct lm_iq_planes *p, const float *x,
+static void fit_xxs(const struct lm_iq *iq, const struct lm_iq_book *book, const float *x,
                     const float *w, struct sub *s)
 {
     static const struct lm_iq_tries tries = { 15, 0.2f, 15 };
@@ -122,14 +122,14 @@ static void fit_xxs(const struct lm_iq *iq, const struct lm_iq_planes *p, const 
         return;
     }
     f.scale = max / 15;
-    iq->search(p, &tries, max, 32, u, w, &f);
+    iq->search(book, &tries, max, 32, u, w, &f);
     if (f.off && f.scale > 0)
-        iq->refit(p, f.off, 32, u, w, &f);
-    finish(p->book, &f, s);
+        iq->refit(book, f.off, 32, u, w, &f);
+    finish(book, &f, s);
 }
 
 /* Unlike above, once any vector was no codeword, all are looked for again. */
-static void fit_s(const struct lm_iq *iq, const struct lm_iq_planes *p, const float *x,
+static void fit_s(const struct lm_iq *iq, const struct lm_iq_book *book, const float *x,
                   const float *w, struct sub *s)
 {
     static const struct lm_iq_tries tries = { 15, 0.2f, 9 };
@@ -145,10 +145,10 @@ static void fit_s(const struct lm_iq *iq, const struct lm_iq_planes *p, const fl
         return;
     }
     f.scale = max / 15;
-    iq->search(p, &tries, max, 32, u, w, &f);
+    iq->search(book, &tries, max, 32, u, w, &f);
     if (f.off && f.scale > 0)
-        iq->refit(p, 255, 32, u, w, &f);
-    finish(p->book, &f, s);
+        iq->refit(book, 255, 32, u, w, &f);
+    finish(book, &f, s);
 }
 
 /* The largest scale, which d is made from. */
@@ -160,16 +160,18 @@ static float top_scale(const struct sub *s)
     return top;
 }
 
-static void row_iq3_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                         void *dst, size_t n, const float *weights)
+static void encode_iq3_xxs(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq3xxs;
     struct iq3_xxs *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
         count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         for (int g = 0; g < 8; g++)
-            fit_xxs(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_xxs(lm_iq(isa), book, x + 32 * g, w + 32 * g, &s[g]);
         memset(b, 0, sizeof *b);
         float top = top_scale(s), d = top / 31, inv = 1 / d;
         if (top == 0)
@@ -188,17 +190,19 @@ static void row_iq3_xxs(enum lm_isa isa, const struct lm_iq_planes *p, const flo
 
 /* The format's reference writes codewords and signs without a gap for a group of zeros,
  * but their high bits and the scales where they belong; files are to be the same. */
-static void row_iq3_s(enum lm_isa isa, const struct lm_iq_planes *p, const float *x,
-                       void *dst, size_t n, const float *weights)
+static void encode_iq3_s(enum lm_isa isa, const float *x, void *dst, size_t n,
+                  const float *weights)
 {
+    const struct lm_iq_book *book = &lm_book_iq3s;
     struct iq3_s *b = dst;
+    lm_iq_prepare(book, isa);
     for (size_t i = 0; i < n / QK_K; i++, b++, x += QK_K) {
         float w[QK_K];
         struct sub s[8];
         count_weights(isa, x, weights ? weights + i * QK_K : NULL, w);
         memset(b, 0, sizeof *b);
         for (int g = 0, at = 0; g < 8; g++) {
-            fit_s(lm_iq(isa), p, x + 32 * g, w + 32 * g, &s[g]);
+            fit_s(lm_iq(isa), book, x + 32 * g, w + 32 * g, &s[g]);
             if (s[g].skipped)
                 continue;
             for (int v = 0; v < 8; v++) {
@@ -218,32 +222,6 @@ static void row_iq3_s(enum lm_isa isa, const struct lm_iq_planes *p, const float
     }
 }
 
-static void encode_iq3_xxs(enum lm_isa isa, const float *src, void *dst, size_t n,
-                           const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq3xxs, row_iq3_xxs, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq3_xxs(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                                size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq3xxs, row_iq3_xxs, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq3_xxs), n, weights);
-}
-
-static void encode_iq3_s(enum lm_isa isa, const float *src, void *dst, size_t n,
-                         const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq3s, row_iq3_s, isa, src, dst, 1, 0, n, weights);
-}
-
-static void encode_rows_iq3_s(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                              size_t n, const float *weights)
-{
-    lm_iq_encode_rows(&lm_book_iq3s, row_iq3_s, isa, src, dst, rows,
-                      n / QK_K * sizeof(struct iq3_s), n, weights);
-}
-
 static int64_t invalid_iq3_xxs(const void *src, size_t n)
 {
     return lm_q_bad_half_at(src, n / QK_K, sizeof(struct iq3_xxs), 0);
@@ -257,13 +235,11 @@ static int64_t invalid_iq3_s(const void *src, size_t n)
 const struct lm_type lm_type_iq3_xxs = {
     .name = "iq3_xxs", .id = LM_IQ3_XXS, .block = QK_K, .bytes = sizeof(struct iq3_xxs),
     .in_files = true, .source = "GGUF tensor type 18",
-    .decode = decode_iq3_xxs, .encode = encode_iq3_xxs,
-    .encode_rows = encode_rows_iq3_xxs, .invalid = invalid_iq3_xxs,
+    .decode = decode_iq3_xxs, .encode = encode_iq3_xxs, .invalid = invalid_iq3_xxs,
 };
 
 const struct lm_type lm_type_iq3_s = {
     .name = "iq3_s", .id = LM_IQ3_S, .block = QK_K, .bytes = sizeof(struct iq3_s),
     .in_files = true, .source = "GGUF tensor type 21",
-    .decode = decode_iq3_s, .encode = encode_iq3_s,
-    .encode_rows = encode_rows_iq3_s, .invalid = invalid_iq3_s,
+    .decode = decode_iq3_s, .encode = encode_iq3_s, .invalid = invalid_iq3_s,
 };

@@ -2,17 +2,28 @@
 #include "quant/iq_search.h"
 
 #include <float.h>
-#include <stdlib.h>
+#include <pthread.h>
 
 #include "quant/block.h"
 #include "quant/iq_grids.h"
 
-const struct lm_iq_book lm_book_iq2xxs = { lm_grid_iq2xxs, 256, 8, 2, 3, 2, 113413 };
-const struct lm_iq_book lm_book_iq2xs = { lm_grid_iq2xs, 512, 8, 2, 3, 2, 182233 };
-const struct lm_iq_book lm_book_iq2s = { lm_grid_iq2s, 1024, 8, 2, 3, 1, 45740 };
-const struct lm_iq_book lm_book_iq1s = { lm_grid_iq1s, 2048, 8, 2, 3, 3, 329769 };
-const struct lm_iq_book lm_book_iq3xxs = { lm_grid_iq3xxs, 256, 4, 3, 8, 2, 19241 };
-const struct lm_iq_book lm_book_iq3s = { lm_grid_iq3s, 512, 4, 3, 8, 3, 25245 };
+#define WORDS 6561               /* of eight digits below 3; of four below 8 there are fewer */
+
+/* A codebook, and room for its lists: `near` is how many neighbours all words have together,
+ * codewords included. */
+#define BOOK(name, count, lanes, bits, digits, within, near)                                     \
+    static uint16_t list_##name[(near) + WORDS + (count) + LM_IQ_PAST];                          \
+    static uint32_t at_##name[WORDS];                                                            \
+    static struct lm_iq_lists lists_##name = { .at = at_##name, .list = list_##name };           \
+    const struct lm_iq_book lm_book_##name = { lm_grid_##name, count, lanes, bits, digits,       \
+                                               within, &lists_##name };
+
+BOOK(iq2xxs, 256, 8, 2, 3, 2, 113413)
+BOOK(iq2xs, 512, 8, 2, 3, 2, 182233)
+BOOK(iq2s, 1024, 8, 2, 3, 1, 45740)
+BOOK(iq1s, 2048, 8, 2, 3, 3, 329769)
+BOOK(iq3xxs, 256, 4, 3, 8, 2, 19241)
+BOOK(iq3s, 512, 4, 3, 8, 3, 25245)
 
 const float lm_iq1_values[2][3] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
 
@@ -24,13 +35,10 @@ static int square(int a, int b)
 }
 
 /* Fill p for a codebook. */
-static void prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
+static void lay_out(const struct lm_iq_book *book, struct lm_iq_planes *p)
 {
     int field = book->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
     p->book = book;
-    p->kept = NULL;
-    for (unsigned i = 0; i < 256; i++)
-        p->key[i] = (uint8_t)((i & 3) + 3 * (i >> 2 & 3) + 9 * (i >> 4 & 3) + 27 * (i >> 6));
     for (int a = 0; a < 16; a++)
         for (int b = 0; b < 16; b++)
             p->square[a][b] = (uint8_t)(field == 3 ? square(a & 7, b & 7)
@@ -40,55 +48,17 @@ static void prepare(const struct lm_iq_book *book, struct lm_iq_planes *p)
             p->field[f][i] = (uint8_t)(book->words[i] >> field * f & mask);
 }
 
-/* Let p keep the neighbours it looks up, until release: worth it for more than a row or
- * two.  Without memory they are looked up each time.  p is for one thread then. */
-static void keep(struct lm_iq_planes *p)
-{
-    size_t n = (size_t)p->book->n_near + 6561 + 1 + LM_IQ_PAST;
-    p->kept = calloc(1, sizeof *p->kept + n * sizeof *p->kept->list);
-    if (p->kept)
-        p->kept->used = 1;
-}
-
-static void release(struct lm_iq_planes *p)
-{
-    free(p->kept);
-    p->kept = NULL;
-}
-
-void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enum lm_isa isa,
-                       const float *src, void *dst, size_t rows, size_t row_bytes, size_t n,
-                       const float *weights)
-{
-    struct lm_iq_planes p;
-    prepare(book, &p);
-    if (rows > 1)
-        keep(&p);
-    for (size_t i = 0; i < rows; i++)
-        encode(isa, &p, src + i * n, (uint8_t *)dst + i * row_bytes, n, weights);
-    release(&p);
-}
-
-unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word)
-{
-    unsigned at = 0;
-    for (unsigned half = (unsigned)book->count / 2; half; half /= 2)    /* counts are 2^k */
-        at += book->words[at + half - 1] < word ? half : 0;
-    return at;
-}
-
-static void look_up(const struct lm_iq_planes *p, unsigned word, struct lm_iq_near *near)
+static int look_up(const struct lm_iq_planes *p, unsigned word, uint16_t *near)
 {
     uint8_t dist[LM_IQ_WORDS];
     const struct lm_iq_book *b = p->book;
-    int field = b->bits == 2 ? 4 : 3, mask = (1 << field) - 1;
+    int field = b->bits == 2 ? 4 : 3, mask = (1 << field) - 1, n = 0;
     const uint8_t *sq[4];
     for (int f = 0; f < 4; f++)
         sq[f] = p->square[word >> field * f & (unsigned)mask];
     for (int i = 0; i < b->count; i++)
         dist[i] = (uint8_t)(sq[0][p->field[0][i]] + sq[1][p->field[1][i]] +
                             sq[2][p->field[2][i]] + sq[3][p->field[3][i]]);
-    near->n = 0;
     for (int k = 0, level = -1; k < b->within && level != 0; k++) {
         int next = 256;
         for (int i = 0; i < b->count; i++)
@@ -96,21 +66,50 @@ static void look_up(const struct lm_iq_planes *p, unsigned word, struct lm_iq_ne
                 next = dist[i];
         for (int i = 0; i < b->count; i++)
             if (dist[i] == next)
-                near->word[near->n++] = b->words[i];
+                near[n++] = b->words[i];
         level = next;
+    }
+    return n;
+}
+
+/* Word number k of all. */
+static unsigned word_at(const struct lm_iq_book *b, unsigned k)
+{
+    unsigned word = 0;
+    for (int i = 0; i < b->lanes; i++, k /= (unsigned)b->digits)
+        word |= k % (unsigned)b->digits << b->bits * i;
+    return word;
+}
+
+static void make_lists(const struct lm_iq_book *b, enum lm_isa isa)
+{
+    struct lm_iq_planes p;
+    uint16_t near[LM_IQ_NEAR + LM_IQ_PAST], *list = b->lists->list;
+    unsigned n_words = b->bits == 3 ? 4096 : WORDS;
+    lay_out(b, &p);
+    for (unsigned k = 0, number = 0; k < n_words; k++) {
+        unsigned word = word_at(b, k);
+        int n = lm_iq(isa)->look_up(&p, word, near);
+        b->lists->at[k] = (uint32_t)(list - b->lists->list);
+        *list++ = (uint16_t)n;
+        memcpy(list, near, (size_t)n * sizeof *near);
+        list += n;
+        if (near[0] == word)
+            *list++ = (uint16_t)number++;
     }
 }
 
-/* The neighbours of a word, kept or in *room. */
-static const struct lm_iq_near *neighbours(const struct lm_iq_planes *p, unsigned word,
-                                           struct lm_iq_near *room)
+void lm_iq_prepare(const struct lm_iq_book *b, enum lm_isa isa)
 {
-    const struct lm_iq_near *kept = lm_iq_recall(p, word);
-    if (kept)
-        return kept;
-    look_up(p, word, room);
-    lm_iq_remember(p, word, room);
-    return room;
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    if (atomic_load_explicit(&b->lists->ready, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&making);
+    if (!atomic_load_explicit(&b->lists->ready, memory_order_relaxed)) {
+        make_lists(b, isa);
+        atomic_store_explicit(&b->lists->ready, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&making);
 }
 
 /* ---- iq2, iq3 --------------------------------------------------------------------- */
@@ -169,39 +168,38 @@ static void sums(const struct lm_iq_book *b, int n, const float *u, const float 
 }
 
 /* Codewords of a vector for n inverse scales. */
-static void vector(const struct lm_iq_planes *p, int n, const float *inv, const float *u,
+static void vector(const struct lm_iq_book *b, int n, const float *inv, const float *u,
                    const float *w, uint16_t (*word)[8], unsigned *off, int v)
 {
-    struct lm_iq_near room;
     const struct lm_iq_near *near = NULL;
     float root_w[8];
     unsigned last = 0;
-    for (int i = 0; i < p->book->lanes; i++)
+    for (int i = 0; i < b->lanes; i++)
         root_w[i] = sqrtf(w[i]);
     for (int k = 0; k < n; k++) {
-        unsigned want = project(p->book, inv[k], u);
+        unsigned want = project(b, inv[k], u);
         if (k == 0 || want != last)
-            near = neighbours(p, want, &room);
+            near = lm_iq_neighbours(b, want);
         last = want;
-        word[k][v] = closest(p->book, near, u, root_w, 1 / inv[k]);
+        word[k][v] = closest(b, near, u, root_w, 1 / inv[k]);
         off[k] |= (unsigned)(word[k][v] != want) << v;
     }
 }
 
-static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
+static void search(const struct lm_iq_book *b, const struct lm_iq_tries *tries, float range,
                    int n, const float *u, const float *w, struct lm_iq_fit *fit)
 {
     uint16_t word[LM_IQ_TRIES][8] = { { 0 } };
     unsigned off[LM_IQ_TRIES] = { 0 };
     float inv[LM_IQ_TRIES], best = 0;
-    int lanes = p->book->lanes, count = 2 * tries->reach + 1;
+    int lanes = b->lanes, count = 2 * tries->reach + 1;
     for (int k = 0; k < count; k++)
         inv[k] = (tries->first + (float)(k - tries->reach) * tries->step) / range;
     for (int v = 0; v < n / lanes; v++)
-        vector(p, count, inv, u + v * lanes, w + v * lanes, word, off, v);
+        vector(b, count, inv, u + v * lanes, w + v * lanes, word, off, v);
     for (int k = 0; k < count; k++) {
         float sx, s2;
-        sums(p->book, n, u, w, word[k], &sx, &s2);
+        sums(b, n, u, w, word[k], &sx, &s2);
         if (s2 > 0 && sx * sx > best * s2) {
             fit->scale = sx / s2;
             best = fit->scale * sx;
@@ -211,22 +209,21 @@ static void search(const struct lm_iq_planes *p, const struct lm_iq_tries *tries
     }
 }
 
-static void refit(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
+static void refit(const struct lm_iq_book *b, unsigned which, int n, const float *u,
                   const float *w, struct lm_iq_fit *fit)
 {
-    int lanes = p->book->lanes;
+    int lanes = b->lanes;
     float inv = 1 / fit->scale, root_w[8], sx, s2;
-    struct lm_iq_near room;
     for (int v = 0; v < n / lanes; v++) {
         const float *uv = u + v * lanes;
         if (!(which >> v & 1))
             continue;
         for (int i = 0; i < lanes; i++)
             root_w[i] = sqrtf(w[v * lanes + i]);
-        const struct lm_iq_near *near = neighbours(p, project(p->book, inv, uv), &room);
-        fit->word[v] = closest(p->book, near, uv, root_w, fit->scale);
+        const struct lm_iq_near *near = lm_iq_neighbours(b, project(b, inv, uv));
+        fit->word[v] = closest(b, near, uv, root_w, fit->scale);
     }
-    sums(p->book, n, u, w, fit->word, &sx, &s2);
+    sums(b, n, u, w, fit->word, &sx, &s2);
     if (s2 > 0)
         fit->scale = sx / s2;
 }
@@ -257,16 +254,15 @@ int lm_iq_nibble(float inv, float scale)
 
 /* ---- iq1 -------------------------------------------------------------------------- */
 
-static unsigned nearest(const struct lm_iq_planes *p, unsigned word, float cost[8][4])
+static unsigned nearest(const struct lm_iq_book *b, unsigned word, float cost[8][4])
 {
-    struct lm_iq_near room;
-    const struct lm_iq_near *near = neighbours(p, word, &room);
+    const struct lm_iq_near *near = lm_iq_neighbours(b, word);
     unsigned best = near->word[0];
     float least = FLT_MAX;
     for (int k = 0; k < near->n; k++) {
         float e = 0;
         for (int i = 0; i < 8; i++)
-            e += cost[i][digit(p->book, near->word[k], i)];
+            e += cost[i][digit(b, near->word[k], i)];
         if (e < least) {
             least = e;
             best = near->word[k];
@@ -339,7 +335,7 @@ static bool split16(const float x[2][17], const float w[2][17], struct lm_iq_spl
     return any;
 }
 
-const struct lm_iq lm_iq_scalar = { search, refit, nearest, order, split32, split16 };
+const struct lm_iq lm_iq_scalar = { look_up, search, refit, nearest, order, split32, split16 };
 
 const struct lm_iq *lm_iq(enum lm_isa isa)
 {

@@ -10,11 +10,11 @@
  * A word of digits that is no codeword is replaced by one of its neighbours: the
  * codewords at the smallest, second smallest, ... squared distance from it (as many
  * distances as the codebook says), in the order of (distance, number).  Of these the
- * first with the smallest weighted error is taken.  Neighbours are looked up when they
- * are needed, by a pass over the codebook, and kept for the next time where there is
- * memory for it: those of all words would make a megabyte of tables.
+ * first with the smallest weighted error is taken.  The neighbours of all words of a
+ * codebook are looked up when it is first used, and kept.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,72 +25,66 @@
 #define LM_IQ_WORDS 2048        /* most codewords of a codebook */
 #define LM_IQ_TRIES 31          /* most candidates of a search */
 
+/* Neighbours of all words.  Lists lie one after the other, each with its length first;
+ * after the list of a codeword, which is itself alone, stands its number in the codebook. */
+struct lm_iq_lists {
+    atomic_bool ready;
+    uint32_t   *at;             /* where the list of a word begins, by lm_iq_key   */
+    uint16_t   *list;
+};
+
 struct lm_iq_book {
     const uint16_t *words;      /* codewords as digits, ascending; [0] has only zeros */
     int count;
     int lanes, bits, digits;    /* digits in a word, bits of one, values it can have */
     int within;                 /* how many distances are near */
-    int n_near;                 /* neighbours of all words together, codewords included */
+    struct lm_iq_lists *lists;
 };
 
 extern const struct lm_iq_book lm_book_iq2xxs, lm_book_iq2xs, lm_book_iq2s, lm_book_iq1s,
                                lm_book_iq3xxs, lm_book_iq3s;
 
+#define LM_IQ_PAST 16           /* numbers that may be read past the end of a list */
+
 /* The longest list of neighbours of any word. */
 #define LM_IQ_NEAR 292
-
-#define LM_IQ_PAST 16           /* words that may be read past the end of one */
 
 /* Neighbours in order; of a codeword, itself. */
 struct lm_iq_near {
     uint16_t n;
-    uint16_t word[LM_IQ_NEAR + LM_IQ_PAST];
-};
-
-/* Neighbours kept: lists lie one after the other, each with its length first; at[key] is
- * where that of a word begins, 0 where it is not known yet. */
-struct lm_iq_kept {
-    uint32_t  at[6561];
-    uint32_t  used;
-    uint16_t  list[];
+    uint16_t word[];
 };
 
 /* A codebook laid out for looking up neighbours.  A word is four fields, of two digits
  * (iq1, iq2) or one (iq3). */
 struct lm_iq_planes {
     const struct lm_iq_book *book;
-    struct lm_iq_kept *kept;                /* neighbours looked up before; NULL: none */
-    uint8_t key[256];                       /* of four digits below 3: without gaps */
     uint8_t square[16][16];                 /* squared distance of two fields */
     uint8_t field[4][LM_IQ_WORDS];          /* field of each codeword */
 };
 
-static inline unsigned lm_iq_key(const struct lm_iq_planes *p, unsigned word)
+/* The number of a word among all: of digits below 3 by twos, then fours, then all eight. */
+static inline unsigned lm_iq_key(int bits, unsigned word)
 {
-    return p->book->bits == 3 ? word : p->key[word & 255] + 81u * p->key[word >> 8];
+    if (bits == 3)
+        return word;
+    word = (word & 0x3333) + 3 * (word >> 2 & 0x3333);
+    word = (word & 0x0f0f) + 9 * (word >> 4 & 0x0f0f);
+    return (word & 255) + 81 * (word >> 8);
 }
 
-/* Neighbours of a word that are kept, or NULL. */
-static inline const struct lm_iq_near *lm_iq_recall(const struct lm_iq_planes *p, unsigned word)
+/* The neighbours of a word; lm_iq_prepare has run for the book. */
+static inline const struct lm_iq_near *lm_iq_neighbours(const struct lm_iq_book *b, unsigned word)
 {
-    uint32_t at = p->kept ? p->kept->at[lm_iq_key(p, word)] : 0;
-    return at ? (const struct lm_iq_near *)(const void *)(p->kept->list + at) : NULL;
+    const uint16_t *list = b->lists->list + b->lists->at[lm_iq_key(b->bits, word)];
+    return (const struct lm_iq_near *)(const void *)list;
 }
 
-/* Keep some, if p does. */
-static inline void lm_iq_remember(const struct lm_iq_planes *p, unsigned word,
-                                  const struct lm_iq_near *near)
+/* Number of a codeword in its codebook, as above. */
+static inline unsigned lm_iq_number(const struct lm_iq_book *b, unsigned word)
 {
-    struct lm_iq_kept *k = p->kept;
-    if (!k)
-        return;
-    k->at[lm_iq_key(p, word)] = k->used;
-    memcpy(k->list + k->used, near, (near->n + 1u) * sizeof *k->list);
-    k->used += near->n + 1u;
+    return lm_iq_neighbours(b, word)->word[1];
 }
-
-/* Number of a codeword in its codebook. */
-unsigned lm_iq_number(const struct lm_iq_book *book, unsigned word);
 
 /* A sub-block as scale * (2 * digit + 1). */
 struct lm_iq_fit {
@@ -114,16 +108,18 @@ struct lm_iq_split {
 
 /* u and w are n = 16 or 32 magnitudes and their weights, all in whole vectors. */
 struct lm_iq {
+    /* How many neighbours a word has, and in word[] which; LM_IQ_NEAR fit. */
+    int (*look_up)(const struct lm_iq_planes *p, unsigned word, uint16_t *near);
     /* Of the candidates, the one that lowers the error most goes to fit, which stays as
      * it is if none does. */
-    void (*search)(const struct lm_iq_planes *p, const struct lm_iq_tries *tries, float range,
+    void (*search)(const struct lm_iq_book *b, const struct lm_iq_tries *tries, float range,
                    int n, const float *u, const float *w, struct lm_iq_fit *fit);
     /* Codewords anew for fit->scale, of the vectors whose bits are set in which; then the
      * best scale for all. */
-    void (*refit)(const struct lm_iq_planes *p, unsigned which, int n, const float *u,
+    void (*refit)(const struct lm_iq_book *b, unsigned which, int n, const float *u,
                   const float *w, struct lm_iq_fit *fit);
     /* The codeword for a word of 8 digits, where digit c of lane i costs cost[i][c]. */
-    unsigned (*nearest)(const struct lm_iq_planes *p, unsigned word, float cost[8][4]);
+    unsigned (*nearest)(const struct lm_iq_book *b, unsigned word, float cost[8][4]);
     /* Numbers of n = 16 or 32 weights when they ascend; equal ones stay in order. */
     void (*order)(int n, const float *x, uint8_t *at);
     /* Splits of 32 sorted weights: x[i], w[i] are the sums over the first i weights.
@@ -140,14 +136,8 @@ extern const float lm_iq1_values[2][3];
 /* The functions for an instruction set; scalar ones are the definition. */
 const struct lm_iq *lm_iq(enum lm_isa isa);
 
-/* Encode a row of n weights, whole blocks, with a codebook laid out in p. */
-typedef void lm_iq_encoder(enum lm_isa isa, const struct lm_iq_planes *p, const float *src,
-                           void *dst, size_t n, const float *weights);
-
-/* Rows of a type, one by one; from the second on with what was looked up for those before. */
-void lm_iq_encode_rows(const struct lm_iq_book *book, lm_iq_encoder *encode, enum lm_isa isa,
-                       const float *src, void *dst, size_t rows, size_t row_bytes, size_t n,
-                       const float *weights);
+/* Make the lists of a codebook, unless they are there: before any use of it. */
+void lm_iq_prepare(const struct lm_iq_book *b, enum lm_isa isa);
 
 /* Magnitudes of 8 weights to u, their signs as bits.  even: of an odd number of negative
  * ones, the weight that matters least (by w * x^2) changes sign, so that its u is

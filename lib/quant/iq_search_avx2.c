@@ -7,6 +7,6 @@
 
 #include "quant/iq_lanes.h"
 
-const struct lm_iq lm_iq_avx2 = { search, refit, nearest, order, split32, split16 };
+const struct lm_iq lm_iq_avx2 = { look_up, search, refit, nearest, order, split32, split16 };
 
 #endif

@@ -51,10 +51,6 @@ struct lm_type {
      * bytes.  NULL: this version cannot produce the type. */
     void      (*encode)(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights);
-    /* The same for rows of n weights each, where one helps the next, or NULL.  It uses
-     * memory if there is some; without, it takes longer. */
-    void      (*encode_rows)(enum lm_isa isa, const float *src, void *dst, size_t rows,
-                             size_t n, const float *weights);
     /* First block (0-based) of n weights that a loader must refuse (a scale or value
      * that is infinite or NaN, ...), or -1.  NULL: every byte pattern is valid. */
     int64_t   (*invalid)(const void *src, size_t n);

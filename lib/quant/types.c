@@ -141,10 +141,6 @@ int lm_type_encode(const struct lm_type *t, const float *src, void *dst,
     size_t row = cols / t->block * t->bytes;
     enum lm_isa isa = lm_isa();
     uint8_t *out = dst;
-    if (t->encode_rows) {
-        t->encode_rows(isa, src, dst, rows, cols, weights);
-        return LM_OK;
-    }
     for (size_t i = 0; i < rows; i++)
         t->encode(isa, src + i * cols, out + i * row, cols, weights);
     return LM_OK;

@@ -52,6 +52,7 @@ static inline vf v_four(const float *p) { return _mm256_broadcast_ps((const __m1
 static inline vf v_eight(const float *p) { return _mm256_loadu_ps(p); }
 static inline vf v_look(vf t, vi i) { return _mm256_permutevar8x32_ps(t, i); }
 static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+static inline vf v_inverse(vf a) { return _mm256_rcp_ps(a); }
 
 static inline vt v_table16(const float *p)
 {

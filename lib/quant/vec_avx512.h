@@ -27,6 +27,7 @@
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
  *   v_look(t, i)                   of such a vector the element i % 4 or i % 8
  *   v_le                           a <= b
+ *   v_inverse                      1 / a, but for 4e-4 of it
  *   vt v_table16(p) v_look16(t, i) sixteen floats; of them those with numbers i < 16
  *   i_set i_load i_store           as above for int32, memory of any alignment
  *   i_store_lanes(p, v, from, to)  lanes from..to-1 only, to their places
@@ -89,6 +90,7 @@ static inline vf v_eight(const float *p) { return _mm512_broadcast_f32x8(_mm256_
 static inline vf v_look(vf t, vi i) { return _mm512_permutexvar_ps(i, t); }
 
 static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+static inline vf v_inverse(vf a) { return _mm512_rcp14_ps(a); }
 static inline vt v_table16(const float *p) { return _mm512_loadu_ps(p); }
 static inline vf v_look16(vt t, vi i) { return _mm512_permutexvar_ps(i, t); }
 

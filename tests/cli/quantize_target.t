@@ -70,6 +70,8 @@ has "0 1 2 3 7 8 9 10 11 12 14 15 16 17 18 25 26 30" "$(gguf-inspect --get gener
 quantize -q --target-bpw 9 --tensor-type 'attn_q\.=q8_0' --output-tensor-type q6_k input.gguf t.gguf
 ok "$(types t.gguf | grep -E 'attn_q\.|^output.weight' | cut -d ' ' -f 2 | sort -u | tr '\n' ' ')" "q6_K q8_0 " "what is asked for by name stays"
 ok "$(quantize -q --target-bpw 5.6 --plan-only input.gguf | grep -cE '=(iq1_|iq2_|iq3_xxs)')" 0 "types that need importance are not chosen without"
+quantize -q input.gguf q4.gguf Q4_K_M; quantize -q --allow-requantize q4.gguf q2.gguf Q2_K
+quantize -q --allow-requantize --target-size "$(size q2.gguf)" q4.gguf t.gguf; ok $? 0 "types that the mix would keep are to be chosen, too"
 quantize -q --target-size 3k input.gguf t2.gguf 2>err; ok "$? $(ls t2.gguf 2>/dev/null)" "2 " "a size that cannot be is status 2"
 quantize -q --target-size 10k input.gguf t2.gguf 2>err; ok "$? $(ls t2.gguf 2>/dev/null)" "2 " "another"
 cat input.gguf | quantize --target-bpw 5 - t2.gguf 2>err; ok $? 2 "a pipe cannot be measured first"

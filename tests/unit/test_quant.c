@@ -209,24 +209,6 @@ static int decode_all(const char *folder)
     return n_types;
 }
 
-/* The row three times in a call, where rows help each other. */
-static void encode_thrice(const struct lm_type *t, enum lm_isa isa, const float *x, size_t n,
-                          const float *w, const uint8_t *want, size_t bytes)
-{
-    float *rows = malloc(3 * n * sizeof *rows);
-    uint8_t *got = malloc(3 * bytes);
-    assert_non_null(rows);
-    assert_non_null(got);
-    for (int i = 0; i < 3; i++)
-        memcpy(rows + (size_t)i * n, x, n * sizeof *x);
-    t->encode_rows(isa, rows, got, 3, n, w);
-    for (int i = 0; i < 3; i++)
-        if (memcmp(got + (size_t)i * bytes, want, bytes))
-            fail_msg("%s, %s: row %d of three differs", t->name, lm_isa_name(isa), i);
-    free(rows);
-    free(got);
-}
-
 /* Encode the cases of one type with one instruction set; returns their number. */
 static int encode_type(const struct fixtures *f, const struct lm_type *t, enum lm_isa isa)
 {
@@ -250,8 +232,6 @@ static int encode_type(const struct fixtures *f, const struct lm_type *t, enum l
         assert_non_null(got);
         assert_int_equal(n / t->block * t->bytes, bytes);
         t->encode(isa, x, got, n, w);
-        if (t->encode_rows)
-            encode_thrice(t, isa, x, n, w, want + offset, bytes);
         if (memcmp(got, want + offset, bytes))
             fail_msg("%s, %s: row %d with importance %d differs", t->name, lm_isa_name(isa),
                      (int)in, (int)imp);
