@@ -15,6 +15,11 @@ struct lm_arena_block {
     _Alignas(ALIGN) unsigned char data[];
 };
 
+struct lm_arena_owned {              /* lies in the arena itself */
+    struct lm_arena_owned *next;
+    void                  *p;
+};
+
 /* Blocks double up to BLOCK_MAX, so that many small items cost few mallocs and
  * a small arena stays small; a larger item gets a block of its own size. */
 static struct lm_arena_block *new_block(struct lm_arena *a, size_t need)
@@ -72,8 +77,21 @@ char *lm_arena_copy(struct lm_arena *a, const void *p, size_t n)
     return copy;
 }
 
+void *lm_arena_own(struct lm_arena *a, void *p)
+{
+    struct lm_arena_owned *o = p ? lm_arena_alloc(a, sizeof *o) : NULL;
+    if (!o)
+        return NULL;
+    *o = (struct lm_arena_owned){ a->owned, p };
+    a->owned = o;
+    return p;
+}
+
 void lm_arena_release(struct lm_arena *a)
 {
+    for (struct lm_arena_owned *o = a->owned; o; o = o->next)
+        free(o->p);
+    a->owned = NULL;
     struct lm_arena_block *b = a->last;
     while (b) {
         struct lm_arena_block *prev = b->prev;

@@ -49,6 +49,15 @@ static void pause_cpu(void)
 #endif
 }
 
+/* One round of a wait that should be short. */
+static void linger(int spins)
+{
+    if (spins < SPINS)
+        pause_cpu();
+    else
+        sched_yield();
+}
+
 static void await_run(struct lm_pool *p, unsigned seen)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -155,10 +164,7 @@ void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
     announce(p);
     work(p, 0);
     for (int spins = 0; atomic_load(&p->busy); spins++)
-        if (spins < SPINS)
-            pause_cpu();
-        else
-            sched_yield();
+        linger(spins);
 }
 
 void lm_barrier_init(struct lm_barrier *b, int n)
@@ -177,8 +183,16 @@ void lm_barrier_wait(struct lm_barrier *b)
         return;
     }
     for (int spins = 0; __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spins++)
-        if (spins < SPINS)
-            pause_cpu();
-        else
-            sched_yield();
+        linger(spins);
+}
+
+void lm_turn_wait(const size_t *turn, size_t i)
+{
+    for (int spins = 0; __atomic_load_n(turn, __ATOMIC_ACQUIRE) != i; spins++)
+        linger(spins);
+}
+
+void lm_turn_pass(size_t *turn)
+{
+    __atomic_add_fetch(turn, 1, __ATOMIC_RELEASE);
 }

@@ -9,8 +9,8 @@
 /*
  * struct lm_pool - threads that wait for work.
  *
- * Work is a function called once for each index 0 .. n-1, in any order and on
- * any thread; callers cut work by shape, never by thread, so that results do
+ * Work is a function called once for each index 0 .. n-1, on any thread; indices are
+ * taken in rising order, and nothing is said of who is done first.  Callers cut work by shape, never by thread, so that results do
  * not depend on how many threads there are.  A pool of one thread starts none
  * and calls the function in order on the caller's own.
  */
@@ -27,6 +27,15 @@ int lm_pool_threads(const struct lm_pool *p);
  * `thread` is 0 .. threads-1, for scratch.  p may be NULL: runs here. */
 void lm_pool_run(struct lm_pool *p, void (*fn)(void *arg, size_t i, int thread),
                  void *arg, size_t n);
+
+/*
+ * Turns: what threads prepare at the same time and finish in order.  *turn, from 0, is the
+ * index whose turn it is; the indices before it are done, and what their threads wrote is
+ * seen.  Waiting spins, and yields the CPU when that takes long.
+ */
+void lm_turn_wait(const size_t *turn, size_t i);
+/* i is done: the turn of i + 1. */
+void lm_turn_pass(size_t *turn);
 
 /*
  * struct lm_barrier - a place where n threads wait for each other.

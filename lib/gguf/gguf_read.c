@@ -16,6 +16,7 @@
 
 #define CHUNK (64 * 1024)       /* read, and allocated, before more is believed */
 #define POOL  (64 * 1024)       /* short strings share blocks of this size      */
+#define SHORT (POOL / 8)
 #define MOST  (UINT64_C(1) << 30) /* bytes before the data: many times any model's */
 
 struct reader {
@@ -87,6 +88,15 @@ static size_t count_size(const struct reader *r)
     return r->wide ? 8 : 4;
 }
 
+static uint64_t count_at(const struct reader *r, const uint8_t *p)
+{
+    uint8_t b[8] = { 0 };
+    memcpy(b, p, 4);
+    if (r->wide)
+        memcpy(b + 4, p + 4, 4);
+    return number(b, count_size(r), r->g->big_endian);
+}
+
 static int get_count(const struct reader *r, uint64_t *v)
 {
     return get_number(r, count_size(r), v);
@@ -129,6 +139,15 @@ static int get_bytes(const struct reader *r, uint64_t n, const char *what, char 
     return LM_OK;
 }
 
+/* What get_bytes gave belongs to the result. */
+static int keep(const struct reader *r, void *p)
+{
+    if (lm_arena_own(&r->g->arena, p))
+        return LM_OK;
+    free(p);
+    return lm_fail_nomem(r->err);
+}
+
 /* n + 1 bytes for a short string, packed. */
 static char *pool_room(struct reader *r, size_t n)
 {
@@ -153,7 +172,7 @@ static int get_str(struct reader *r, struct lm_str *out)
     if (s != LM_OK)
         return s;
 
-    if (n < POOL / 8) {
+    if (n < SHORT) {
         char *p = pool_room(r, (size_t)n);
         if (!p)
             return lm_fail_nomem(r->err);
@@ -164,11 +183,36 @@ static int get_str(struct reader *r, struct lm_str *out)
     }
     char *p;
     s = get_bytes(r, n, "text", &p);
-    if (s != LM_OK)
-        return s;
-    *out = (struct lm_str){ lm_arena_copy(&r->g->arena, p, (size_t)n), (size_t)n };
-    free(p);
-    return out->p ? LM_OK : lm_fail_nomem(r->err);
+    if (s == LM_OK) {
+        *out = (struct lm_str){ p, (size_t)n };
+        s = keep(r, p);
+    }
+    return s;
+}
+
+/* The strings that lie whole in what was read ahead, at most n: a vocabulary has hundreds of
+ * thousands.  Returns their number. */
+static uint64_t strs_ahead(struct reader *r, struct lm_str *out, uint64_t n)
+{
+    const size_t head = count_size(r);
+    const uint8_t *p;
+    const size_t have = lm_in_ahead(r->in, &p);
+    size_t at = 0;
+    uint64_t i = 0;
+    for (; i < n && have - at >= head; i++) {
+        const uint64_t len = count_at(r, p + at);
+        if (len >= SHORT || len > have - at - head)
+            break;
+        char *s = pool_room(r, (size_t)len);
+        if (!s)
+            break;
+        memcpy(s, p + at + head, (size_t)len);
+        s[len] = '\0';
+        out[i] = (struct lm_str){ s, (size_t)len };
+        at += head + (size_t)len;
+    }
+    lm_in_skip(r->in, at, NULL);                 /* cannot fail: it is there */
+    return i;
 }
 
 /* A key or a tensor's name. */
@@ -210,13 +254,9 @@ static int get_numbers(struct reader *r, struct lm_gguf_arr *a)
     int s = get_bytes(r, bytes, "an array", &p);
     if (s != LM_OK)
         return s;
-    char *data = lm_arena_copy(&r->g->arena, p, (size_t)bytes);
-    free(p);
-    if (!data)
-        return lm_fail_nomem(r->err);
-    to_native(r, data, a->n, size);
-    a->data = data;
-    return LM_OK;
+    to_native(r, p, a->n, size);
+    a->data = p;
+    return keep(r, p);
 }
 
 static int get_arr(struct reader *r, struct lm_gguf_arr *a, int depth);
@@ -226,23 +266,26 @@ static int get_items(struct reader *r, struct lm_gguf_arr *a, size_t size, int d
 {
     char *items = NULL;
     size_t cap = 0;
-    int s = LM_OK;
-    for (uint64_t i = 0; i < a->n && s == LM_OK; i++) {
+    int s = lm_grow(&items, &cap, 1, size) ? LM_OK : lm_fail_nomem(r->err);
+    for (uint64_t i = 0, ahead; i < a->n && s == LM_OK; i += ahead) {
         if (!lm_grow(&items, &cap, (size_t)i + 1, size)) {
             s = lm_fail_nomem(r->err);
             break;
         }
         void *item = items + i * size;
+        const uint64_t room = cap < a->n ? cap - i : a->n - i;
+        ahead = a->kind == LM_GGUF_STR ? strs_ahead(r, item, room) : 0;
+        if (ahead)
+            continue;
+        ahead = 1;
         s = a->kind == LM_GGUF_STR ? get_str(r, item) : get_arr(r, item, depth + 1);
         if (s != LM_OK)
             lm_err_at(r->err, s, "element %llu of %llu", (unsigned long long)i,
                       (unsigned long long)a->n);
     }
-    if (s == LM_OK) {
-        a->data = lm_arena_copy(&r->g->arena, items, (size_t)a->n * size);
-        if (!a->data)
-            s = lm_fail_nomem(r->err);
-    }
+    a->data = items;
+    if (s == LM_OK)
+        return keep(r, items);
     free(items);
     return s;
 }

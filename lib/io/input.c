@@ -294,13 +294,26 @@ int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err
     return LM_OK;
 }
 
+size_t lm_in_ahead(const struct lm_in *in, const uint8_t **p)
+{
+    *p = in->buf + in->from;
+    return in->unknown || in->compressed ? 0 : in->to - in->from;
+}
+
+/* Past n bytes of what lm_in_ahead shows. */
+static void pass(struct lm_in *in, size_t n)
+{
+    in->from += n;
+    in->pos += n;
+}
+
 int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err)
 {
+    const uint8_t *ahead;
     size_t got;
-    if (!in->unknown && !in->compressed && n && n <= in->to - in->from) {
-        memcpy(dst, in->buf + in->from, n);      /* a few bytes of many: no detours */
-        in->from += n;
-        in->pos += n;
+    if (n && n <= lm_in_ahead(in, &ahead)) {     /* a few bytes of many: no detours */
+        memcpy(dst, ahead, n);
+        pass(in, n);
         return LM_OK;
     }
     int s = lm_in_read(in, dst, n, &got, err);
@@ -312,8 +325,13 @@ int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err)
 
 int lm_in_skip(struct lm_in *in, uint64_t n, struct lm_err *err)
 {
+    const uint8_t *ahead;
     char waste[4096];
-    if (lm_in_seekable(in) && n > in->to - in->from) {
+    if (n <= lm_in_ahead(in, &ahead)) {
+        pass(in, (size_t)n);
+        return LM_OK;
+    }
+    if (lm_in_seekable(in)) {
         uint64_t left = in->size > in->pos ? in->size - in->pos : 0;
         if (n > left)
             return lm_fail(err, LM_EDATA, "ends at byte %llu: needs %llu more bytes",

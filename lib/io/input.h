@@ -49,6 +49,10 @@ int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct l
  * input, and 0 when it is compressed. */
 int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err);
 
+/* What was read ahead of the position: *p points at it until the next call that reads or
+ * skips.  Its number of bytes; 0 when there is nothing, as ever when input is compressed. */
+size_t lm_in_ahead(const struct lm_in *in, const uint8_t **p);
+
 /* Exactly n bytes, or LM_EDATA "ends at byte X: needs N more bytes". */
 int lm_in_read_all(struct lm_in *in, void *dst, size_t n, struct lm_err *err);
 

@@ -101,79 +101,102 @@ static int take(void *arg, const struct lm_piece *p, const void *result, struct 
     return LM_OK;
 }
 
-/* ---- each tensor on a thread --------------------------------------------- */
+/* ---- by ranges, on threads ----------------------------------------------- */
+
+/*
+ * A digest goes through a tensor front to back, so each tensor is one thread's, the largest
+ * first.  A model may well have one that is most of it: a thread that has nothing left shares
+ * what is not done yet, reading a chunk while the other adds the one before.
+ */
+struct share {
+    const struct lm_gguf_tensor *t;
+    struct state                 s;
+    size_t                       next;       /* chunk that nobody has taken        */
+    size_t                       turn;       /* chunk to be added                  */
+    struct lm_err                err;        /* code LM_OK: none                   */
+};
 
 struct by_tensor {
-    struct lm_in                 *in;
-    const struct lm_gguf         *g;
-    const struct lm_env          *env;
-    enum lm_digest_kind           kind;
-    const struct lm_gguf_tensor **order;     /* largest first, so that threads end together */
-    uint8_t                      *bufs;      /* [threads][CHUNK] */
-    uint64_t                      done, total;
-    char                        (*hex)[LM_DIGEST_HEX];
-    struct lm_err                *errs;      /* [n_tensors], code LM_OK: none */
+    struct lm_in         *in;
+    const struct lm_gguf *g;
+    const struct lm_env  *env;
+    struct share         *shares;            /* [n_tensors], largest first         */
+    uint8_t              *bufs;              /* [threads][CHUNK]                   */
+    uint64_t              done, total;
+    char                (*hex)[LM_DIGEST_HEX];
 };
 
 static int by_size(const void *x, const void *y)
 {
-    const struct lm_gguf_tensor *a, *b;
-    memcpy(&a, x, sizeof a);
-    memcpy(&b, y, sizeof b);
+    const struct lm_gguf_tensor *a = ((const struct share *)x)->t;
+    const struct lm_gguf_tensor *b = ((const struct share *)y)->t;
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes)
                                 : (a > b) - (a < b);
 }
 
+static int read_chunk(struct by_tensor *w, const struct lm_gguf_tensor *t, uint64_t at,
+                      uint8_t *buf, size_t n, struct lm_err *err)
+{
+    if (lm_stopped(w->env))
+        return lm_fail(err, LM_ESTOP, "stopped");
+    return lm_in_pread(w->in, w->g->data_offset + t->offset + at, buf, n, err);
+}
+
+/* Every tensor is called for twice: the second time is for what is left to share. */
 static void digest_one(void *arg, size_t i, int thread)
 {
     struct by_tensor *w = arg;
-    const struct lm_gguf_tensor *t = w->order[i];
-    size_t index = (size_t)(t - w->g->tensors);
+    struct share *s = &w->shares[i % w->g->n_tensors];
+    const struct lm_gguf_tensor *t = s->t;
     uint8_t *buf = w->bufs + (size_t)thread * CHUNK;
-    struct state s;
-    start(&s, w->kind);
-    for (uint64_t at = 0, n; at < t->bytes; at += n) {
-        n = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
-        if (lm_stopped(w->env)) {
-            lm_fail(&w->errs[index], LM_ESTOP, "stopped");
-            return;
-        }
-        if (lm_in_pread(w->in, w->g->data_offset + t->offset + at, buf, (size_t)n,
-                        &w->errs[index]) != LM_OK)
-            return;
-        add(&s, buf, (size_t)n);
-        uint64_t done = __atomic_add_fetch(&w->done, n, __ATOMIC_RELAXED);
+    const uint64_t chunks = t->bytes / CHUNK + (t->bytes % CHUNK != 0);
+    for (size_t c; (c = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < chunks; ) {
+        struct lm_err err = { 0 };
+        const uint64_t at = (uint64_t)c * CHUNK;
+        const size_t n = t->bytes - at < CHUNK ? (size_t)(t->bytes - at) : CHUNK;
+        const int r = read_chunk(w, t, at, buf, n, &err);
+        lm_turn_wait(&s->turn, c);
+        if (r != LM_OK && s->err.code == LM_OK)
+            s->err = err;
+        if (s->err.code == LM_OK)
+            add(&s->s, buf, n);
+        lm_turn_pass(&s->turn);
+        const uint64_t done = __atomic_add_fetch(&w->done, n, __ATOMIC_RELAXED);
         if (thread == 0)
             lm_progress(w->env, "reading", done, w->total);
     }
-    finish(&s, w->hex[index]);
 }
 
-static int digest_all(struct by_tensor *w, struct lm_err *err)
+static int digest_shares(struct by_tensor *w, struct lm_pool *pool, struct lm_err *err)
 {
-    size_t n = (size_t)w->g->n_tensors;
+    const size_t n = (size_t)w->g->n_tensors;
+    qsort(w->shares, n, sizeof *w->shares, by_size);
+    lm_pool_run(pool, digest_one, w, 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        const struct share *s = &w->shares[i];
+        if (s->err.code != LM_OK)
+            return lm_fail(err, s->err.code, "tensor %.120s: %s", s->t->name.p, s->err.text);
+        finish(&s->s, w->hex[s->t - w->g->tensors]);
+    }
+    return LM_OK;
+}
+
+static int digest_all(struct by_tensor *w, enum lm_digest_kind kind, struct lm_err *err)
+{
+    const size_t n = (size_t)w->g->n_tensors;
     struct lm_pool *pool = lm_pool_new(lm_env_threads(w->env), err);
     if (!pool)
         return err->code;
-    w->order = lm_malloc_array(n + 1, sizeof *w->order);
-    w->errs = calloc(n + 1, sizeof *w->errs);
+    w->shares = calloc(n + 1, sizeof *w->shares);
     w->bufs = lm_malloc_array((size_t)lm_pool_threads(pool), CHUNK);
-    int r = w->order && w->errs && w->bufs ? LM_OK : lm_fail_nomem(err);
-    for (size_t i = 0; i < n && r == LM_OK; i++) {
-        w->order[i] = &w->g->tensors[i];
+    for (size_t i = 0; i < n && w->shares; i++) {
+        w->shares[i].t = &w->g->tensors[i];
+        start(&w->shares[i].s, kind);
         w->total += w->g->tensors[i].bytes;
     }
-    if (r == LM_OK) {
-        qsort(w->order, n, sizeof *w->order, by_size);
-        lm_pool_run(pool, digest_one, w, n);
-    }
-    for (size_t i = 0; i < n && r == LM_OK; i++)
-        if (w->errs[i].code != LM_OK)
-            r = lm_fail(err, w->errs[i].code, "tensor %.120s: %s", w->g->tensors[i].name.p,
-                        w->errs[i].text);
+    int r = w->shares && w->bufs ? digest_shares(w, pool, err) : lm_fail_nomem(err);
     lm_pool_free(pool);
-    free(w->order);
-    free(w->errs);
+    free(w->shares);
     free(w->bufs);
     return r;
 }
@@ -187,8 +210,8 @@ int lm_digest_tensors(struct lm_in *in, const struct lm_gguf *g, enum lm_digest_
     if (r != LM_OK)
         return r;
     if (lm_in_seekable(in)) {
-        struct by_tensor w = { .in = in, .g = g, .env = env, .kind = kind, .hex = hex };
-        return digest_all(&w, err);
+        struct by_tensor w = { .in = in, .g = g, .env = env, .hex = hex };
+        return digest_all(&w, kind, err);
     }
     struct in_order o = { .g = g, .kind = kind, .hex = hex };
     const struct lm_sweep s = { .arg = &o, .take = take };

@@ -316,6 +316,16 @@ printf x >text; ok "$(gguf-inspect --hash=file text)" "$(sha256sum text)" "of an
 for l in list sums; do
     ok "$(gguf-inspect --verify $l "$m"; echo $?)" 0 "--verify agrees with $l"
 done
+# Larger than what is read at once, one most of the file, so that threads share it.
+{ head_ 3 0; info a 0 0 64 2000; info b 0 512000 64 30000; info c 0 8192000 64 1; } >large.gguf
+pad large.gguf
+at=$(wc -c <large.gguf)
+seq 2000000 | head -c 8192256 >>large.gguf
+sum() { tail -c +$((at + $1 + 1)) large.gguf | head -c "$2" | sha256sum | cut -d ' ' -f 1; }   # OFFSET BYTES
+printf '%s  a\n%s  b\n%s  c\n' "$(sum 0 512000)" "$(sum 512000 7680000)" "$(sum 8192000 256)" >sums3
+for t in 1 2 3 8; do
+    ok "$(gguf-inspect -t $t --hash=sha256 large.gguf | head -n 3)" "$(cat sums3)" "large tensors, $t threads"
+done
 sed 's/^.\(.*attn_q\)/0\1/; / output.weight/d; $ { p; s/(all)/more/; }' list >other
 gguf-inspect --verify other "$m" >out 2>err; ok $? 1 "a list that differs is status 1"
 ok "$(sort out)" "$(printf '%s: %s\n' blk.0.attn_q.weight differs blk.1.attn_q.weight differs \

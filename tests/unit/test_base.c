@@ -98,6 +98,9 @@ static void arenas_zero_and_align(void **state)
     assert_non_null(lm_arena_alloc(&a, 5 << 20));
     assert_null(lm_arena_array(&a, SIZE_MAX / 2, 4));
     assert_string_equal(lm_arena_copy(&a, "abc", 3), "abc");
+    void *p = malloc(100);
+    assert_ptr_equal(lm_arena_own(&a, p), p);      /* a leak otherwise */
+    assert_null(lm_arena_own(&a, NULL));
     lm_arena_release(&a);
 }
 
@@ -345,6 +348,35 @@ static void pools_run_each_index_once(void **state)
     lm_pool_free(NULL);
 }
 
+struct in_order {
+    size_t turn, n;
+    size_t order[5000];
+};
+
+static void append(void *arg, size_t i, int thread)
+{
+    struct in_order *o = arg;
+    (void)thread;
+    lm_turn_wait(&o->turn, i);
+    o->order[o->n++] = i;
+    lm_turn_pass(&o->turn);
+}
+
+static void turns_keep_order(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        static struct in_order o;
+        struct lm_pool *p = lm_pool_new(threads, NULL);
+        o.turn = o.n = 0;
+        lm_pool_run(p, append, &o, 5000);
+        assert_int_equal(o.n, 5000);
+        for (size_t i = 0; i < o.n; i++)
+            assert_int_equal(o.order[i], i);
+        lm_pool_free(p);
+    }
+}
+
 /* A line that squares the numbers below `end`; number `bad` fails in step `where`. */
 struct squares {
     int        next, end, bad, where, put;
@@ -427,6 +459,7 @@ int main(void)
         cmocka_unit_test(halves_round_to_even),
         cmocka_unit_test(products_are_rounded),
         cmocka_unit_test(pools_run_each_index_once),
+        cmocka_unit_test(turns_keep_order),
         cmocka_unit_test(lines_keep_order),
         cmocka_unit_test(isa_can_be_lowered),
     };

@@ -192,6 +192,16 @@ static void inputs_are_read_in_every_way(void **state)
     struct lm_in *in = lm_in_open("in", 0, &err);
     assert_true(lm_in_seekable(in));
     assert_int_equal(lm_in_size(in), 200000);
+    const uint8_t *ahead;
+    assert_int_equal(lm_in_read_all(in, back, 10, &err), LM_OK);
+    got = lm_in_ahead(in, &ahead);
+    assert_true(got > 0);
+    assert_memory_equal(ahead, text + 10, got);
+    assert_int_equal(lm_in_skip(in, got, &err), LM_OK);
+    assert_int_equal(lm_in_ahead(in, &ahead), 0);
+    assert_int_equal(lm_in_pos(in), 10 + got);
+    lm_in_close(in);
+    in = lm_in_open("in", 0, &err);
     assert_int_equal(lm_in_read_all(in, back, 10, &err), LM_OK);
     assert_int_equal(lm_in_skip(in, 100000, &err), LM_OK);
     assert_int_equal(lm_in_pos(in), 100010);
