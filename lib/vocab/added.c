@@ -4,12 +4,22 @@
  * the leftmost, and of those that begin there the longest; one that has to be a word by
  * itself and is none is passed over, with all its text.  The pieces lie sorted, so that
  * following a text byte by byte narrows a range of them.
+ *
+ * A GGUF file with the scores of a SentencePiece model has spaces in pieces of type user where
+ * the library's file has marks, U+2581.  Of runs of spaces the library finds two or more marks
+ * that the text has itself in a first pass; the spaces of what is left, and marks that stand
+ * alone, become marks then, and the merges of their runs come before all others: they make the
+ * longest piece from the left, again and again.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "vocab/tokenizer.h"
+
+#define NONE UINT32_MAX
+
+static const char mark[] = "\xE2\x96\x81";       /* U+2581 */
 
 static bool is_added(const struct lm_vocab *v, unsigned type)
 {
@@ -65,10 +75,32 @@ int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t 
         a->at[b] = i;
         while (i < k && (unsigned char)e[i].p[0] == b)
             i++;
+        a->begins[b] = i > a->at[b];
     }
     a->at[256] = k;
     free(e);
     return LM_OK;
+}
+
+/* How many spaces a piece is, if that is what it is, and it is looked for as such; else 0. */
+static size_t count_blanks(const struct lm_vocab *v, uint32_t id)
+{
+    struct lm_str s = lm_vocab_text(v, id);
+    size_t n = 0;
+    if (!v->by_score || !v->marks || v->type[id] != LM_TOKEN_USER || s.len > LM_MOST_BLANKS)
+        return 0;
+    while (n < s.len && s.p[n] == ' ')
+        n++;
+    return n == s.len && n > 1 ? n : 0;
+}
+
+static void set_blank(struct lm_added *a, size_t n, uint32_t id)
+{
+    if (!a->most_blanks)
+        memset(a->blank, 0xFF, sizeof a->blank);
+    a->blank[n] = id;
+    a->most_blanks = n > a->most_blanks ? (uint32_t)n : a->most_blanks;
+    a->begins[' '] = a->begins[(unsigned char)mark[0]] = true;
 }
 
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
@@ -82,6 +114,11 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
             id[n++] = i;
         }
     int s = text && id ? lm_added_init(&v->added, text, id, n, err) : lm_fail_nomem(err);
+    for (uint32_t i = 0; s == LM_OK && i < n; i++) {
+        size_t blanks = count_blanks(v, id[i]);
+        if (blanks)
+            set_blank(&v->added, blanks, id[i]);
+    }
     free(text);
     free(id);
     return s;
@@ -123,6 +160,31 @@ static size_t match_at(const struct lm_vocab *v, const struct lm_added *a, const
         b = (unsigned char)p[depth];
         lo = lower(a, lo, hi, depth, b);
         hi = lower(a, lo, hi, depth, b + 1);
+    }
+    return best;
+}
+
+static bool mark_at(const char *p, const char *end)
+{
+    return end - p >= 3 && memcmp(p, mark, 3) == 0;
+}
+
+/* The longest run of blanks at p that is a piece, in bytes, or 0: marks if there are two, else
+ * spaces and marks that stand alone. */
+static size_t blanks_at(const struct lm_added *a, const char *p, const char *end, uint32_t *id)
+{
+    bool marks = mark_at(p, end) && mark_at(p + 3, end);
+    const char *q = p;
+    size_t best = 0;
+    for (uint32_t n = 1; n <= a->most_blanks; n++) {
+        bool is_mark = mark_at(q, end);
+        if (marks ? !is_mark : is_mark ? mark_at(q + 3, end) : q == end || *q != ' ')
+            break;
+        q += is_mark ? 3 : 1;
+        if (a->blank[n] != NONE) {
+            *id = a->blank[n];
+            best = (size_t)(q - p);
+        }
     }
     return best;
 }
@@ -179,10 +241,15 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
     if (!a->at[256])
         return false;
     for (size_t i = *seek; i < len; i++) {
-        unsigned char b = (unsigned char)p[i];
-        if (a->at[b] == a->at[b + 1])
+        if (!a->begins[(unsigned char)p[i]])
             continue;
         size_t n = match_at(v, a, p + i, guard ? guard + i : NULL, len - i, parse, id);
+        if (a->most_blanks && (p[i] == ' ' || p[i] == mark[0])) {
+            uint32_t blank;
+            size_t k = blanks_at(a, p + i, p + len, &blank);
+            *id = k > n ? blank : *id;
+            n = k > n ? k : n;
+        }
         if (!n)
             continue;
         if (v->attr[*id] & LM_ATTR_WORD && !stands_alone(p, len, i, i + n)) {

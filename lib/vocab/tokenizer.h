@@ -65,11 +65,17 @@ enum {
 };
 
 /* Pieces that are recognised in text before it is cut, in the order of their text; those that
- * begin with byte b are at[b] .. at[b + 1] - 1 (added.c). */
+ * begin with byte b are at[b] .. at[b + 1] - 1 (added.c).  Where spaces are marks, runs of them
+ * that are pieces stand apart: that of n spaces is blank[n], or NONE. */
+enum { LM_MOST_BLANKS = 64 };
+
 struct lm_added {
     struct lm_pieces text;
     uint32_t        *id;
     uint32_t         at[257];
+    uint32_t         blank[LM_MOST_BLANKS + 1];
+    uint32_t         most_blanks;                /* the highest n, 0: there are none */
+    bool             begins[256];                /* may a piece begin with this byte? */
 };
 
 /* Where a byte of normalized text came from: bytes from .. to of the fragment. */

@@ -190,11 +190,13 @@ static void test_refused(void **state)
         { .post = "{\"type\":\"TemplateProcessing\","
                   "\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
           .part = "a special token without ids", .code = LM_EDATA },
-        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\",\"c b\"]}",
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+                   "\"merges\":[\"a b\",\"c b\"]}",
           .part = "merge 1: 'c' is not in the vocabulary", .code = LM_EDATA },
         { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"d\"]]}",
           .part = "merge 0: 'd' is not in the vocabulary", .code = LM_EDATA },
-        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\",\"b\"]]}",
+        { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},"
+                   "\"merges\":[[\"a\",\"b\"]]}",
           .part = "merge 0: what 'a' and 'b' make is not in the vocabulary", .code = LM_EDATA },
         { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"ab\"]}",
           .part = "merges: \"ab\" is not two parts", .code = LM_EDATA },
@@ -229,8 +231,9 @@ static struct lm_vocab *many_merges(uint32_t broken, struct lm_err *err)
                       0x4E00 + i % N_LETTERS, 1 + N_LETTERS + i);
     lm_buf_str(&b, "},\"merges\":[");
     for (uint32_t i = 0; i < N_LETTERS * N_LETTERS; i++)
-        lm_buf_printf(&b, i % 2 ? "%s[\"\\u%04x\",\"\\u%04x\"]" : "%s\"\\u%04x \\u%04x\"", i ? "," : "",
-                      0x4E00 + i / N_LETTERS, i == broken ? 0x6000 : 0x4E00 + i % N_LETTERS);
+        lm_buf_printf(&b, i % 2 ? "%s[\"\\u%04x\",\"\\u%04x\"]" : "%s\"\\u%04x \\u%04x\"",
+                      i ? "," : "", 0x4E00 + i / N_LETTERS,
+                      i == broken ? 0x6000 : 0x4E00 + i % N_LETTERS);
     lm_buf_str(&b, "]}}");
     struct lm_vocab *v = lm_vocab_from_json(b.data, b.len, &env, err);
     lm_buf_release(&b);

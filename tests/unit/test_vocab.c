@@ -386,6 +386,37 @@ static struct lm_gguf_writer *sound(void)
     return w;
 }
 
+/* Runs of spaces that are pieces of type user, in text with marks of its own: what the
+ * tokenizers library (0.23.3) makes of it with BPE of the merges "▁▁ ▁", "▁ ▁", "▁ a" and the
+ * runs as added tokens, which is how Gemma's tokenizer.json has them. */
+static void test_blanks(void **state)
+{
+    (void)state;
+#define M "\xE2\x96\x81"
+    static const char *const tokens[] = { "<unk>", M, "a", M "a", "  ", "   " };
+    static const float scores[] = { 0, -3, -2, -1, -1000, -1000 };
+    static const int32_t types[] = { 2, 1, 1, 1, 4, 4 };
+    struct lm_err err;
+    struct lm_gguf_writer *w = builder("llama", NULL, tokens, N(tokens));
+    lm_gguf_set_arr(w, "tokenizer.ggml.scores", LM_GGUF_F32, scores, N(tokens));
+    lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, types, N(tokens));
+    lm_gguf_set_bool(w, "tokenizer.ggml.add_space_prefix", false);
+    struct lm_vocab *v = built(w, &err);
+    assert_non_null(v);
+    encode_is(v, "a a", 0, IDS(2, 3));
+    encode_is(v, "a  a", 0, IDS(2, 4, 2));
+    encode_is(v, "a" M M "a", 0, IDS(2, 4, 2));
+    encode_is(v, "a " M " a", 0, IDS(2, 5, 2));
+    encode_is(v, " " M M, 0, IDS(1, 4));
+    encode_is(v, M " " M M "a", 0, IDS(4, 4, 2));
+    encode_is(v, "  " M M M M " a", 0, IDS(4, 5, 4, 2));
+    encode_is(v, M M M M M "  ", 0, IDS(5, 4, 4));
+    encode_is(v, "a       a", 0, IDS(2, 5, 5, 3));
+    encode_is(v, M "a", 0, IDS(3));
+#undef M
+    lm_vocab_free(v);
+}
+
 static void test_malformed(void **state)
 {
     (void)state;
@@ -690,7 +721,7 @@ int main(void)
         cmocka_unit_test(test_start_and_end), cmocka_unit_test(test_special_text),
         cmocka_unit_test(test_overlaps),    cmocka_unit_test(test_ends),
         cmocka_unit_test(test_bytes),       cmocka_unit_test(test_incremental),
-        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_cache),       cmocka_unit_test(test_blanks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
