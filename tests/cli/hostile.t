@@ -51,6 +51,23 @@ cp "$m" cut.gguf
 ok "$? $(cat err)" "2 decode: a file that is read became shorter, or its disk fails" \
    "a mapped file becomes shorter: a message, not a signal"
 
+# --- a vocabulary that does not fit its keys -----------------------------------------------
+while read -r set said; do
+    gguf-edit -q --set "tokenizer.ggml.$set" "$m" odd.gguf
+    for c in "tokenize -m odd.gguf hi" "decode --text -m odd.gguf ids"; do
+        echo '1 2' >ids
+        $c >out 2>err; r=$?
+        case $(cat err) in *"$said"*) r="$r said" ;; *) r="$r $(cat err)" ;; esac
+        ok "$r $(wc -c <out)" "1 said 0" "${c%% *}: $set"
+    done
+done <<'EOF'
+bos_token_id=str:x wanted an integer, found str
+bos_token_id=u32:4000 is 4000, out of range: the vocabulary has 368 entries
+scores=json:[1,2,3] has 3 entries, not 368
+scores=json:["a"] wanted arr of f32, found arr of str
+token_type=json:[1,2] has 2 entries, not 368
+EOF
+
 # --- a full disk is called that ----------------------------------------------------------
 printf '1 2 3\n' >ids
 head -c 100000 /dev/zero | tr '\0' 'a' >long
