@@ -7,13 +7,6 @@
 #include "base/size.h"
 #include "hf/hf_vocab_parts.h"
 
-/* The pieces by their text: open addressing, id + 1 in a slot, 0 when it is empty. */
-struct index {
-    const struct lm_hf_vocab *v;
-    uint32_t                 *slots;
-    uint32_t                  mask;
-};
-
 /* A text in two parts, the second of which may be empty. */
 struct text {
     const char *a, *b;
@@ -37,7 +30,7 @@ static bool same(const struct lm_str *s, const struct text *t)
 }
 
 /* The slot of a text, or the empty one where it belongs. */
-static uint32_t *slot(const struct index *x, const struct text *t)
+static uint32_t *slot(const struct lm_hf_index *x, const struct text *t)
 {
     uint32_t i = hash(t) & x->mask;
     while (x->slots[i] && !same(&x->v->pieces[x->slots[i] - 1], t))
@@ -45,20 +38,33 @@ static uint32_t *slot(const struct index *x, const struct text *t)
     return &x->slots[i];
 }
 
-static int make_index(struct index *x, const struct lm_hf_vocab *v, struct lm_err *err)
+int lm_hf_index_make(struct lm_hf_index *x, const struct lm_hf_vocab *v, int type,
+                     struct lm_err *err)
 {
     uint32_t n = 16;
     while (n / 2 < v->n)                        /* v->n is at most LM_HF_MAX_PIECES */
         n *= 2;
-    *x = (struct index){ .v = v, .slots = calloc(n, sizeof *x->slots), .mask = n - 1 };
+    *x = (struct lm_hf_index){ .v = v, .slots = calloc(n, sizeof *x->slots), .mask = n - 1 };
     if (!x->slots)
         return lm_fail_nomem(err);
     for (uint32_t id = 0; id < v->n; id++)
-        *slot(x, &(struct text){ v->pieces[id].p, "", v->pieces[id].len, 0 }) = id + 1;
+        if (!type || v->types[id] == type)
+            *slot(x, &(struct text){ v->pieces[id].p, "", v->pieces[id].len, 0 }) = id + 1;
     return LM_OK;
 }
 
-static int check(const struct index *x, const struct lm_str *m, struct lm_err *err)
+int64_t lm_hf_index_find(const struct lm_hf_index *x, const char *p, size_t n)
+{
+    return (int64_t)*slot(x, &(struct text){ p, "", n, 0 }) - 1;
+}
+
+void lm_hf_index_release(struct lm_hf_index *x)
+{
+    free(x->slots);
+    x->slots = NULL;
+}
+
+static int check(const struct lm_hf_index *x, const struct lm_str *m, struct lm_err *err)
 {
     /* A part may begin with the blank that is a piece of its own. */
     const char *blank = m->len > 1 ? memchr(m->p + 1, ' ', m->len - 1) : NULL;
@@ -78,10 +84,10 @@ static int check(const struct index *x, const struct lm_str *m, struct lm_err *e
 
 int lm_hf_check_merges(const struct lm_hf_vocab *v, struct lm_err *err)
 {
-    struct index x;
-    int r = make_index(&x, v, err);
+    struct lm_hf_index x;
+    int r = lm_hf_index_make(&x, v, 0, err);
     for (uint64_t i = 0; !r && i < v->n_merges; i++)
         r = check(&x, &v->merges[i], err);
-    free(x.slots);
+    lm_hf_index_release(&x);
     return r;
 }

@@ -200,7 +200,7 @@ static void default_texts(struct state *s)
     };
     static const char end[] = "<|endoftext|>";
     const bool is_bert = !strcmp(s->v->model, "bert");
-    if (!s->f->no_json || s->v->scores)
+    if (!s->f->no_json || s->v->scores || s->v->by_ranks || !s->v->pre)
         return;
     for (int k = 0; k < N_SPECIAL; k++) {
         const char *name = specials[k].text;
@@ -233,16 +233,20 @@ static int64_t nth_id(const struct lm_jval *v, size_t i)
     return i == 0 && lm_jval_i64(v, &id) ? id : -1;
 }
 
-static void from_tokenizer_config(struct state *s)
+static void adds_of_tokenizer_config(struct state *s)
 {
-    for (int k = 0; k < N_SPECIAL; k++) {
-        bool add;
+    bool add;
+    for (int k = 0; k < N_SPECIAL; k++)
         if (specials[k].add &&
             lm_jval_bool(lm_jval_get(s->f->tokenizer_config, specials[k].add), &add))
             set_add(s->v, k, add);
+}
+
+static void ids_by_text(struct state *s)
+{
+    for (int k = 0; k < N_SPECIAL; k++)
         if (s->text[k])
             set_id(s->v, specials[k].key, id_of_text(s, s->text[k]));
-    }
 }
 
 static void from_config(struct state *s, const struct lm_jval *config)
@@ -296,9 +300,17 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
     if (!s.text[EOS])
         s.text[EOS] = s.text[SEP];
     post_processor(&s, f->post_processor);
-    from_tokenizer_config(&s);
+    adds_of_tokenizer_config(&s);
+    if (!v->by_ranks)
+        ids_by_text(&s);
     from_config(&s, f->config);
     from_config(&s, f->generation_config);
+    if (v->by_ranks) {
+        ids_by_text(&s);
+        set_id(v, specials[BOS].key, v->usual_bos);
+        set_id(v, specials[EOS].key, v->usual_eos);
+        set_id(v, specials[UNK].key, v->usual_unk);
+    }
     further_ends(&s, f->config, "config.json", env);
     further_ends(&s, f->generation_config, "generation_config.json", env);
     const int64_t eos = nth_id(lm_jval_get(f->config, "eos_token_id"), 0);

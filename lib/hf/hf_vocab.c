@@ -275,20 +275,64 @@ int lm_hf_lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct 
     return LM_OK;
 }
 
-static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const struct lm_jval *tc,
-                    const struct lm_jval *added, uint32_t n_rows, const struct lm_env *env,
+/* The files to look for. */
+struct files {
+    struct lm_hf_source      *src;
+    struct lm_tokenizer_json *t;
+    bool                      own;      /* Mistral's: no config.json, but params.json     */
+    struct lm_hf_beside       beside;
+};
+
+static bool is_text(const struct lm_spm_piece *p, const char *text)
+{
+    return p->len == strlen(text) && !memcmp(p->text, text, p->len);
+}
+
+/* Mistral's own files have nothing else that says which pieces are special, and the reference
+ * writes them in another order. */
+static void own_spm_ids(struct lm_hf_vocab *v, const struct lm_spm_model *m)
+{
+    static const char *const keys[] = { "bos_token_id", "eos_token_id", "unknown_token_id",
+                                        "padding_token_id" };
+    int64_t ids[4] = { -1, -1, -1, -1 };
+    for (size_t i = 0; i < m->n; i++) {
+        const struct lm_spm_piece *p = &m->pieces[i];
+        if (p->type == LM_PIECE_UNKNOWN)
+            ids[2] = (int64_t)i;
+        else if (p->type == LM_PIECE_CONTROL && is_text(p, m->bos))
+            ids[0] = (int64_t)i;
+        else if (p->type == LM_PIECE_CONTROL && is_text(p, m->eos))
+            ids[1] = ids[3] = (int64_t)i;
+    }
+    for (size_t k = 0; k < 4; k++)
+        if (ids[k] >= 0) {
+            v->ids[v->n_ids].key = keys[k];
+            v->ids[v->n_ids++].id = (uint32_t)ids[k];
+        }
+    v->adds[0].key = "add_bos_token";
+    v->adds[0].add = true;
+    v->adds[1].key = "add_eos_token";
+    v->n_adds = 2;
+    v->ids_first = true;
+    v->pre = NULL;
+}
+
+static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const struct files *f,
                     struct lm_err *err)
 {
-    const struct lm_jval *decoder = lm_jval_get(tc, "added_tokens_decoder");
+    const struct lm_jval *added = f->beside.added;
+    const struct lm_jval *decoder = lm_jval_get(f->beside.tokenizer_config, "added_tokens_decoder");
     const uint64_t n = lm_hf_ids_in(decoder, true, lm_hf_ids_in(added, false, m->n));
     v->model = "llama";
     v->pre = "default";
     if (m->kind != 2)
-        lm_note(env, LM_WARN, "neither a BPE nor a Unigram model: the GGUF's tokenizer will cut "
+        lm_note(f->beside.env, LM_WARN, "neither a BPE nor a Unigram model: the GGUF's tokenizer will cut "
                 "text differently");
-    int r = lm_hf_room(v, n, n_rows, true, err);
+    int r = lm_hf_room(v, n, f->beside.n_rows, true, err);
     if (!r)
         r = lm_hf_lay_spm(v, m, err);
+    if (!r && f->own)
+        own_spm_ids(v, m);
     if (!r && !m->add_prefix)
         v->add_space_prefix = 0;
     if (!r)
@@ -312,22 +356,28 @@ static int load_tree(struct lm_hf_vocab *v, struct lm_hf_source *src, const char
     return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
 }
 
-/* The files to look for, in this order. */
-struct files {
-    struct lm_hf_source      *src;
-    struct lm_tokenizer_json *t;
-    const struct lm_jval     *tc, *special_map, *added;
-    uint32_t                  n_rows;
-    const char               *pre;
-    const struct lm_env      *env;
-};
+/* A file with the name of a SentencePiece model, which may be tiktoken's: left alone then where
+ * there is a tokenizer.json. */
+static int model_pieces(struct lm_hf_vocab *v, const struct files *f, const char *data,
+                        size_t len, bool xlmr, struct lm_err *err)
+{
+    struct lm_spm_model m;
+    if (lm_looks_like_ranks((const unsigned char *)data, len))
+        return f->t->text ? 1 : lm_hf_load_ranks(v, lm_rank_tiktoken, data, len, &f->beside, err);
+    int r = lm_spm_model_parse(&m, data, len, err);
+    if (!r)
+        r = m.kind == 1 ? lm_hf_load_unigram_spm(v, &m, xlmr, f->beside.added, f->beside.n_rows,
+                                                 err)
+                        : load_spm(v, &m, f, err);
+    lm_spm_model_release(&m);
+    return r;
+}
 
-/* A SentencePiece model; 1 when there is none. */
+/* tokenizer.model and its like; 1 when there is none. */
 static int spm_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_err *err)
 {
     static const char *const names[] = { "tokenizer.model", "spiece.model",
                                          "sentencepiece.bpe.model" };
-    struct lm_spm_model m;
     char *data = NULL;
     size_t len, i = 0;
     int r = 1;
@@ -336,30 +386,44 @@ static int spm_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_er
             break;
     if (r)
         return r;
-    r = lm_spm_model_parse(&m, data, len, err);
-    if (!r)
-        r = m.kind == 1 ? lm_hf_load_unigram_spm(v, &m, i == 2, f->added, f->n_rows, err)
-                        : load_spm(v, &m, f->tc, f->added, f->n_rows, f->env, err);
-    lm_spm_model_release(&m);
+    r = model_pieces(v, f, data, len, i == 2, err);
     free(data);
-    return r ? lm_err_at(err, r, "%s", names[i]) : LM_OK;
+    return r < 0 ? lm_err_at(err, r, "%s", names[i]) : r;
+}
+
+/* tekken.json, tiktoken's or RWKV's list; 1 when there is none. */
+static int rank_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_err *err)
+{
+    lm_rank_reader *read;
+    const char *name = lm_hf_rank_file(f->src, &read);
+    char *data = NULL;
+    size_t len;
+    if (!name || (f->t->text && !(f->own && read == lm_rank_tekken)))
+        return 1;
+    int r = lm_hf_load(f->src, name, &data, &len, err);
+    if (r)
+        return r;
+    r = lm_hf_load_ranks(v, read, data, len, &f->beside, err);
+    free(data);
+    return r ? lm_err_at(err, r, "%s", name) : LM_OK;
 }
 
 static int json_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_err *err)
 {
     struct lm_tokenizer_json *t = f->t;
     int r;
+    const struct lm_hf_beside *b = &f->beside;
     if (t->scored)
-        return lm_hf_load_unigram_json(v, t, f->tc, f->n_rows, err);
+        return lm_hf_load_unigram_json(v, t, b->tokenizer_config, b->n_rows, err);
     if (!strcmp(t->type, "WordPiece"))
-        return lm_hf_load_wordpiece(v, t, f->n_rows, f->pre, err);
+        return lm_hf_load_wordpiece(v, t, b->n_rows, b->pre, err);
     if (t->type[0] && strcmp(t->type, "BPE"))
         return lm_fail(err, LM_ENOSUP, "tokenizer model '%s': GGUF has no such kind", t->type);
     if (!t->n_merges && (r = lm_tokenizer_merges_txt(t, f->src, err)) < 0)
         return r;
-    r = load_bpe(v, t, f->added, f->n_rows, f->pre, err);
+    r = load_bpe(v, t, b->added, b->n_rows, b->pre, err);
     if (!r && v->scores) {
-        lm_note(f->env, LM_WARN, "no tokenizer.model: the pieces get no scores, and programs "
+        lm_note(b->env, LM_WARN, "no tokenizer.model: the pieces get no scores, and programs "
                 "that go by these cut some words differently");
         if (!prepends(t->normalizer) && !prepends(t->pre_tokenizer))
             v->add_space_prefix = 0;
@@ -370,10 +434,13 @@ static int json_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_e
 /* The pieces, from whichever file has them. */
 static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *err)
 {
+    const struct lm_hf_beside *b = &f->beside;
     char *data = NULL;
     size_t len;
-    int r = load_tree(v, f->src, "added_tokens.json", &f->added, err);
+    int r = load_tree(v, f->src, "added_tokens.json", &f->beside.added, err);
     if (!r)
+        r = rank_pieces(v, f, err);
+    if (r == 1)
         r = spm_pieces(v, f, err);
     if (r <= 0)
         return r;
@@ -385,13 +452,11 @@ static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *er
     if (r < 0)
         return r;
     if (r > 0) {
-        const struct lm_hf_two_files two = { f->tc, f->special_map, f->added, f->n_rows, f->pre,
-                                             f->env };
-        r = lm_hf_load_vocab_json(v, f->t, f->src, &two, err);
-        return r > 0 ? lm_hf_missing(f->src, "tokenizer.json, tokenizer.model, vocab.txt or "
-                                     "vocab.json", err) : r;
+        r = lm_hf_load_vocab_json(v, f->t, f->src, b, err);
+        return r > 0 ? lm_hf_missing(f->src, "tokenizer.json, tokenizer.model, vocab.txt, "
+                                     "vocab.json or tekken.json", err) : r;
     }
-    r = lm_hf_load_vocab_txt(v, data, len, f->tc, f->n_rows, f->pre, err);
+    r = lm_hf_load_vocab_txt(v, data, len, b->tokenizer_config, b->n_rows, b->pre, err);
     free(data);
     return r ? lm_err_at(err, r, "vocab.txt") : LM_OK;
 }
@@ -403,22 +468,25 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
 {
     struct lm_tokenizer_json t = {0};
     struct lm_hf_special_files f = { .config = config, .generation_config = generation };
-    struct files files = { .src = src, .t = &t, .n_rows = n_rows, .pre = pre, .env = env };
+    struct files files = {
+        .src = src, .t = &t, .beside = { .n_rows = n_rows, .pre = pre, .env = env },
+        .own = lm_hf_find(src, "config.json") < 0 && lm_hf_find(src, "params.json") >= 0,
+    };
     int64_t size = 0;
     bool prefix;
     *v = (struct lm_hf_vocab){ .add_space_prefix = -1, .extra_spaces = -1, .lowercase = -1,
-                               .strip_accents = -1, .token_types = -1 };
+                               .strip_accents = -1, .token_types = -1, .usual_bos = -1,
+                               .usual_eos = -1, .usual_unk = -1 };
     if (!n_rows && lm_jval_i64(lm_jval_get(config, "vocab_size"), &size) && size > 0 &&
         size < INT32_MAX)
-        files.n_rows = (uint32_t)size;
+        files.beside.n_rows = (uint32_t)size;
     int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
     if (!r)
         r = load_tree(v, src, "special_tokens_map.json", &f.special_map, err);
     if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
-    if (!r)
-        files.tc = f.tokenizer_config;
-    files.special_map = f.special_map;
+    files.beside.tokenizer_config = f.tokenizer_config;
+    files.beside.special_map = f.special_map;
     if (!r)
         r = load_pieces(v, &files, err);
     if (!r)

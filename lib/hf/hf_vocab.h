@@ -6,7 +6,8 @@
  * The tokenizer of a checkpoint, in the form in which GGUF metadata holds one:
  * byte-level BPE from tokenizer.json, or from vocab.json and merges.txt; SentencePiece BPE and
  * Unigram from tokenizer.model, spiece.model or sentencepiece.bpe.model; Unigram, WordPiece and
- * BPE with byte fallback from tokenizer.json alone; WordPiece from vocab.txt.
+ * BPE with byte fallback from tokenizer.json alone; WordPiece from vocab.txt; byte strings from
+ * tekken.json, tiktoken's files and RWKV's list.
  */
 
 #include <stdbool.h>
@@ -41,8 +42,9 @@ enum { LM_HF_MAX_IDS = 12, LM_HF_MAX_ADDS = 3 };
 
 /* Everything lies in the arena. */
 struct lm_hf_vocab {
-    const char    *model;               /* tokenizer.ggml.model: "gpt2", "llama", "t5", "bert" */
-    const char    *pre;                 /* tokenizer.ggml.pre                              */
+    const char    *model;               /* tokenizer.ggml.model: "gpt2", "llama", "t5", "bert",
+                                           "rwkv"                                          */
+    const char    *pre;                 /* tokenizer.ggml.pre, or NULL: it has none        */
     uint32_t       n;                   /* pieces, padding included                        */
     struct lm_str *pieces;              /* [n]                                             */
     float         *scores;              /* [n], or NULL                                    */
@@ -58,6 +60,11 @@ struct lm_hf_vocab {
     int            extra_spaces;        /* remove_extra_whitespaces; likewise, as the next */
     int            lowercase, strip_accents;    /* "bert"                                  */
     bool           adds_around;         /* no file says so, but the tokenizer's class does */
+    bool           by_ranks;            /* merges are made of the ranks that ids are       */
+    bool           nfc, whole_words;    /* with by_ranks: text is normalized first, words that
+                                           are pieces are not merged                       */
+    bool           ids_first;           /* merges and special ids stand before the pieces  */
+    int32_t        usual_bos, usual_eos, usual_unk;     /* by_ranks: where no file has one, -1 */
     int64_t        token_types;         /* token_type_count of an encoder, -1: no key      */
     struct lm_str  charsmap;            /* precompiled_charsmap, len 0: none               */
     struct lm_hf_template *templates;   /* chat templates, the default one first           */
@@ -74,9 +81,10 @@ struct lm_hf_vocab {
  *           vocab_size, if it has one
  *   pre     a pre-tokenizer's name to write instead of the one recognised, or NULL
  *
- * Sources of a special id, the first that has it: the text in tokenizer_config.json, looked
- * up among the tokenizer's added tokens; config.json; generation_config.json.  Further ends of
- * a turn that these files name become eot and eom ids.  LM_ENOSUP for kinds of tokenizers this
+ * Sources of a special id, the first that has it: tekken.json and RWKV's list, which have their
+ * own; the text in tokenizer_config.json, looked up among the tokenizer's added tokens (tiktoken's
+ * have none: there it comes last); config.json; generation_config.json.  Further ends of a turn
+ * that these files name become eot and eom ids.  LM_ENOSUP for kinds of tokenizers this
  * version cannot write, a pre-tokenizer without a name among them.
  */
 int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,

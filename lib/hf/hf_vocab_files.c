@@ -56,7 +56,7 @@ static void control_tokens(struct lm_hf_vocab *v, const struct lm_jval *file)
 }
 
 int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
-                          struct lm_hf_source *src, const struct lm_hf_two_files *f,
+                          struct lm_hf_source *src, const struct lm_hf_beside *f,
                           struct lm_err *err)
 {
     const size_t row = class_of(f->tokenizer_config);

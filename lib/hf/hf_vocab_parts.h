@@ -5,6 +5,7 @@
 /* What hf_vocab.c is put together from. */
 
 #include "hf/hf_vocab.h"
+#include "hf/rank_files.h"
 
 /* Holes are filled with pieces of their own, so ids must stay in reason. */
 #define LM_HF_MAX_PIECES (1u << 22)
@@ -92,8 +93,8 @@ int lm_hf_load_vocab_txt(struct lm_hf_vocab *v, const char *data, size_t len,
                          struct lm_err *err);
 int lm_hf_lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct lm_err *err);
 
-/* What beside vocab.json and merges.txt tells of them (hf_vocab_files.c); any may be NULL. */
-struct lm_hf_two_files {
+/* What beside a vocabulary without a tokenizer.json tells of it; any may be NULL. */
+struct lm_hf_beside {
     const struct lm_jval *tokenizer_config, *special_map, *added;
     uint32_t              n_rows;
     const char           *pre;
@@ -102,11 +103,33 @@ struct lm_hf_two_files {
 
 /* 1 when there is no vocab.json. */
 int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
-                          struct lm_hf_source *src, const struct lm_hf_two_files *f,
+                          struct lm_hf_source *src, const struct lm_hf_beside *f,
                           struct lm_err *err);
+
+/*
+ * The vocabulary in a file that is a list of byte strings (hf_vocab_ranks.c).  GGUF wants merges:
+ * tiktoken's are the two parts that a piece last is by merging, Mistral's are all the ways to
+ * part a piece.  LM_ENOSUP when nothing says how words are cut.
+ */
+int lm_hf_load_ranks(struct lm_hf_vocab *v, lm_rank_reader *read, const char *data, size_t len,
+                     const struct lm_hf_beside *f, struct lm_err *err);
 
 /* After all: pieces of WordPiece as GGUF spells them. */
 int lm_hf_spell_wordpiece(struct lm_hf_vocab *v, struct lm_err *err);
+
+/* The pieces by their text: open addressing, id + 1 in a slot, 0 when it is empty. */
+struct lm_hf_index {
+    const struct lm_hf_vocab *v;
+    uint32_t                 *slots;
+    uint32_t                  mask;
+};
+
+/* An index of the pieces of a type, 0: all; of those with the same text the last one counts. */
+int lm_hf_index_make(struct lm_hf_index *x, const struct lm_hf_vocab *v, int type,
+                     struct lm_err *err);
+/* The id of n bytes of text, or -1. */
+int64_t lm_hf_index_find(const struct lm_hf_index *x, const char *p, size_t n);
+void lm_hf_index_release(struct lm_hf_index *x);
 
 /* LM_EDATA naming the first merge whose parts, or what they make, are no pieces. */
 int lm_hf_check_merges(const struct lm_hf_vocab *v, struct lm_err *err);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "hf/source_parts.h"
 
 /* The files a stream keeps: all that conversion may want besides weights. */
@@ -18,22 +19,15 @@ static const char *const small_files[] = {
     "README.md", "adapter_config.json", "added_tokens.json", "chat_template.jinja",
     "chat_template.json", "config.json", "consolidated.safetensors.index.json",
     "generation_config.json", "merges.txt", "model.safetensors.index.json", "modules.json",
-    "params.json", "pytorch_model.bin.index.json", "qwen.tiktoken", "rwkv_vocab_v20230424.txt",
-    "sentencepiece.bpe.model", "special_tokens_map.json", "spiece.model", "tekken.json",
-    "tiktoken.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json",
-    "vocab.txt",
+    "params.json", "pytorch_model.bin.index.json", "sentencepiece.bpe.model",
+    "special_tokens_map.json", "spiece.model", "tekken.json", "tiktoken.model", "tokenizer.json",
+    "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt",
 };
-
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
 
 bool lm_hf_is_weights(const char *name)
 {
     const bool torch = !strncmp(name, "pytorch_model", 13) || !strncmp(name, "adapter_model", 13);
-    return (ends_with(name, ".safetensors") || (torch && ends_with(name, ".bin"))) &&
+    return (lm_ends_with(name, ".safetensors") || (torch && lm_ends_with(name, ".bin"))) &&
            !strchr(name, '/');
 }
 
@@ -46,7 +40,9 @@ bool lm_hf_is_small(const char *name)
     const char *slash = strchr(name, '/');
     if (slash && !strcmp(slash, "/config.json"))
         return true;
-    return !strncmp(name, LM_HF_TEMPLATES, strlen(LM_HF_TEMPLATES)) && ends_with(name, ".jinja");
+    if (!slash && (lm_ends_with(name, ".tiktoken") || lm_begins_with(name, "rwkv_vocab_")))
+        return true;
+    return !strncmp(name, LM_HF_TEMPLATES, strlen(LM_HF_TEMPLATES)) && lm_ends_with(name, ".jinja");
 }
 
 struct lm_hf_file *lm_hf_add(struct lm_hf_source *s, const char *name, uint64_t size,

@@ -146,28 +146,37 @@ static void space_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
                         v->charsmap.len);
 }
 
-static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
+static void merges_and_ids(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
 {
     char key[64];
-    const bool unigram = !strcmp(v->model, "t5");
-    if (!unigram && v->token_types >= 0)
-        lm_gguf_set_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)v->token_types);
-    if (!unigram)
-        space_keys(w, v);
-    lm_gguf_set_str(w, "tokenizer.ggml.model", v->model, strlen(v->model));
-    lm_gguf_set_str(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre));
-    lm_gguf_set_arr(w, "tokenizer.ggml.tokens", LM_GGUF_STR, v->pieces, v->n);
-    if (v->scores)
-        lm_gguf_set_arr(w, "tokenizer.ggml.scores", LM_GGUF_F32, v->scores, v->n);
-    lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, v->types, v->n);
-    if (unigram)
-        space_keys(w, v);
     if (v->merges)
         lm_gguf_set_arr(w, "tokenizer.ggml.merges", LM_GGUF_STR, v->merges, v->n_merges);
     for (size_t i = 0; i < v->n_ids; i++) {
         snprintf(key, sizeof key, "tokenizer.ggml.%s", v->ids[i].key);
         lm_gguf_set_u32(w, key, v->ids[i].id);
     }
+}
+
+static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
+{
+    const bool unigram = !strcmp(v->model, "t5");
+    if (!unigram && v->token_types >= 0)
+        lm_gguf_set_u32(w, "tokenizer.ggml.token_type_count", (uint32_t)v->token_types);
+    if (!unigram)
+        space_keys(w, v);
+    lm_gguf_set_str(w, "tokenizer.ggml.model", v->model, strlen(v->model));
+    if (v->pre)
+        lm_gguf_set_str(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre));
+    if (v->ids_first)
+        merges_and_ids(w, v);
+    lm_gguf_set_arr(w, "tokenizer.ggml.tokens", LM_GGUF_STR, v->pieces, v->n);
+    if (v->scores)
+        lm_gguf_set_arr(w, "tokenizer.ggml.scores", LM_GGUF_F32, v->scores, v->n);
+    lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, v->types, v->n);
+    if (unigram)
+        space_keys(w, v);
+    if (!v->ids_first)
+        merges_and_ids(w, v);
     add_keys(w, v);
     flag_key(w, "tokenizer.ggml.normalizer.lowercase", v->lowercase);
     flag_key(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
@@ -241,7 +250,7 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
     int r = load_vocab(&v, c, o, err);
     if (r)
         return r;
-    for (const char *const *p = c->cfg.arch->pre_names; p && *p && !o->pre; p += 2)
+    for (const char *const *p = c->cfg.arch->pre_names; p && *p && v.pre && !o->pre; p += 2)
         if (!strcmp(v.pre, *p)) {
             v.pre = p[1];
             break;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "job/convert_parts.h"
 
 /* What the methods of quantization_config may be; NULL: told by the tensors' own types. */
@@ -75,12 +76,6 @@ struct all {
     size_t             n;
 };
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n > m && !strcmp(s + n - m, end);
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct where *)a)->st->name, ((const struct where *)b)->st->name);
@@ -119,7 +114,7 @@ static const struct family *family_of(const struct lm_st_tensor *st)
     const char *type = st->dtype->name;
     const bool bytes = !strcmp(type, "F8_E4M3") || !strcmp(type, "F8_E5M2") || !strcmp(type, "I8");
     for (size_t i = 0; !st->packed && i < sizeof families / sizeof *families; i++)
-        if (ends_with(st->name, families[i].data) &&
+        if (lm_ends_with(st->name, families[i].data) &&
             (families[i].kind != LM_PACKED_SCALED || bytes))
             return &families[i];
     return NULL;
@@ -275,7 +270,7 @@ static int pack(const struct all *a, struct where *w, const struct family *f,
 static bool is_left_out(const struct lm_convert *c, const char *name)
 {
     for (size_t i = 0; (c->cfg.quant || c->cfg.own) && i < sizeof left_out / sizeof *left_out; i++)
-        if (ends_with(name, left_out[i]))
+        if (lm_ends_with(name, left_out[i]))
             return true;
     return false;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "hf/torch_file.h"
 #include "io/input.h"
 #include "job/convert_parts.h"
@@ -23,15 +24,9 @@ static const struct form {
 
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n > m && !strcmp(s + n - m, end);
-}
-
 static bool is_model_file(const struct form *f, const char *name)
 {
-    return !strncmp(name, f->prefix, strlen(f->prefix)) && ends_with(name, f->end);
+    return !strncmp(name, f->prefix, strlen(f->prefix)) && lm_ends_with(name, f->end);
 }
 
 static int add_shard(struct lm_convert *c, size_t *cap, const char *name, struct lm_err *err)
@@ -195,7 +190,7 @@ static int read_torch(struct lm_convert *c, struct lm_convert_shard *s, struct l
 
 static int read_header(struct lm_convert *c, struct lm_convert_shard *s, struct lm_err *err)
 {
-    if (ends_with(s->name, ".bin"))
+    if (lm_ends_with(s->name, ".bin"))
         return read_torch(c, s, err);
     uint8_t first[8] = {0};
     uint64_t len = 0;

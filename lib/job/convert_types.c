@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "job/convert_parts.h"
 #include "quant/mix.h"
 
@@ -24,19 +25,13 @@ static const char *const always_f32[] = {
     "token_types.weight", "ssm_conv1d.weight", "shortconv.conv.weight",
 };
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 /* The tensor's type in a file of type `main`. */
 static const struct lm_type *tensor_type(const struct lm_convert_tensor *t,
                                          const struct lm_type *main)
 {
-    bool f32 = t->n_dims < 2 || !ends_with(t->name, ".weight");
+    bool f32 = t->n_dims < 2 || !lm_ends_with(t->name, ".weight");
     for (size_t i = 0; i < sizeof always_f32 / sizeof *always_f32; i++)
-        f32 = f32 || ends_with(t->name, always_f32[i]);
+        f32 = f32 || lm_ends_with(t->name, always_f32[i]);
     if (f32)
         return lm_type_by_id(LM_F32);
     return t->ne[0] % main->block ? lm_type_by_id(LM_F16) : main;

@@ -265,21 +265,20 @@ struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct l
 struct lm_vocab *lm_vocab_from_spm(const char *data, size_t len, const struct lm_env *env,
                                    struct lm_err *err);
 
-/* The vocabulary of a directory without a tokenizer.json: a SentencePiece model, vocab.txt, or
- * vocab.json and merges.txt, with what stands beside them; that of a vocab.txt alone. */
+/* The vocabulary of a directory without a tokenizer.json: a SentencePiece model, vocab.txt,
+ * vocab.json and merges.txt, or a list of byte strings, with what stands beside them; that of a
+ * vocab.txt alone. */
 struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err);
 struct lm_vocab *lm_vocab_from_txt(const char *data, size_t len, const struct lm_env *env,
                                    struct lm_err *err);
 
-/* tiktoken's ranks, Mistral's tekken.json, RWKV's list of pieces (vocab_ranks.c). */
+/* tiktoken's ranks, Mistral's tekken.json, RWKV's list of pieces (hf/rank_files.h). */
 struct lm_vocab *lm_vocab_from_ranks(const char *data, size_t len, const struct lm_env *env,
                                      struct lm_err *err);
 struct lm_vocab *lm_vocab_from_tekken(const char *data, size_t len, const struct lm_env *env,
                                       struct lm_err *err);
 struct lm_vocab *lm_vocab_from_rwkv(const char *data, size_t len, const struct lm_env *env,
                                     struct lm_err *err);
-bool lm_looks_like_ranks(const unsigned char *head, size_t len);
-bool lm_looks_like_rwkv(const unsigned char *head, size_t len);
 
 /* Do the first bytes of a file begin such a model?  With a piece and its text, that is. */
 bool lm_looks_like_spm(const unsigned char *head, size_t len);

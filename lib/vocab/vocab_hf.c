@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hf/hf_vocab.h"
+#include "hf/rank_files.h"
 #include "hf/source.h"
 #include "vocab/tokenizer.h"
 
@@ -59,13 +60,18 @@ static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *e
 {
     struct lm_vocab_src src = LM_VOCAB_SRC;
     src.model = str(h->model);
-    src.pre = str(h->pre);
+    src.pre = str(h->pre ? h->pre : "");
     src.tokens = h->pieces;
     src.n = h->n;
     src.types = h->types;
     src.scores = h->scores;
     src.merges = h->merges;
     src.n_merges = h->n_merges;
+    src.by_ranks = h->by_ranks;
+    if (h->whole_words) {
+        src.nfc = h->nfc;
+        src.whole_words = 1;
+    }
     src.bos = id_of(h, "bos_token_id");
     src.eos = id_of(h, "eos_token_id");
     src.unk = id_of(h, "unknown_token_id");
@@ -76,6 +82,8 @@ static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *e
         usual_ids(h, &src);
     src.add_bos = adds(h, "add_bos_token");
     src.add_eos = adds(h, "add_eos_token");
+    if (h->by_ranks && src.bos == LM_UNSAID && src.add_bos == LM_UNSAID)
+        src.add_bos = 0;                    /* whatever others of the same rules do */
     src.space_prefix = said(h->add_space_prefix);
     src.extra_spaces = said(h->extra_spaces);
     src.charsmap = h->charsmap;
@@ -114,10 +122,14 @@ static int find_any(const struct lm_hf_source *s, struct lm_err *err)
 {
     static const char *const names[] = { "tokenizer.model", "spiece.model",
                                          "sentencepiece.bpe.model", "vocab.txt", "vocab.json" };
+    lm_rank_reader *read;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (lm_hf_find(s, names[i]) >= 0)
             return LM_OK;
-    return lm_fail(err, LM_EIO, "no tokenizer.json, tokenizer.model, vocab.txt or vocab.json");
+    if (lm_hf_rank_file(s, &read))
+        return LM_OK;
+    return lm_fail(err, LM_EIO, "no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or "
+                   "tekken.json");
 }
 
 struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err)
@@ -129,10 +141,18 @@ struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, st
     struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
     if (s && find_any(s, err) == LM_OK &&
         tree(&arena, s, "config.json", &config, err) == LM_OK &&
-        tree(&arena, s, "generation_config.json", &generation, err) == LM_OK &&
-        lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err) == LM_OK) {
-        v = load(&h, env, err);
-        lm_hf_vocab_release(&h);
+        tree(&arena, s, "generation_config.json", &generation, err) == LM_OK) {
+        int r = lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err);
+        if (r == LM_ENOSUP) {
+            r = lm_hf_vocab_load(&h, s, config, generation, 0, "llama-bpe", env, err);
+            if (r == LM_OK)
+                lm_note(env, LM_WARN, "ranks of a number that is not known: words are cut as by "
+                        "cl100k_base");
+        }
+        if (r == LM_OK) {
+            v = load(&h, env, err);
+            lm_hf_vocab_release(&h);
+        }
     }
     lm_hf_close(s);
     lm_arena_release(&arena);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "hf/rank_files.h"
 #include "io/map.h"
 #include "vocab/tokenizer.h"
 
@@ -73,25 +74,6 @@ static struct lm_vocab *open_with(reader *read, const char *path, const struct l
     return v;
 }
 
-/* Files that are a vocabulary by themselves, where a directory has no tokenizer.json; one that
- * is not named so here, or is another kind, is lm_vocab_from_hf's. */
-static reader *in_directory(const char *path, struct lm_buf *name)
-{
-    static const char *const names[] = {
-        "tekken.json", "tokenizer.model", "tiktoken.model", "qwen.tiktoken",
-        "rwkv_vocab_v20230424.txt",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        lm_buf_clear(name);
-        lm_buf_printf(name, "%s/%s", path, names[i]);
-        struct stat st;
-        reader *read = name->failed || stat(name->data, &st) != 0 ? NULL : reader_of(name->data);
-        if (read && read != lm_vocab_from_spm && read != lm_vocab_from_txt)
-            return read;
-    }
-    return NULL;
-}
-
 static struct lm_vocab *open_directory(const char *path, const struct lm_env *env,
                                        struct lm_err *err)
 {
@@ -99,15 +81,12 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
     struct lm_vocab *v = NULL;
     struct stat st;
     lm_buf_printf(&name, "%s/tokenizer.json", path);
-    reader *read = lm_vocab_from_json;
-    if (!name.failed && stat(name.data, &st) != 0)
-        read = in_directory(path, &name);
     if (name.failed)
         lm_fail_nomem(err);
-    else
-        v = read ? open_with(read, name.data, env, err) : lm_vocab_from_hf(path, env, err);
-    if (!v && read && err)
-        lm_err_at(err, (int)err->code, "%s", strrchr(name.data, '/') + 1);
+    else if (stat(name.data, &st) != 0)
+        v = lm_vocab_from_hf(path, env, err);
+    else if (!(v = open_with(lm_vocab_from_json, name.data, env, err)) && err)
+        lm_err_at(err, (int)err->code, "tokenizer.json");
     lm_buf_release(&name);
     return v;
 }

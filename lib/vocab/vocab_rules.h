@@ -18,6 +18,7 @@
  */
 
 #include "base/json.h"
+#include "hf/byte_rune.h"
 #include "vocab/bert_text.h"
 #include "vocab/charsmap.h"
 #include "vocab/pretok.h"
@@ -174,10 +175,5 @@ int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm
 struct lm_str lm_rules_shown(const struct lm_vocab *v, uint32_t id);
 /* Fill v->bytes with what each becomes. */
 int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err);
-
-/* The character of a byte in byte-level BPE's alphabet, and back, -1: none (bpe.c has the same
- * for its words). */
-uint32_t lm_byte_rune(unsigned byte);
-int lm_rune_byte(uint32_t rune);
 
 #endif

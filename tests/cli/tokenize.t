@@ -77,7 +77,7 @@ for v in "$spm" same.gguf; do
 done
 cmp -s same.gguf.ids tiny-spm.gguf.ids;                    ok $? 0 "scores that say nothing: pieces are in order"
 mkdir none && tokenize -m none x >out 2>err;               ok $? 2 "a directory without a vocabulary"
-has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt or vocab.json" "is named, and what it lacks"
+has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or tekken.json" "is named, and what it lacks"
 sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "another kind of model"
 has "$(cat err)" "'Unigram'" "is named"
 sed 's/"Prepend"/"Reverse"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "an unknown normalizer"
