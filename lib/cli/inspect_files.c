@@ -85,6 +85,17 @@ static void take_file(const struct cli_inspect *o, struct cli_model *m, size_t *
     m->files[m->n++] = *f;
 }
 
+/* Is a file that was followed the shard its name says?  What tells faults itself tells this. */
+static int check_place(const struct cli_inspect *o, const struct cli_file *f, uint32_t k)
+{
+    struct lm_err err;
+    uint32_t no;
+    if (!f->g || o->kind->broken || (lm_gguf_u32(f->g, "split.no", &no, NULL) == LM_OK && no == k))
+        return CLI_OK;
+    lm_fail(&err, LM_EDATA, "key split.no: is not %u, as the file's name says", k);
+    return cli_report(lm_in_name(f->in), &err);
+}
+
 int cli_model_open(struct cli_inspect *o, const char *path, struct cli_model *m)
 {
     size_t cap = 0;
@@ -103,6 +114,8 @@ int cli_model_open(struct cli_inspect *o, const char *path, struct cli_model *m)
         status = r > status ? r : status;
         if (!f.in)
             continue;
+        r = k ? check_place(o, &f, k) : CLI_OK;
+        status = r > status ? r : status;
         if (k == 0 && f.g)
             n = count_shards(o, f.g);
         take_file(o, m, &cap, &f, &err);

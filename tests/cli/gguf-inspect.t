@@ -632,6 +632,11 @@ parameters 2, 32.000 bits each" "and all are summed up"
 ok "$(names --no-follow s-00001-of-00002.gguf)" "t0 " "not with --no-follow"
 ok "$(names s-0000*)" "t0 t1 " "shards named are shown once"
 ok "$(names s-00002-of-00002.gguf)" "t1 " "a later shard stands alone"
+shard 0 s-00002-of-00002.gguf
+for o in --tensors --hash; do
+    gguf-inspect $o s-00001-of-00002.gguf >/dev/null 2>err; ok $? 1 "another shard under that name, $o"
+    has "$(cat err)" "s-00002-of-00002.gguf: key split.no: is not 1" "is told"
+done
 rm s-00002-of-00002.gguf
 gguf-inspect s-00001-of-00002.gguf >/dev/null 2>err; ok $? 2 "a missing shard is status 2"
 has "$(cat err)" s-00002-of-00002.gguf "and named"
