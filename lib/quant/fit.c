@@ -440,9 +440,75 @@ static void nibbles(int count, const uint8_t *codes, uint8_t *dst, uint8_t *high
     }
 }
 
+static void extremes4(int count, const float *x, float *d, uint8_t *dst, size_t step)
+{
+    uint8_t codes[32];
+    for (int c = 0; c < count; c++, x += 32, dst += step) {
+        extremes(8, 1, x, d + c, codes);
+        nibbles(1, codes, dst, NULL, step);
+    }
+}
+
+static void range4(int count, const float *x, float *d, float *min, uint8_t *dst, size_t step)
+{
+    uint8_t codes[32];
+    for (int c = 0; c < count; c++, x += 32, dst += step) {
+        range(15, 1, x, d + c, min + c, codes);
+        nibbles(1, codes, dst, NULL, step);
+    }
+}
+
+static float extreme(int n, const float *x)
+{
+    return lm_q_max_abs(x, n);
+}
+
+static void rounded(int n, const float *x, float inv, int8_t *q)
+{
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)(uint8_t)lm_q_round(x[i] * inv);
+}
+
+static void nearest(int n, const float *x, float inv, int8_t *q)
+{
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)(uint8_t)at_most(127, lm_q_rne(inv * x[i]));
+}
+
+static void signs(int count, const float *x, float *sum, uint8_t *bits, size_t step)
+{
+    for (int c = 0; c < count; c++, x += 128, bits += step) {
+        sum[c] = 0;
+        memset(bits, 0, 16);
+        for (int i = 0; i < 128; i++) {
+            sum[c] += lm_q_abs(x[i]);
+            bits[i / 8] |= (uint8_t)((x[i] >= 0) << i % 8);
+        }
+    }
+}
+
+const float lm_fit_e2m1[16] = {
+    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+};
+
+static void e2m1(int n, const float *x, float scale, uint8_t *codes)
+{
+    for (int i = 0; i < n; i++) {
+        float least = lm_q_abs(lm_fit_e2m1[0] * scale - x[i]);
+        codes[i] = 0;
+        for (uint8_t k = 1; k < 16; k++) {
+            float e = lm_q_abs(lm_fit_e2m1[k] * scale - x[i]);
+            if (e < least) {
+                least = e;
+                codes[i] = k;
+            }
+        }
+    }
+}
+
 const struct lm_fit lm_fit_scalar = {
-    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
-    weights, recode, halves, nibbles
+    affine, symmetric, positive, extremes, range, extremes4, range4, descent, curve, curve_codes,
+    bytes, weights, recode, extreme, rounded, nearest, signs, e2m1, halves, nibbles
 };
 
 const struct lm_fit *lm_fit(enum lm_isa isa)

@@ -19,8 +19,11 @@
 
 #include "base/cpu.h"
 
-/* Most sub-blocks that one call of struct lm_fit's functions takes. */
+/* Most sub-blocks that one call of struct lm_fit's functions takes, and most of those without
+ * a search: extremes, range, the same with four bits, bytes and halves.  What those write for
+ * each block has room for a multiple of 16. */
 #define LM_FIT_COUNT 16
+#define LM_FIT_MANY  64
 
 /* An affine fit: x ~ scale * code - min, code in 0..top, min >= 0.  Inverse scales
  * (start + step * k + top) / (range of x) for k = 0..steps are tried.  n is 16 or 32. */
@@ -47,7 +50,10 @@ struct lm_fit {
     /* Without weights, for n = 32: the range from the lowest number, min (of equals the
      * first), to the highest in `top` steps of d. */
     void (*range)(int top, int count, const float *x, float *d, float *min, uint8_t *codes);
-    /* As lm_fit_descent, for n = 16; count may be four times LM_FIT_COUNT. */
+    /* The same two with codes of four bits, packed as by nibbles. */
+    void (*extremes4)(int count, const float *x, float *d, uint8_t *dst, size_t step);
+    void (*range4)(int count, const float *x, float *d, float *min, uint8_t *dst, size_t step);
+    /* As lm_fit_descent, for n = 16; count may be LM_FIT_COUNT times LM_FIT_COUNT. */
     void (*descent)(int half, int count, const float *x, float *scale, uint8_t *codes);
     /* x ~ scale * lm_fit_curve[code], for n = 32; the codes come from the next. */
     void (*curve)(int count, const float *x, const float *w, float *scale);
@@ -61,7 +67,19 @@ struct lm_fit {
      * code + lo in lo..hi. */
     void (*recode)(int n, const float *x, float add, float scale, int lo, int hi,
                    uint8_t *codes);
-    /* f16 of up to LM_FIT_COUNT finite floats; both arrays have that many places. */
+    /* The element of largest magnitude of n, the first of equals. */
+    float (*extreme)(int n, const float *x);
+    /* Low bytes of n products inv * x: rounded half away from 0; to the nearest, ties to even,
+     * and 127 at most.  Their magnitudes are below 2^22. */
+    void (*rounded)(int n, const float *x, float inv, int8_t *q);
+    void (*nearest)(int n, const float *x, float inv, int8_t *q);
+    /* Blocks of 128: the sum of magnitudes, in order, and a bit for each number that is not
+     * below 0; bits move on by step bytes. */
+    void (*signs)(int count, const float *x, float *sum, uint8_t *bits, size_t step);
+    /* Of n numbers, the code whose value in lm_fit_e2m1 times scale is nearest, the lowest of
+     * equals; scale is finite and not below 0. */
+    void (*e2m1)(int n, const float *x, float scale, uint8_t *codes);
+    /* f16 of finite floats; both arrays have a multiple of 16 places. */
     void (*halves)(int count, const float *v, uint16_t *h);
     /* Of blocks of 32 codes, the low four bits of code j and of code j + 16 in byte j of dst,
      * and bit 4 of code e as bit e; dst and high move on by step bytes.  high may be NULL. */
@@ -71,7 +89,11 @@ struct lm_fit {
 /* The values of iq4_nl and iq4_xs: ascending, closer around 0. */
 extern const float lm_fit_curve[16];
 
-/* The functions for an instruction set; scalar ones are the definition. */
+/* Twice the values of four-bit floats of the form E2M1: the second eight are negative. */
+extern const float lm_fit_e2m1[16];
+
+/* The functions for an instruction set; scalar ones are the definition.  n is a multiple of 16
+ * where nothing else is said. */
 const struct lm_fit *lm_fit(enum lm_isa isa);
 
 /* One symmetric fit, of any n. */

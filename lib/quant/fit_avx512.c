@@ -8,8 +8,8 @@
 #include "quant/fit_lanes.h"
 
 const struct lm_fit lm_fit_avx512 = {
-    affine, symmetric, positive, extremes, range, descent, curve, curve_codes, bytes,
-    weights, recode, halves, nibbles
+    affine, symmetric, positive, extremes, range, extremes4, range4, descent, curve, curve_codes,
+    bytes, weights, recode, extreme, rounded, nearest, signs, e2m1, halves, nibbles
 };
 
 #endif

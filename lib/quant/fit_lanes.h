@@ -320,33 +320,29 @@ static void positive(int n, int top, int count, const float *x, const float *w, 
     }
 }
 
-/* Largest magnitude of 32 floats, and the first that has it (0 if all are 0). */
-static inline float extreme(const float *x, float *first)
+static float extreme(int n, const float *x)
 {
     vf a = v_abs(v_loadu(x));
-    for (int i = LANES; i < 32; i += LANES)
+    for (int i = LANES; i < n; i += LANES)
         a = v_max(a, v_abs(v_loadu(x + i)));
-    float top = v_reduce_max(a);
-    *first = 0;
-    for (int i = 0; i < 32 && top > 0; i += LANES) {
-        int at = v_first(v_eq(v_abs(v_loadu(x + i)), v_set(top)));
-        if (at >= 0) {
-            *first = x[i + at];
-            break;
-        }
+    vf top = v_set(v_reduce_max(a));
+    for (int i = 0; i < n; i += LANES) {
+        int at = v_first(v_eq(v_abs(v_loadu(x + i)), top));
+        if (at >= 0)
+            return x[i + at] != 0 ? x[i + at] : 0;
     }
-    return top;
+    return 0;
 }
 
-/* Blocks of 32 numbers: lane c holds the lowest, the highest of block c; lanes from count on
+/* Blocks of n numbers: lane c holds the lowest, the highest of block c; lanes from count on
  * repeat the last. */
-static inline void ranges_of(int count, const float *x, vf *lo, vf *hi)
+INLINE void ranges_of(int n, int count, const float *x, vf *lo, vf *hi)
 {
     vf low[LANES], high[LANES];
     for (int c = 0; c < LANES; c++) {
-        const float *p = x + (c < count ? c : count - 1) * 32;
+        const float *p = x + (c < count ? c : count - 1) * n;
         low[c] = high[c] = v_loadu(p);
-        for (int i = LANES; i < 32; i += LANES) {
+        for (int i = LANES; i < n; i += LANES) {
             low[c] = v_min(low[c], v_loadu(p + i));
             high[c] = v_max(high[c], v_loadu(p + i));
         }
@@ -355,104 +351,150 @@ static inline void ranges_of(int count, const float *x, vf *lo, vf *hi)
     *hi = v_most_each(high);
 }
 
-INLINE void extreme_codes(int half, const float *x, float inv, uint8_t *codes)
+/* Codes of a block to 32 bytes, or, the halves side by side, to the nibbles of 16. */
+INLINE void put_block(bool packed, const vi *codes, uint8_t *out)
 {
-    for (int i = 0; i < 32; i += LANES) {
-        vf t = v_add(v_mul(v_loadu(x + i), v_set(inv)), v_set((float)half + 0.5f));
-        t = v_min(t, v_set((float)(2 * half - 1)));
-        v_bytes(codes + i, v_truncate(t));
+    enum { HALF = 16 / LANES };
+    for (int i = 0; i < HALF * (packed ? 1 : 2); i++) {
+        vi high = i_shl(codes[(i + HALF) % (2 * HALF)], 4);
+        v_bytes(out + i * LANES, packed ? i_or(codes[i], high) : codes[i]);
     }
 }
 
-/* A scale whose inverse is infinite is left to the definition. */
-static void extreme_block(int half, const float *x, float *d, uint8_t *codes)
+/* The same of a block that went another way. */
+INLINE void put_again(bool packed, const uint8_t codes[32], uint8_t *out)
 {
-    float m;
-    extreme(x, &m);
-    *d = m / (float)-half;
-    if (lm_q_float_bad(*d != 0 ? 1 / *d : 0))
-        lm_fit_scalar.extremes(half, 1, x, d, codes);
+    if (packed)
+        lm_fit_scalar.nibbles(1, codes, out, NULL, 0);
     else
-        extreme_codes(half, x, *d != 0 ? 1 / *d : 0, codes);
+        memcpy(out, codes, 32);
+}
+
+INLINE void extreme_codes(bool packed, int half, const float *x, float inv, uint8_t *out)
+{
+    vi code[32 / LANES];
+    for (int i = 0; i < 32 / LANES; i++) {
+        vf t = v_add(v_mul(v_loadu(x + i * LANES), v_set(inv)), v_set((float)half + 0.5f));
+        code[i] = v_truncate(v_min(t, v_set((float)(2 * half - 1))));
+    }
+    put_block(packed, code, out);
+}
+
+/* A scale whose inverse is infinite is left to the definition. */
+INLINE void extreme_block(bool packed, int half, const float *x, float *d, uint8_t *out)
+{
+    *d = extreme(32, x) / (float)-half;
+    if (lm_q_float_bad(*d != 0 ? 1 / *d : 0)) {
+        uint8_t codes[32];
+        lm_fit_scalar.extremes(half, 1, x, d, codes);
+        put_again(packed, codes, out);
+    } else
+        extreme_codes(packed, half, x, *d != 0 ? 1 / *d : 0, out);
 }
 
 /* Of a block whose lowest and highest number have different magnitudes, the larger is the
  * extreme; other blocks are looked at one by one. */
+INLINE void extremes_of(bool packed, int half, int count, const float *x, float *d, uint8_t *out,
+                        size_t step)
+{
+    ALIGNED float inv[LM_FIT_MANY];
+    uint64_t plain = 0;
+    for (int c = 0; c < count; c += LANES) {
+        vf lo, hi;
+        const int some = count - c < LANES ? count - c : LANES;
+        ranges_of(32, some, x + c * 32, &lo, &hi);
+        vf low = v_sub(v_set(0), lo), m = v_pick(v_lt(low, hi), hi, lo);
+        vf size = v_div(m, v_set((float)-half)), over = v_div(v_set(1), size);
+        vm same = v_and(v_ne(low, hi), v_le(v_abs(over), v_set(FLT_MAX)));
+        v_storeu(d + c, size);
+        v_store(inv + c, over);
+        plain |= (uint64_t)v_bits(same) << c;
+    }
+    for (int c = 0; c < count; c++, x += 32, out += step)
+        if (plain >> c & 1)
+            extreme_codes(packed, half, x, inv[c], out);
+        else
+            extreme_block(packed, half, x, &d[c], out);
+}
+
 static void extremes(int half, int count, const float *x, float *d, uint8_t *codes)
 {
-    int c = 0;
-    for (; count - c >= LANES; c += LANES, x += LANES * 32, codes += LANES * 32) {
-        ALIGNED float invs[LANES];
-        vf lo, hi;
-        ranges_of(LANES, x, &lo, &hi);
-        vf low = v_sub(v_set(0), lo), m = v_pick(v_lt(low, hi), hi, lo);
-        vf step = v_div(m, v_set((float)-half)), inv = v_div(v_set(1), step);
-        const unsigned plain = v_bits(v_and(v_ne(low, hi), v_le(v_abs(inv), v_set(FLT_MAX))));
-        v_storeu(d + c, step);
-        v_store(invs, inv);
-        for (int k = 0; k < LANES; k++)
-            if (plain >> k & 1)
-                extreme_codes(half, x + k * 32, invs[k], codes + k * 32);
-            else
-                extreme_block(half, x + k * 32, &d[c + k], codes + k * 32);
-    }
-    for (; c < count; c++, x += 32, codes += 32)
-        extreme_block(half, x, &d[c], codes);
+    extremes_of(false, half, count, x, d, codes, 32);
+}
+
+static void extremes4(int count, const float *x, float *d, uint8_t *dst, size_t step)
+{
+    extremes_of(true, 8, count, x, d, dst, step);
 }
 
 /* Codes of a block of 32: the nearest of whole numbers above 0. */
-INLINE void range_codes(const float *x, float lo, float inv, uint8_t *codes)
+INLINE void range_codes(bool packed, const float *x, float lo, float inv, uint8_t *out)
 {
-    for (int i = 0; i < 32; i += LANES) {
-        vf t = v_mul(v_sub(v_loadu(x + i), v_set(lo)), v_set(inv));
-        v_bytes(codes + i, v_truncate(v_add(t, v_set(0.5f))));
+    vi code[32 / LANES];
+    for (int i = 0; i < 32 / LANES; i++) {
+        vf t = v_mul(v_sub(v_loadu(x + i * LANES), v_set(lo)), v_set(inv));
+        code[i] = v_truncate(v_add(t, v_set(0.5f)));
     }
+    put_block(packed, code, out);
 }
 
-/* Up to LANES blocks.  Which zero the lowest number is, the first tells; no range is not -0. */
-static inline void range_lanes(int top, int count, const float *x, float *d, float *min,
-                               uint8_t *codes)
+/* A block whose range or inverse may be no plain number, or whose lowest is a zero: which zero,
+ * the first tells. */
+INLINE void range_block(bool packed, int top, const float *x, float *d, float *min, float inv,
+                        uint8_t *out)
 {
-    ALIGNED float lows[LANES], steps[LANES], invs[LANES];
-    vf lo, hi, zero = v_set(0);
-    ranges_of(count, x, &lo, &hi);
-    vf step = v_div(v_pick(v_eq(hi, lo), zero, v_sub(hi, lo)), v_set((float)top));
-    vf inv = v_pick(v_ne(step, zero), v_div(v_set(1), step), zero);
-    v_store(lows, lo);
-    v_store(steps, step);
+    for (int i = 0; *min == 0 && i < 32; i++)
+        if (x[i] == 0) {
+            *min = x[i];
+            break;
+        }
+    if (lm_q_float_bad(inv) || lm_q_float_bad(*d)) {
+        uint8_t codes[32];
+        lm_fit_scalar.range(top, 1, x, d, min, codes);
+        put_again(packed, codes, out);
+    } else
+        range_codes(packed, x, *min, inv, out);
+}
+
+/* What LANES blocks or less need for their codes; no range is not -0.  Returns whether all go
+ * the plain way. */
+INLINE bool range_lanes(int top, int count, const float *x, float *d, float *min, float *invs)
+{
+    vf lo, hi, zero = v_set(0), most = v_set(FLT_MAX);
+    ranges_of(32, count, x, &lo, &hi);
+    vf size = v_div(v_pick(v_eq(hi, lo), zero, v_sub(hi, lo)), v_set((float)top));
+    vf inv = v_pick(v_ne(size, zero), v_div(v_set(1), size), zero);
+    vm plain = v_and(v_and(v_le(v_abs(inv), most), v_le(v_abs(size), most)), v_ne(lo, zero));
+    v_storeu(d, size);
+    v_storeu(min, lo);
     v_store(invs, inv);
-    const vf most = v_set(FLT_MAX);
-    vm plain = v_and(v_and(v_le(v_abs(inv), most), v_le(v_abs(step), most)), v_ne(lo, zero));
-    if (count == LANES && v_bits(plain) == (1u << LANES) - 1) {
-        v_storeu(d, step);
-        v_storeu(min, lo);
-        for (int c = 0; c < LANES; c++)
-            range_codes(x + c * 32, lows[c], invs[c], codes + c * 32);
-        return;
-    }
-    for (int c = 0; c < count; c++, x += 32, codes += 32) {
-        d[c] = steps[c];
-        min[c] = lows[c];
-        for (int i = 0; lows[c] == 0 && i < 32; i++)
-            if (x[i] == 0) {
-                min[c] = x[i];
-                break;
-            }
-        if (lm_q_float_bad(invs[c]) || lm_q_float_bad(steps[c]))
-            lm_fit_scalar.range(top, 1, x, &d[c], &min[c], codes);
-        else
-            range_codes(x, min[c], invs[c], codes);
-    }
+    return v_bits(plain) == (1u << LANES) - 1;
+}
+
+INLINE void range_of(bool packed, int top, int count, const float *x, float *d, float *min,
+                     uint8_t *out, size_t step)
+{
+    ALIGNED float inv[LM_FIT_MANY];
+    bool plain = true;
+    for (int c = 0; c < count; c += LANES)
+        plain &= range_lanes(top, count - c < LANES ? count - c : LANES, x + c * 32, d + c,
+                             min + c, inv + c);
+    for (int c = 0; c < count && plain; c++)
+        range_codes(packed, x + c * 32, min[c], inv[c], out + (size_t)c * step);
+    for (int c = 0; c < count && !plain; c++)
+        range_block(packed, top, x + c * 32, &d[c], &min[c], inv[c], out + (size_t)c * step);
 }
 
 static void range(int top, int count, const float *x, float *d, float *min, uint8_t *codes)
 {
-    for (int c = 0; c < count; c += LANES)
-        range_lanes(top, count - c < LANES ? count - c : LANES, x + c * 32, d + c, min + c,
-                    codes + c * 32);
+    range_of(false, top, count, x, d, min, codes, 32);
 }
 
-/* v and h have LM_FIT_COUNT places. */
+static void range4(int count, const float *x, float *d, float *min, uint8_t *dst, size_t step)
+{
+    range_of(true, 15, count, x, d, min, dst, step);
+}
+
 static void halves(int count, const float *v, uint16_t *h)
 {
     for (int c = 0; c < count; c += LANES)
@@ -537,15 +579,15 @@ static inline void end_descent(const struct refined *t, int half, int count, flo
 #define TURNS 4
 
 /* Each step waits for the one before, so several vectors take turns. */
-INLINE void descent_turns(int turns, int half, int count, const float *x, float *scale,
-                          uint8_t *codes)
+INLINE void descent_turns(int turns, int passes, int half, int count, const float *x,
+                          float *scale, uint8_t *codes)
 {
     struct refined t[TURNS];
     for (int k = 0; k < turns; k++) {
         const int left = count - k * LANES;
         begin_descent(&t[k], half, left < LANES ? left : LANES, x + k * LANES * 16);
     }
-    for (int pass = 0; pass < 5; pass++) {
+    for (int pass = 0; pass < passes; pass++) {
         unsigned moved = 0;
         for (int i = 0; i < 16; i++)
             UNROLL
@@ -560,13 +602,49 @@ INLINE void descent_turns(int turns, int half, int count, const float *x, float 
     }
 }
 
+/* Those that can move first, each set in its order: place[i] is the number of the sub-block
+ * that comes to place i.  Returns how many they are. */
+static inline int part(int count, const float *x, uint8_t *place)
+{
+    int n = 0, rest = 0;
+    uint8_t others[LM_FIT_COUNT * LM_FIT_COUNT];
+    for (int c = 0; c < count; c += LANES, x += LANES * 16) {
+        vf lo, hi;
+        const int some = count - c < LANES ? count - c : LANES;
+        ranges_of(16, some, x, &lo, &hi);
+        const unsigned moving = v_bits(v_le(hi, v_sub(v_set(0), lo)));
+        for (int k = 0; k < some; k++) {
+            place[n] = others[rest] = (uint8_t)(c + k);
+            n += moving >> k & 1;
+            rest += ~moving >> k & 1;
+        }
+    }
+    memcpy(place + n, others, (size_t)rest);
+    return n;
+}
+
+/*
+ * Where the number of largest magnitude is above 0, the scale is below, and all products of
+ * x and code are: what their sum is without one of them is never above 0, and no code moves.
+ * (Rounding keeps that: adding what is not above 0 never takes a sum above its parts.)
+ */
 static void descent(int half, int count, const float *x, float *scale, uint8_t *codes)
 {
+    float xs[LM_FIT_COUNT * LM_FIT_COUNT * 16], scales[LM_FIT_COUNT * LM_FIT_COUNT];
+    uint8_t place[LM_FIT_COUNT * LM_FIT_COUNT], out[LM_FIT_COUNT * LM_FIT_COUNT * 16];
+    const int moving = part(count, x, place);
     int c = 0;
-    for (; count - c > (TURNS - 1) * LANES; c += TURNS * LANES)
-        descent_turns(TURNS, half, count - c, x + c * 16, scale + c, codes + c * 16);
+    for (int i = 0; i < count; i++)
+        memcpy(xs + i * 16, x + place[i] * 16, 16 * sizeof *x);
+    for (; moving - c > (TURNS - 1) * LANES; c += TURNS * LANES)
+        descent_turns(TURNS, 5, half, count - c, xs + c * 16, scales + c, out + c * 16);
     for (; c < count; c += LANES)
-        descent_turns(1, half, count - c, x + c * 16, scale + c, codes + c * 16);
+        descent_turns(1, c < moving ? 5 : 0, half, count - c, xs + c * 16, scales + c,
+                      out + c * 16);
+    for (int i = 0; i < count; i++) {
+        scale[place[i]] = scales[i];
+        memcpy(codes + place[i] * 16, out + i * 16, 16);
+    }
 }
 
 /* Half way from each value of the curve to the next; [0] is below all.  Up to them t - value
@@ -643,9 +721,9 @@ static void curve_codes(int count, const float *x, const float *inv, uint8_t *co
 }
 
 /* Half away from zero: truncate, then one more where half or more was cut. */
-INLINE void round_bytes(const float *x, float inv, int8_t *q)
+INLINE void round_some(int n, const float *x, float inv, int8_t *q)
 {
-    for (int i = 0; i < 32; i += LANES) {
+    for (int i = 0; i < n; i += LANES) {
         vf t = v_mul(v_loadu(x + i), v_set(inv)), r = v_float(v_truncate(t));
         vf one = v_pick(v_lt(t, v_set(0)), v_set(-1), v_set(1));
         vm less = v_lt(v_abs(v_sub(t, r)), v_set(0.5f));
@@ -653,24 +731,35 @@ INLINE void round_bytes(const float *x, float inv, int8_t *q)
     }
 }
 
+static void rounded(int n, const float *x, float inv, int8_t *q)
+{
+    round_some(n, x, inv, q);
+}
+
+static void nearest(int n, const float *x, float inv, int8_t *q)
+{
+    for (int i = 0; i < n; i += LANES) {
+        vi code = v_nearest(v_mul(v_set(inv), v_loadu(x + i)));
+        v_bytes((uint8_t *)q + i, i_min(code, i_set(127)));
+    }
+}
+
 static void bytes(int count, const float *x, float *d, int8_t *q)
 {
+    ALIGNED float inv[LM_FIT_MANY];
     for (int c = 0; c < count; c += LANES) {
         const int n = count - c < LANES ? count - c : LANES;
-        ALIGNED float steps[LANES], invs[LANES];
         vf lo, hi, zero = v_set(0);
-        ranges_of(n, x + c * 32, &lo, &hi);
-        vf step = v_div(v_max(v_abs(lo), v_abs(hi)), v_set(127));
-        v_store(steps, step);
-        v_store(invs, v_pick(v_ne(step, zero), v_div(v_set(1), step), zero));
-        for (int k = c; k < c + n; k++) {
-            d[k] = steps[k - c];
-            if (lm_q_float_bad(invs[k - c]))
-                lm_fit_scalar.bytes(1, x + k * 32, &d[k], q + k * 32);
-            else
-                round_bytes(x + k * 32, invs[k - c], q + k * 32);
-        }
+        ranges_of(32, n, x + c * 32, &lo, &hi);
+        vf size = v_div(v_max(v_abs(lo), v_abs(hi)), v_set(127));
+        v_storeu(d + c, size);
+        v_store(inv + c, v_pick(v_ne(size, zero), v_div(v_set(1), size), zero));
     }
+    for (int c = 0; c < count; c++, x += 32, q += 32)
+        if (lm_q_float_bad(inv[c]))
+            lm_fit_scalar.bytes(1, x, &d[c], q);
+        else
+            round_some(32, x, inv[c], q);
 }
 
 static void weights(int n, const float *x, const float *importance, float sigma2, float *w)
@@ -687,5 +776,47 @@ static void recode(int n, const float *x, float add, float scale, int lo, int hi
     for (int i = 0; i < n; i += LANES) {
         vf t = v_div(v_add(v_loadu(x + i), v_set(add)), v_set(scale));
         v_bytes(codes + i, i_sub(v_code(t, lo, hi), i_set(lo)));
+    }
+}
+
+static void signs(int count, const float *x, float *sum, uint8_t *bits, size_t step)
+{
+    for (int c = 0; c < count; c += LANES, x += LANES * 128) {
+        const int some = count - c < LANES ? count - c : LANES;
+        vf total = v_set(0), column[16];
+        for (int i = 0; i < 128; i += 16) {
+            for (int k = 0; some == LANES && k < 16; k += LANES)
+                v_turn(x + i + k, 128, column + k);
+            for (int k = 0; some < LANES && k < 16; k++)
+                column[k] = v_gather(x + i + k, v_index(128, some - 1));
+            for (int k = 0; k < 16; k++)
+                total = v_add(total, v_abs(column[k]));
+        }
+        put_floats(some, total, sum + c);
+        for (int k = 0; k < some; k++, bits += step)
+            for (int i = 0; i < 128; i += LANES) {
+                const unsigned up = v_bits(v_le(v_set(0), v_loadu(x + k * 128 + i)));
+                bits[i / 8] = (uint8_t)up;
+                if (LANES > 8)
+                    bits[i / 8 + 1] = (uint8_t)(up >> 8);
+            }
+    }
+}
+
+/* Of a number's sign only the codes of that sign are looked at: for the others the error is no
+ * smaller than that of the first code, 0. */
+static void e2m1(int n, const float *x, float scale, uint8_t *codes)
+{
+    for (int i = 0; i < n; i += LANES) {
+        vf some = v_loadu(x + i), a = v_abs(some), least = a;
+        vi code = i_set(0);
+        for (int k = 1; k < 8; k++) {
+            vf e = v_abs(v_sub(v_set(lm_fit_e2m1[k] * scale), a));
+            vm less = v_lt(e, least);
+            least = v_pick(less, e, least);
+            code = i_pick(less, i_set(k), code);
+        }
+        vm below = v_and(v_lt(some, v_set(0)), i_ne(code, i_set(0)));
+        v_bytes(codes + i, i_pick(below, i_or(code, i_set(8)), code));
     }
 }

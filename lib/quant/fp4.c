@@ -11,6 +11,7 @@
  * Sources: OCP Microscaling Formats 1.0; GGUF tensor types 39 and 40.
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_MX 32
 #define QK_NV 64
@@ -26,10 +27,6 @@ struct nvfp4 {
     uint8_t q[QK_NV / 2];
 };
 _Static_assert(sizeof(struct nvfp4) == 36, "nvfp4 is 36 bytes on disk");
-
-static const float values[16] = {
-    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
-};
 
 /* 2^(e - 128); the two lowest are subnormal. */
 static float scale_e8m0(uint8_t e)
@@ -54,8 +51,8 @@ static void decode_mxfp4(const void *src, float *dst, size_t n)
     for (size_t i = 0; i < n / QK_MX; i++, dst += QK_MX) {
         float s = scale_e8m0(b[i].e);
         for (int j = 0; j < QK_MX / 2; j++) {
-            dst[j] = values[b[i].q[j] & 15] * s;
-            dst[j + QK_MX / 2] = values[b[i].q[j] >> 4] * s;
+            dst[j] = lm_fit_e2m1[b[i].q[j] & 15] * s;
+            dst[j + QK_MX / 2] = lm_fit_e2m1[b[i].q[j] >> 4] * s;
         }
     }
 }
@@ -68,45 +65,37 @@ static void decode_nvfp4(const void *src, float *dst, size_t n)
             float s = scale_e4m3(b[i].u[g]);
             const uint8_t *q = b[i].q + 8 * g;
             for (int j = 0; j < 8; j++) {
-                dst[j] = values[q[j] & 15] * s;
-                dst[j + 8] = values[q[j] >> 4] * s;
+                dst[j] = lm_fit_e2m1[q[j] & 15] * s;
+                dst[j + 8] = lm_fit_e2m1[q[j] >> 4] * s;
             }
         }
 }
 
-/* The code whose value is nearest, the lowest of equals. */
-static uint8_t nearest(float x, float s)
+/*
+ * The exponent of the largest magnitude a, less that of the largest code, 6 = 1.5 * 2^2.  The
+ * logarithm is rounded to float first, and so reaches a power of two from just below it; as
+ * it has 16 bits or more after the point, not from further than 256 * 2^-23 of it.
+ */
+static uint8_t exponent(float a)
 {
-    uint8_t best = 0;
-    float least = lm_q_abs(values[0] * s - x);
-    for (uint8_t i = 1; i < 16; i++) {
-        float e = lm_q_abs(values[i] * s - x);
-        if (e < least) {
-            least = e;
-            best = i;
-        }
-    }
-    return best;
+    const uint32_t bits = lm_q_bits(a);
+    if (!(a > 0))
+        return 0;
+    if (bits >> 23 && (bits & 0x7fffff) < 0x7fff00)
+        return (uint8_t)((bits >> 23) - 2);
+    return (uint8_t)((int)floorf((float)log2((double)a)) - 2 + 127);
 }
 
-/* n codes in n / 2 bytes, as q4_0 orders them. */
-static void codes(const float *x, int n, float s, uint8_t *q)
-{
-    for (int j = 0; j < n / 2; j++)
-        q[j] = (uint8_t)(nearest(x[j], s) | nearest(x[j + n / 2], s) << 4);
-}
-
-/* The exponent of the largest magnitude, less that of the largest code, 6 = 1.5 * 2^2.
- * The logarithm is rounded to float first: just below a power of two it reaches it. */
 static void encode_mxfp4(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct mxfp4 *b = dst;
     for (size_t i = 0; i < n / QK_MX; i++, src += QK_MX) {
-        float a = lm_q_abs(lm_q_max_abs(src, QK_MX));
-        b[i].e = a > 0 ? (uint8_t)((int)floorf((float)log2((double)a)) - 2 + 127) : 0;
-        codes(src, QK_MX, scale_e8m0(b[i].e), b[i].q);
+        uint8_t codes[QK_MX];
+        b[i].e = exponent(lm_q_abs(lm_fit(isa)->extreme(QK_MX, src)));
+        lm_fit(isa)->e2m1(QK_MX, src, scale_e8m0(b[i].e), codes);
+        lm_fit(isa)->nibbles(1, codes, b[i].q, NULL, 0);
     }
 }
 
@@ -131,12 +120,14 @@ static uint8_t to_e4m3(float t)
 static void encode_nvfp4(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct nvfp4 *b = dst;
     for (size_t i = 0; i < n / QK_NV; i++)
         for (int g = 0; g < QK_NV / 16; g++, src += 16) {
-            b[i].u[g] = to_e4m3(lm_q_abs(lm_q_max_abs(src, 16)) / 6);
-            codes(src, 16, scale_e4m3(b[i].u[g]), b[i].q + 8 * g);
+            uint8_t codes[16];
+            b[i].u[g] = to_e4m3(lm_q_abs(lm_fit(isa)->extreme(16, src)) / 6);
+            lm_fit(isa)->e2m1(16, src, scale_e4m3(b[i].u[g]), codes);
+            lm_q_pack(b[i].q + 8 * g, 8, codes, 8, 2, 0, 4);
         }
 }
 

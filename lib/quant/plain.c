@@ -135,12 +135,15 @@ static uint16_t to_bf16(float f)
 static void encode_bf16(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     uint8_t *p = dst;
     size_t i = 0;
-    for (; i + WIDE <= n; i += WIDE)
-        for (size_t k = 0; k < WIDE; k++)
-            lm_q_put_u16(p + 2 * (i + k), to_bf16(src[i + k]));
+#if defined(__x86_64__)
+    if (has_avx2(isa))
+        lm_bf16_pack_avx2(src, dst, i = n & ~(size_t)15);
+#else
+    (void)isa;
+#endif
     for (; i < n; i++)
         lm_q_put_u16(p + 2 * i, to_bf16(src[i]));
 }

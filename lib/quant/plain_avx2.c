@@ -45,6 +45,26 @@ void lm_f16_unpack_avx2(const void *src, float *dst, size_t n)
     }
 }
 
+/* Eight floats to bfloat16, in the low halves of the lanes. */
+static __m256i to_bf16(const float *p)
+{
+    const __m256i u = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    const __m256i high = _mm256_srli_epi32(u, 16), odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i near = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256 f = _mm256_castsi256_ps(u), nan = _mm256_cmp_ps(f, f, _CMP_UNORD_Q);
+    const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    return _mm256_blendv_epi8(_mm256_srli_epi32(near, 16), quiet, _mm256_castps_si256(nan));
+}
+
+void lm_bf16_pack_avx2(const float *src, void *dst, size_t n)
+{
+    __m256i *to = dst;
+    for (size_t i = 0; i < n; i += 16) {
+        const __m256i both = _mm256_packus_epi32(to_bf16(src + i), to_bf16(src + i + 8));
+        _mm256_storeu_si256(to++, _mm256_permute4x64_epi64(both, 0xd8));
+    }
+}
+
 void lm_bf16_unpack_avx2(const void *src, float *dst, size_t n)
 {
     const __m256i *from = src;

@@ -13,6 +13,9 @@ void lm_f16_pack_avx2(const float *src, void *dst, size_t n);
 /* Binary16 to floats, the bits of lm_f16_load; n is a multiple of 8. */
 void lm_f16_unpack_avx2(const void *src, float *dst, size_t n);
 
+/* Floats to bfloat16, rounded to nearest even, NaN to quiet NaN; n is a multiple of 16. */
+void lm_bf16_pack_avx2(const float *src, void *dst, size_t n);
+
 /* bfloat16 to floats; n is a multiple of 16. */
 void lm_bf16_unpack_avx2(const void *src, float *dst, size_t n);
 

@@ -6,6 +6,7 @@
  * Bits fill each byte from its lowest.
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK1 128
 #define QK2 64
@@ -46,16 +47,16 @@ static void decode_q2_0(const void *src, float *dst, size_t n)
 static void encode_q1_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct q1_0 *b = dst;
-    for (size_t i = 0; i < n / QK1; i++, src += QK1) {
-        float sum = 0;
-        memset(b[i].q, 0, sizeof b[i].q);
-        for (int j = 0; j < QK1; j++) {
-            sum += lm_q_abs(src[j]);
-            b[i].q[j / 8] |= (uint8_t)((src[j] >= 0) << j % 8);
-        }
-        lm_q_put_half(b[i].d, sum / QK1);
+    for (size_t left = n / QK1; left; ) {
+        float sum[LM_FIT_COUNT];
+        const int count = left < LM_FIT_COUNT ? (int)left : LM_FIT_COUNT;
+        lm_fit(isa)->signs(count, src, sum, b->q, sizeof *b);
+        for (int i = 0; i < count; i++)
+            lm_q_put_half((b++)->d, sum[i] / QK1);
+        src += count * QK1;
+        left -= (size_t)count;
     }
 }
 
@@ -63,13 +64,17 @@ static void encode_q1_0(enum lm_isa isa, const float *src, void *dst, size_t n,
 static void encode_q2_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct q2_0 *b = dst;
     for (size_t i = 0; i < n / QK2; i++, src += QK2) {
-        float d = lm_q_abs(lm_q_max_abs(src, QK2)), inv = d > 0 ? 1 / d : 0;
+        float d = lm_q_abs(lm_fit(isa)->extreme(QK2, src)), inv = d > 0 ? 1 / d : 0;
+        int8_t q[QK2] = { 0 };
+        const bool bad = lm_q_float_bad(inv);
         memset(b[i].q, 0, sizeof b[i].q);
+        if (!bad)
+            lm_fit(isa)->rounded(QK2, src, inv, q);
         for (int j = 0; j < QK2; j++) {
-            int code = lm_q_clamp(lm_q_round(src[j] * inv) + 1, 0, 3);
+            int code = bad ? lm_q_clamp(lm_q_round(src[j] * inv) + 1, 0, 3) : q[j] + 1;
             b[i].q[j / 4] |= (uint8_t)(code << 2 * (j % 4));
         }
         lm_q_put_half(b[i].d, d);

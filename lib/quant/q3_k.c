@@ -66,7 +66,7 @@ static float plain_sixes(const float *scale, uint8_t *six)
     return 1 / inv;
 }
 
-#define TOGETHER 4               /* blocks: with more, waiting is shorter */
+#define TOGETHER LM_FIT_COUNT     /* blocks: with more, fewer lanes are idle */
 
 /* Fit up to TOGETHER blocks and bring the scales of their sub-blocks to six bits; unit[i] is what
  * those of block i are counted in. */

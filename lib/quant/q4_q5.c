@@ -108,30 +108,34 @@ static void decode_q5_1(const void *src, float *dst, size_t n)
  * x^2).  Either way the block's numbers are d, m and 32 codes, packed below.
  */
 
-/* Up to LM_FIT_COUNT blocks on their way. */
+/* Up to LM_FIT_MANY blocks on their way. */
 struct batch {
     int      count;
-    float    d[LM_FIT_COUNT], m[LM_FIT_COUNT];
-    uint16_t hd[LM_FIT_COUNT], hm[LM_FIT_COUNT];       /* the same as f16 */
-    float    w[LM_FIT_COUNT * QK];
-    uint8_t  code[LM_FIT_COUNT][QK];
+    float    d[LM_FIT_MANY], m[LM_FIT_MANY];
+    uint16_t hd[LM_FIT_MANY], hm[LM_FIT_MANY];       /* the same as f16 */
+    float    w[LM_FIT_MANY * QK];
+    uint8_t  code[LM_FIT_MANY][QK];
 };
 
-/* How the four types differ. */
+/* How the four types differ.  d comes first, then m; q and h are where those begin. */
 struct form {
-    int  half;       /* codes are less than twice this         */
-    bool min;        /* a minimum is stored                    */
-    void (*pack)(const struct batch *t, const struct lm_fit *fit, void *dst);
+    int    half;        /* codes are less than twice this         */
+    bool   min;         /* a minimum is stored                    */
+    size_t bytes, q, h; /* of a block; h is 0 if there is none    */
 };
 
+/* Codes of four bits go to dst at once. */
 static void plain_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
-                        const float *x)
+                        const float *x, uint8_t *dst)
 {
-    if (!f->min) {
+    if (f->half == 8 && f->min)
+        fit->range4(t->count, x, t->d, t->m, dst + f->q, f->bytes);
+    else if (f->half == 8)
+        fit->extremes4(t->count, x, t->d, dst + f->q, f->bytes);
+    else if (f->min)
+        fit->range(2 * f->half - 1, t->count, x, t->d, t->m, t->code[0]);
+    else
         fit->extremes(f->half, t->count, x, t->d, t->code[0]);
-        return;
-    }
-    fit->range(2 * f->half - 1, t->count, x, t->d, t->m, t->code[0]);
 }
 
 static void weighted_batch(const struct form *f, struct batch *t, const struct lm_fit *fit,
@@ -149,88 +153,74 @@ static void weighted_batch(const struct form *f, struct batch *t, const struct l
         t->m[i] = -t->m[i];
 }
 
+static void put_scales(const struct form *f, struct batch *t, const struct lm_fit *fit,
+                       uint8_t *dst)
+{
+    fit->halves(t->count, t->d, t->hd);
+    if (f->min)
+        fit->halves(t->count, t->m, t->hm);
+    for (int i = 0; i < t->count; i++, dst += f->bytes) {
+        lm_q_put_u16(dst, t->hd[i]);
+        if (f->min)
+            lm_q_put_u16(dst + 2, t->hm[i]);
+    }
+}
+
 static void encode(const struct form *f, enum lm_isa isa, const float *src, uint8_t *dst,
-                   size_t bytes, size_t n, const float *weights)
+                   size_t n, const float *weights)
 {
     struct batch t;
+    const struct lm_fit *fit = lm_fit(isa);
     float sigma2 = weights ? lm_q_sum_sq(src, n) / (float)n : 0;
     for (size_t i = 0; i < n; i += (size_t)t.count * QK) {
         size_t left = (n - i) / QK;
-        t.count = left < LM_FIT_COUNT ? (int)left : LM_FIT_COUNT;
+        uint8_t *out = dst + i / QK * f->bytes;
+        t.count = left < LM_FIT_MANY ? (int)left : LM_FIT_MANY;
         if (weights) {
-            lm_fit(isa)->weights(t.count * QK, src + i, weights + i, sigma2, t.w);
-            weighted_batch(f, &t, lm_fit(isa), src + i);
+            fit->weights(t.count * QK, src + i, weights + i, sigma2, t.w);
+            weighted_batch(f, &t, fit, src + i);
         } else
-            plain_batch(f, &t, lm_fit(isa), src + i);
-        lm_fit(isa)->halves(t.count, t.d, t.hd);
-        if (f->min)
-            lm_fit(isa)->halves(t.count, t.m, t.hm);
-        f->pack(&t, lm_fit(isa), dst + i / QK * bytes);
-    }
-}
-
-static void pack_q4_0(const struct batch *t, const struct lm_fit *fit, void *dst)
-{
-    struct q4_0 *b = dst;
-    fit->nibbles(t->count, t->code[0], b->q, NULL, sizeof *b);
-    for (int i = 0; i < t->count; i++)
-        lm_q_put_u16(b[i].d, t->hd[i]);
-}
-
-static void pack_q4_1(const struct batch *t, const struct lm_fit *fit, void *dst)
-{
-    struct q4_1 *b = dst;
-    fit->nibbles(t->count, t->code[0], b->q, NULL, sizeof *b);
-    for (int i = 0; i < t->count; i++) {
-        lm_q_put_u16(b[i].d, t->hd[i]);
-        lm_q_put_u16(b[i].m, t->hm[i]);
-    }
-}
-
-static void pack_q5_0(const struct batch *t, const struct lm_fit *fit, void *dst)
-{
-    struct q5_0 *b = dst;
-    fit->nibbles(t->count, t->code[0], b->q, b->h, sizeof *b);
-    for (int i = 0; i < t->count; i++)
-        lm_q_put_u16(b[i].d, t->hd[i]);
-}
-
-static void pack_q5_1(const struct batch *t, const struct lm_fit *fit, void *dst)
-{
-    struct q5_1 *b = dst;
-    fit->nibbles(t->count, t->code[0], b->q, b->h, sizeof *b);
-    for (int i = 0; i < t->count; i++) {
-        lm_q_put_u16(b[i].d, t->hd[i]);
-        lm_q_put_u16(b[i].m, t->hm[i]);
+            plain_batch(f, &t, fit, src + i, out);
+        if (weights || f->half > 8)
+            fit->nibbles(t.count, t.code[0], out + f->q, f->h ? out + f->h : NULL, f->bytes);
+        put_scales(f, &t, fit, out);
     }
 }
 
 static void encode_q4_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    static const struct form f = { 8, false, pack_q4_0 };
-    encode(&f, isa, src, dst, sizeof(struct q4_0), n, weights);
+    static const struct form f = {
+        8, false, sizeof(struct q4_0), offsetof(struct q4_0, q), 0
+    };
+    encode(&f, isa, src, dst, n, weights);
 }
 
 static void encode_q4_1(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    static const struct form f = { 8, true, pack_q4_1 };
-    encode(&f, isa, src, dst, sizeof(struct q4_1), n, weights);
+    static const struct form f = {
+        8, true, sizeof(struct q4_1), offsetof(struct q4_1, q), 0
+    };
+    encode(&f, isa, src, dst, n, weights);
 }
 
 static void encode_q5_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    static const struct form f = { 16, false, pack_q5_0 };
-    encode(&f, isa, src, dst, sizeof(struct q5_0), n, weights);
+    static const struct form f = {
+        16, false, sizeof(struct q5_0), offsetof(struct q5_0, q), offsetof(struct q5_0, h)
+    };
+    encode(&f, isa, src, dst, n, weights);
 }
 
 static void encode_q5_1(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    static const struct form f = { 16, true, pack_q5_1 };
-    encode(&f, isa, src, dst, sizeof(struct q5_1), n, weights);
+    static const struct form f = {
+        16, true, sizeof(struct q5_1), offsetof(struct q5_1, q), offsetof(struct q5_1, h)
+    };
+    encode(&f, isa, src, dst, n, weights);
 }
 
 static int64_t invalid_q4_0(const void *src, size_t n)

@@ -63,18 +63,18 @@ static void decode_q8_k(const void *src, float *dst, size_t n)
     }
 }
 
-/* Up to LM_FIT_COUNT blocks on their way. */
+/* Up to LM_FIT_MANY blocks on their way. */
 struct batch {
     size_t   count;
-    float    d[LM_FIT_COUNT];
-    uint16_t h[LM_FIT_COUNT];           /* d as f16 */
-    int8_t   q[LM_FIT_COUNT][QK];
+    float    d[LM_FIT_MANY];
+    uint16_t h[LM_FIT_MANY];           /* d as f16 */
+    int8_t   q[LM_FIT_MANY][QK];
 };
 
 /* The next of `left` blocks. */
 static void next_batch(const struct lm_fit *fit, size_t left, const float *src, struct batch *t)
 {
-    t->count = left < LM_FIT_COUNT ? left : LM_FIT_COUNT;
+    t->count = left < LM_FIT_MANY ? left : LM_FIT_MANY;
     fit->bytes((int)t->count, src, t->d, t->q[0]);
     fit->halves((int)t->count, t->d, t->h);
 }
@@ -116,21 +116,21 @@ static void encode_q8_1(enum lm_isa isa, const float *src, void *dst, size_t n,
 static void encode_q8_k(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct q8_k *b = dst;
     for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
-        float m = lm_q_max_abs(src, QK_K);
+        float m = lm_fit(isa)->extreme(QK_K, src);
         if (m == 0) {
             memset(&b[i], 0, sizeof b[i]);
             continue;
         }
         float inv = -127 / m;
-        int sum = 0;
-        for (int j = 0; j < QK_K; j++) {
-            int q = lm_q_rne(inv * src[j]);
-            b[i].q[j] = (int8_t)(uint8_t)(q < 127 ? q : 127);
-            sum = (j % 16 ? sum : 0) + b[i].q[j];
-            lm_q_put_u16(b[i].sums[j / 16], (uint16_t)sum);
+        lm_fit(isa)->nearest(QK_K, src, inv, b[i].q);
+        for (int s = 0; s < QK_K / 16; s++) {
+            int sum = 0;
+            for (int j = 0; j < 16; j++)
+                sum += b[i].q[16 * s + j];
+            lm_q_put_u16(b[i].sums[s], (uint16_t)sum);
         }
         lm_q_put_u32(b[i].d, lm_q_bits(1 / inv));
     }

@@ -8,6 +8,7 @@
  * tq2_0  two bits a weight, laid out as in q2_K
  */
 #include "quant/block.h"
+#include "quant/fit.h"
 
 #define QK_K 256
 
@@ -67,54 +68,53 @@ static void decode_tq2_0(const void *src, float *dst, size_t n)
 }
 
 /* Digits 0..2 of 256 weights; returns the scale, their largest magnitude. */
-static float trits(const float *x, uint8_t *digit)
+static float trits(enum lm_isa isa, const float *x, uint8_t *digit)
 {
-    float d = lm_q_abs(lm_q_max_abs(x, QK_K)), inv = d != 0 ? 1 / d : 0;
-    for (int e = 0; e < QK_K; e++) {
-        int32_t r = lm_q_round(x[e] * inv);
-        digit[e] = (uint8_t)((r == INT32_MIN ? 0 : r) + 1);
-    }
+    float d = lm_q_abs(lm_fit(isa)->extreme(QK_K, x)), inv = d != 0 ? 1 / d : 0;
+    const struct lm_fit *fit = lm_q_float_bad(inv) ? &lm_fit_scalar : lm_fit(isa);
+    fit->rounded(QK_K, x, inv, (int8_t *)digit);
+    for (int e = 0; e < QK_K; e++)
+        digit[e]++;
     return d;
 }
 
-/* A byte from n digits that lie `step` apart, the first the most significant, as
- * the least fraction of 256 from which they can be read again. */
-static uint8_t fraction(const uint8_t *digit, int n, int step)
+/* Bytes 0..m-1, m a multiple of 4, from n digits each that lie `step` apart, the first the most
+ * significant, as the least fractions of 256 from which they can be read again. */
+static void fractions(const uint8_t *digit, int m, int n, int step, uint8_t *q)
 {
-    int value = 0;
-    for (int k = 0; k < 5; k++)
-        value = 3 * value + (k < n ? digit[k * step] : 0);
-    return (uint8_t)((value * 256 + 242) / 243);
+    for (int j = 0; j < m; j += 4) {
+        uint32_t four = 0;                          /* values below 243, side by side */
+        for (int k = 0; k < 5; k++)
+            four = 3 * four + (k < n ? lm_q_u32(digit + k * step + j) : 0);
+        for (int i = 0; i < 4; i++)
+            q[j + i] = (uint8_t)(((four >> 8 * i & 255) * 256 + 242) / 243);
+    }
 }
 
 static void encode_tq1_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct tq1_0 *b = dst;
     for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
         uint8_t digit[QK_K];
-        lm_q_put_half(b[i].d, trits(src, digit));
-        for (int j = 0; j < 32; j++)
-            b[i].q[j] = fraction(digit + j, 5, 32);
-        for (int j = 0; j < 16; j++)
-            b[i].q[32 + j] = fraction(digit + 160 + j, 5, 16);
-        for (int j = 0; j < 4; j++)
-            b[i].h[j] = fraction(digit + 240 + j, 4, 4);
+        lm_q_put_half(b[i].d, trits(isa, src, digit));
+        fractions(digit, 32, 5, 32, b[i].q);
+        fractions(digit + 160, 16, 5, 16, b[i].q + 32);
+        fractions(digit + 240, 4, 4, 4, b[i].h);
     }
 }
 
 static void encode_tq2_0(enum lm_isa isa, const float *src, void *dst, size_t n,
                         const float *weights)
 {
-    (void)isa, (void)weights;
+    (void)weights;
     struct tq2_0 *b = dst;
     for (size_t i = 0; i < n / QK_K; i++, src += QK_K) {
         uint8_t digit[QK_K];
-        lm_q_put_half(b[i].d, trits(src, digit));
-        memset(b[i].q, 0, sizeof b[i].q);
-        for (int e = 0; e < QK_K; e++)
-            b[i].q[32 * (e / 128) + e % 32] |= (uint8_t)((digit[e] & 3) << 2 * (e % 128 / 32));
+        lm_q_put_half(b[i].d, trits(isa, src, digit));
+        for (int h = 0; h < 2; h++)
+            lm_q_pack(b[i].q + 32 * h, 32, digit + 128 * h, 32, 4, 0, 2);
     }
 }
 
