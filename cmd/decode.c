@@ -36,10 +36,10 @@ static const char help[] =
     "      --encoder=FILE   texts of the model's encoder, a line for each sequence\n"
     "      --force          write to a terminal, too\n"
     "      --frames         with --embed: a stream of vectors\n"
-    "      --header         with --text or --nll: name the columns first\n"
+    "      --header         with --text, --nll, --kl or ranks: name the columns first\n"
     "      --nll            text: the negative log-likelihood of every token\n"
     "      --normalize      with --embed: vectors of length 1\n"
-    "      --pooling=HOW    with --embed: mean, cls, last or none (as the model says)\n"
+    "      --pooling=HOW    with --embed: mean, cls, last, rank or none (the model's)\n"
     "      --kl=REF         text: divergence from a logits stream, for every token\n"
     "      --dump-tensor=REGEX  text: sums over the intermediates of that name\n"
     "      --text           text: logit and log-probability of ids, best first\n"
@@ -246,7 +246,7 @@ static void take_option(int c)
 {
     static const char *const poolings[] = {
         [LM_POOLING_NONE] = "none", [LM_POOLING_MEAN] = "mean", [LM_POOLING_CLS] = "cls",
-        [LM_POOLING_LAST] = "last", NULL
+        [LM_POOLING_LAST] = "last", [LM_POOLING_RANK] = "rank", NULL
     };
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
@@ -358,8 +358,10 @@ static void check_options(void)
                       : opt.eval.chunk ? "--chunk" : "--embed");
     if (opt.eval.chunk && !opt.nll)
         cli_bad_usage("--chunk needs --nll");
-    if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl)
-        cli_bad_usage("--header needs --text, --nll or --kl");
+    if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl && !opt.ctx.embed)
+        cli_bad_usage("--header needs --text, --nll, --kl or --embed");
+    if (opt.eval.heading && opt.eval.frames)
+        cli_bad_usage("--header is for lines: no --frames");
     if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
         cli_bad_usage("--%s needs --embed", opt.pooled ? "pooling" : opt.eval.normalize
                       ? "normalize" : "frames");
@@ -404,12 +406,25 @@ static struct lm_in *open_input(const char *file, int flags)
     return in;
 }
 
-/* As the model's file says; without that, the mean of an encoder's vectors, else the last. */
-static enum lm_pooling default_pooling(const struct lm_model *m)
+/* As asked for, or the model's file says; without that, the mean of an encoder's vectors, else
+ * the last. */
+static void choose_pooling(const struct lm_model *m)
 {
     const enum lm_pooling p = lm_model_pooling(m);
-    return p != LM_POOLING_NONE && p != LM_POOLING_RANK ? p
-           : lm_model_is_encoder(m) ? LM_POOLING_MEAN : LM_POOLING_LAST;
+    if (!opt.ctx.embed)
+        return;
+    if (!opt.pooled)
+        opt.eval.pooling = p != LM_POOLING_NONE ? p
+                           : lm_model_is_encoder(m) ? LM_POOLING_MEAN : LM_POOLING_LAST;
+    const bool rank = opt.eval.pooling == LM_POOLING_RANK;
+    if (rank && !lm_model_n_labels(m))
+        cli_die(CLI_TROUBLE, "%s: the model has no classifier: use another --pooling than rank",
+                opt.model);
+    if (rank && opt.eval.normalize)
+        cli_bad_usage("--pooling=rank gives no vectors: no --normalize");
+    if (!rank && opt.eval.heading)
+        cli_bad_usage("--embed has labels with --pooling=rank only: no --header");
+    opt.ctx.pairs = rank;
 }
 
 static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
@@ -542,8 +557,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     if (!m)
         cli_die_err(opt.model, &err);
     check_encoder(m);
-    if (!opt.pooled)
-        opt.eval.pooling = default_pooling(m);
+    choose_pooling(m);
     struct lm_ctx *c = open_context(m, env);
     load_adapters(m, c);
     if (opt.load_state)

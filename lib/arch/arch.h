@@ -29,6 +29,7 @@
 enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG };
 
 #define LM_MAX_LAYERS 4096
+#define LM_MAX_LABELS 65536
 
 /* The numbers of a model.  Zero where the file has no such key, until the
  * architecture's `settle` puts the defaults in and checks them. */
@@ -58,6 +59,8 @@ struct lm_hparams {
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
     uint32_t n_types;                 /* kinds of segments a token can be in              */
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
+    uint32_t class_pooling;           /* the same of what a classifier judges             */
+    uint32_t n_labels;                /* rows of the classifier, set by the loader        */
     uint32_t global_every;            /* with a window: layer 0 and every n-th after it
                                          see everything; 0: not                           */
     uint32_t conv;                    /* inputs that a convolution over time looks at     */
@@ -192,7 +195,8 @@ enum lm_dim {
     LM_DIM_SSM_ALL,         /* 2 ssm_inner + 2 ssm_groups * ssm_state + ssm_rank          */
     LM_DIM_SSM_GROUPS,      /* ssm_groups                                                 */
     LM_DIM_SSM_OF_GROUP,    /* ssm_inner / ssm_groups                                     */
-    LM_DIM_SSM_OF_HEAD      /* ssm_inner / ssm_rank                                       */
+    LM_DIM_SSM_OF_HEAD,     /* ssm_inner / ssm_rank                                       */
+    LM_DIM_LABELS           /* n_labels                                                   */
 };
 
 /* What conversion does to a tensor. */
@@ -277,7 +281,8 @@ enum lm_role {
     LM_ATTN_Q_A, LM_ATTN_Q_A_B, LM_ATTN_Q_A_NORM, LM_ATTN_Q_A_NORM_B,
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
     LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_ATTN_OUT_NORM, LM_ATTN_OUT_NORM_B, LM_LAYER_OUT_NORM,
-    LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_OUT, LM_CLS_OUT_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
+    LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_NORM, LM_CLS_NORM_B, LM_CLS_OUT,
+    LM_CLS_OUT_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
     LM_GATE_EXPERTS_B, LM_UP_EXPERTS_B, LM_DOWN_EXPERTS_B,
     LM_ATTN_BIAS, LM_CROSS_NORM, LM_CROSS_Q, LM_CROSS_K, LM_CROSS_V, LM_CROSS_OUT,
     LM_ENC_NORM, LM_ENC_Q, LM_ENC_K, LM_ENC_V, LM_ENC_OUT, LM_ENC_BIAS, LM_ENC_FFN_NORM,

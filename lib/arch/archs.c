@@ -367,6 +367,7 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_SSM_GROUPS: *out = h->ssm_groups; return true;
     case LM_DIM_SSM_OF_GROUP: *out = h->ssm_groups ? h->ssm_inner / h->ssm_groups : 0; return true;
     case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
+    case LM_DIM_LABELS:    *out = h->n_labels; return true;
     case LM_DIM_END:       break;
     }
     *out = 1;

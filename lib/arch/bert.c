@@ -44,6 +44,7 @@
     PART(LM_FFN_UP, "ffn_up", "intermediate.dense", LM_DIM_EMBD, LM_DIM_FF), \
     PART(LM_FFN_DOWN, "ffn_down", "output.dense", LM_DIM_FF, LM_DIM_EMBD), \
     NORM(LM_LAYER_OUT_NORM, "layer_output_norm", "output.LayerNorm"), \
+    LM_T_CLASSIFIER_READ, \
     LM_T_END
 
 static const struct lm_arch_key keys[] = { KEYS(LM_FROM_CONFIG) };

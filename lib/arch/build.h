@@ -28,6 +28,8 @@ struct lm_build {
                                             make                                          */
     struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
                                             have at the end of the batch; NULL: not used  */
+    struct lm_tensor        *texts;      /* I32 [n_tokens]: which text of a pair a token is
+                                            of; NULL: all are of the first                */
     struct lm_tensor        *wanted;     /* I32 [n_out] indices of tokens; NULL: n_out 0  */
     const float *const      *steer;      /* [n_layer] [n_embd] or NULL, see below; or NULL */
     bool                     encode;     /* of a model with both: the encoder's graph     */

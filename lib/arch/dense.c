@@ -486,7 +486,8 @@ static struct lm_tensor *embed(struct lm_build *b)
         x = lm_add(g, x, lm_get_rows(g, lm_build_weight(b, 0, LM_POS_EMBD), b->pos));
     struct lm_tensor *types = lm_build_weight(b, 0, LM_TYPE_EMBD);
     if (types)
-        x = lm_add(g, x, lm_view(g, types, 1, (size_t[]){ types->ne[0] }, NULL, 0));
+        x = lm_add(g, x, b->texts ? lm_get_rows(g, types, b->texts)
+                                  : lm_view(g, types, 1, (size_t[]){ types->ne[0] }, NULL, 0));
     return lm_dense_norm(b, 0, LM_EMBD_NORM, x);
 }
 
@@ -537,6 +538,17 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
     n = feed_forward(b, i, lm_dense_norm(b, i, LM_FFN_NORM, x));
     x = add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
     return lm_dense_norm(b, i, LM_LAYER_OUT_NORM, x);
+}
+
+struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x)
+{
+    if (lm_build_weight(b, 0, LM_CLS)) {
+        x = lm_dense_linear(b, 0, LM_CLS, x);
+        x = lm_build_weight(b, 0, LM_CLS_NORM)
+                ? lm_dense_norm(b, 0, LM_CLS_NORM, lm_gelu_erf(b->graph, x))
+                : lm_softcap(b->graph, x, 1);               /* tanh */
+    }
+    return lm_dense_linear(b, 0, LM_CLS_OUT, x);
 }
 
 int lm_dense_build(struct lm_build *b)

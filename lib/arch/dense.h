@@ -69,6 +69,15 @@ struct lm_dense {
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
 int lm_dense_build(struct lm_build *b);
 
+/*
+ * lm_dense_classify - what the classifier says of pooled hidden states x [n_embd, n]: F32
+ * [n_labels, n], or NULL with the graph failed.
+ *
+ * y = Wout h + bout; h is x, or tanh(W x + b) where there is a W (BERT's pooler), or with a norm
+ * for it norm(gelu(W x)) (ModernBERT).
+ */
+struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x);
+
 /* A count that memory is sized by must be 1 .. max: LM_EDATA naming the key. */
 int lm_dense_need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
                   struct lm_err *err);

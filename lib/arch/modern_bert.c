@@ -19,8 +19,8 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_FILE_TYPE,
     LM_KEY_NOT_CAUSAL,
     LM_KEY_POOLING,
-    { "classifier.pooling_type", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_POOLING_NAME,
-      { "classifier_pooling" }, 0 },
+    { "classifier.pooling_type", LM_GGUF_U32, 0, LM_FROM_POOLING_NAME, { "classifier_pooling" },
+      LM_FIELD(class_pooling) },
     LM_KEY_U32("attention.sliding_window", 0, window, "local_attention"),
     LM_KEY_U32("attention.sliding_window_pattern", 0, global_every,
                "global_attn_every_n_layers"),
@@ -46,6 +46,9 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", HF "mlp_norm.weight"),
     LM_T_MATRIX(LM_FFN_UP, "ffn_up", HF "mlp.Wi.weight", LM_DIM_EMBD, LM_DIM_2_FF, LM_AS_IS),
     LM_T_MATRIX(LM_FFN_DOWN, "ffn_down", HF "mlp.Wo.weight", LM_DIM_FF, LM_DIM_EMBD, LM_AS_IS),
+    LM_T_CLASSIFIER_READ,
+    { "cls.norm.weight", NULL, { LM_DIM_EMBD }, LM_TENSOR_OPTIONAL, LM_AS_IS, 0, LM_CLS_NORM,
+      NULL },
     LM_T_END,
 };
 

@@ -41,6 +41,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_MATRIX(LM_FFN_GATE, "ffn_gate", HF "mlp.fc12.weight", LM_DIM_EMBD, LM_DIM_FF, LM_AS_IS),
     LM_T_MATRIX(LM_FFN_DOWN, "ffn_down", HF "mlp.fc2.weight", LM_DIM_FF, LM_DIM_EMBD, LM_AS_IS),
     NORM(LM_LAYER_OUT_NORM, "layer_output_norm", "norm2"),
+    LM_T_CLASSIFIER_READ,
     LM_T_END,
 };
 

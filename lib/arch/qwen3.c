@@ -23,6 +23,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_O,
     LM_T_O_B,
     LM_T_GATED,
+    LM_T_CLASSIFIER_READ,
     LM_T_END,
 };
 

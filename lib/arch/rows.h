@@ -157,6 +157,15 @@
 #define LM_T_TYPES(source) \
     { "token_types.weight", source, { LM_DIM_EMBD, LM_DIM_TYPES }, LM_TENSOR_OPTIONAL, LM_AS_IS, \
       0, LM_TYPE_EMBD, NULL }
+/* A part of what judges a pooled vector (lm_dense_classify), with the names of its weight and
+ * bias in checkpoints, or NULL; both parts as files have them. */
+#define LM_T_CLASSIFIER(role, name, rows, weight, bias) \
+    { name ".weight", weight, { LM_DIM_EMBD, rows }, LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL, \
+      LM_AS_IS, 0, role, NULL }, \
+    { name ".bias", bias, { rows }, LM_TENSOR_OPTIONAL, LM_AS_IS, 0, role##_B, NULL }
+#define LM_T_CLASSIFIER_READ \
+    LM_T_CLASSIFIER(LM_CLS, "cls", LM_DIM_EMBD, NULL, NULL), \
+    LM_T_CLASSIFIER(LM_CLS_OUT, "cls.output", LM_DIM_LABELS, NULL, NULL)
 #define LM_T_MADE(role, name, transform) \
     { name, NULL, { LM_DIM_ROT_PAIRS }, LM_TENSOR_OPTIONAL, transform, 0, role, NULL }
 #define LM_T_ROPE_FREQS LM_T_MADE(LM_ROPE_FREQS, "rope_freqs.weight", LM_MAKE_ROPE_FREQS)

@@ -171,6 +171,19 @@ int lm_answer_flush(struct lm_eval *e, struct lm_err *err)
     return named(e, lm_out_flush(e->out, err), err);
 }
 
+/* The names of a classifier's numbers, as an array like theirs. */
+static int write_labels(struct lm_eval *e, struct lm_err *err)
+{
+    const uint32_t n = lm_model_n_labels(e->model);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lm_str s = lm_model_label(e->model, i);
+        lm_buf_byte(&e->text, i ? ',' : '[');
+        lm_json_quote(&e->text, s.p, s.len);
+    }
+    lm_buf_str(&e->text, "]\n");
+    return lm_answer_text(e, err);
+}
+
 int lm_eval_head(struct lm_eval *e, struct lm_err *err)
 {
     static const char *const headings[] = {
@@ -187,6 +200,8 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err)
     else if (o->heading && headings[o->form])
         s = lm_out_write(e->out, headings[o->form], strlen(headings[o->form]), err);
     s = named(e, s, err);
+    if (!s && o->heading && o->form == LM_EVAL_EMBED && o->pooling == LM_POOLING_RANK)
+        s = write_labels(e, err);
     return s ? s : lm_answer_flush(e, err);
 }
 

@@ -366,6 +366,20 @@ static void check_missing(struct check *c, bool per_layer, uint32_t layer)
               c->h.n_layer);
 }
 
+/* A classifier has as many rows as labels, if metadata name these. */
+static void set_labels(struct check *c)
+{
+    char key[LM_ARCH_NAME];
+    struct lm_gguf_arr names;
+    size_t shard;
+    const struct lm_gguf_tensor *t = tensor(c, "cls.output.weight", &shard);
+    snprintf(key, sizeof key, "%s.classifier.output_labels", c->arch->name);
+    if (lm_gguf_arr(c->g, key, LM_GGUF_STR, &names, NULL) == LM_OK && names.n <= UINT32_MAX)
+        c->h.n_labels = (uint32_t)names.n;
+    else if (t && t->ne[1] <= UINT32_MAX)
+        c->h.n_labels = (uint32_t)t->ne[1];
+}
+
 /* The vocabulary is as large as the embedding, if metadata say nothing else. */
 static void set_vocab(struct check *c)
 {
@@ -402,6 +416,7 @@ static void check_arch(struct check *c)
     if (!check_keys(c))
         return;
     set_vocab(c);
+    set_labels(c);
     check_present(c);
     for (uint32_t i = 0; c->whole && i <= c->h.n_layer; i++)
         check_missing(c, i > 0, i ? i - 1 : 0);

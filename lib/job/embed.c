@@ -6,6 +6,8 @@
  * far as they are whole; of the others all but the last token, of which it is not known yet
  * whether it ends its line.  Vectors come in the order of the tokens, so that a sequence's are
  * gathered as they come.
+ *
+ * With a classifier the pooled vector becomes what that says of it, a number a label.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -31,6 +33,8 @@ struct embed {
     size_t                  len;        /* of a vector                                     */
     double                 *sum;        /* [len]                                           */
     float                  *vector;     /* [len]                                           */
+    float                  *labels;     /* [n_labels] what the classifier says, or NULL    */
+    uint32_t                n_labels;
     size_t                  n_summed;
     uint64_t                answered;   /* lines                                           */
 };
@@ -42,6 +46,7 @@ static void release(struct embed *b)
     free(b->ends);
     free(b->sum);
     free(b->vector);
+    free(b->labels);
 }
 
 static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_err *err)
@@ -57,6 +62,12 @@ static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_
     if (!b->reader || !b->t || !b->ends || !b->sum || !b->vector)
         return lm_fail_nomem(err);
     memset(b->sum, 0, b->len * sizeof *b->sum);
+    if (b->pooling == LM_POOLING_RANK) {
+        b->n_labels = lm_model_n_labels(e->model);
+        b->pooling = lm_model_class_pooling(e->model);
+        if (!(b->labels = lm_malloc_array(b->n_labels, sizeof *b->labels)))
+            return lm_fail_nomem(err);
+    }
     lm_token_set_vocab(b->reader, e->head.n_vocab);
     return LM_OK;
 }
@@ -75,13 +86,18 @@ static void normalize(float *v, size_t n)
 static int put(struct embed *b, const struct lm_batch_token *t, struct lm_err *err)
 {
     struct lm_eval *e = b->e;
+    const float *v = b->labels ? b->labels : b->vector;
+    const size_t n = b->labels ? b->n_labels : b->len;
+    int s = b->labels ? lm_ctx_classify(e->ctx, b->vector, b->labels, err) : LM_OK;
+    if (s)
+        return s;
     if (e->options.normalize)
         normalize(b->vector, b->len);
     if (e->options.frames)
-        return lm_answer_vector(e, t->seq, t->pos, t->id, b->vector, b->len, err);
-    for (size_t i = 0; i < b->len; i++) {
+        return lm_answer_vector(e, t->seq, t->pos, t->id, v, n, err);
+    for (size_t i = 0; i < n; i++) {
         lm_buf_byte(&e->text, i ? ',' : '[');
-        lm_json_f32(&e->text, b->vector[i]);
+        lm_json_f32(&e->text, v[i]);
     }
     lm_buf_str(&e->text, "]\n");
     return lm_answer_text(e, err);

@@ -35,9 +35,12 @@ struct lm_eval_options {
     enum lm_eval_form form;
     bool              all;          /* answer every token, not the last of a sequence  */
     uint32_t          top;          /* the best `top` ids only; 0: all                 */
-    bool              heading;      /* rows: the columns' names first                  */
+    bool              heading;      /* rows: the columns' names first; EMBED with ranks:
+                                       the labels' names                               */
     uint32_t          chunk;        /* NLL: tokens of a chunk; 0: whole sequences      */
-    enum lm_pooling   pooling;      /* EMBED: of a sequence's vectors; none: all       */
+    enum lm_pooling   pooling;      /* EMBED: of a sequence's vectors; none: all; rank:
+                                       what the model's classifier says, which must be
+                                       there, of a context with `pairs`                */
     bool              normalize;    /* EMBED: to length 1                              */
     bool              frames;       /* EMBED: a logits stream of vectors               */
     struct lm_divergence *ref;      /* KL: the reference, borrowed                     */

@@ -50,6 +50,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .cross_last = input(r, LM_I32, n, 1),
         .steer = (const float *const *)c->steer,
         .every_row = c->observe != NULL,
+        .texts = c->pairs ? input(r, LM_I32, n, 1) : NULL,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
@@ -74,17 +75,20 @@ static void drop_others(struct lm_ctx *c, const struct lm_ready *r)
             lm_ctx_drop_graph(c, &c->ready[i]);
 }
 
-static int prepare(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
-                   struct lm_err *err)
+int lm_ctx_plan_graph(struct lm_ctx *c, struct lm_ready *r, struct lm_err *err)
 {
     bool moved;
-    int code = lm_ctx_build(c, r, n, n_out, err);
-    if (code)
-        return code;
     r->plan = lm_sched_plan(c->sched, &r->graph, false, &moved, err);
     if (moved)
         drop_others(c, r);
     return r->plan ? LM_OK : err && err->code ? (int)err->code : LM_ENOMEM;
+}
+
+static int prepare(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
+                   struct lm_err *err)
+{
+    int code = lm_ctx_build(c, r, n, n_out, err);
+    return code ? code : lm_ctx_plan_graph(c, r, err);
 }
 
 int lm_ctx_encoder_graph(struct lm_ctx *c, struct lm_ready *r, size_t n, struct lm_err *err)
@@ -222,6 +226,10 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     c->n_batch = o && o->n_batch ? o->n_batch : 2048;
     c->n_ubatch = o && o->n_ubatch ? o->n_ubatch : 512;
     c->embed = o && o->embed;
+    c->pairs = o && o->pairs && c->m->arch->encoder;
+    c->separator = -1;
+    if (lm_gguf_i64(c->m->gguf, "tokenizer.ggml.seperator_token_id", &c->separator, err) < 0)
+        return LM_EDATA;
     c->row_len = c->embed ? c->m->h.n_embd : c->m->h.n_vocab;
     if (c->m->arch->encoder && !c->embed)
         return lm_fail(err, LM_ENOSUP, "a %s model has no logits, only embeddings",
@@ -365,6 +373,20 @@ static void fill_runs(const struct lm_batch_token *t, size_t n, int32_t *runs)
     }
 }
 
+/* Which text of its sequence each of n tokens is of, of as many as the model knows. */
+static void fill_texts(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                       int32_t *texts)
+{
+    uint32_t text = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (t[i].pos == 0)
+            text = 0;
+        texts[i] = (int32_t)text;
+        if (t[i].id == c->separator && text + 1 < c->m->h.n_types)
+            text++;
+    }
+}
+
 /* Fill the inputs for tokens first .. first + n - 1 of the batch. */
 static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t, size_t first)
 {
@@ -382,6 +404,8 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
             lm_memory_pages(c->memory, i, first, r->n_tokens, r->b.pages[i]->data);
     if (r->b.runs->seen)
         fill_runs(t + first, r->n_tokens, r->b.runs->data);
+    if (r->b.texts && r->b.texts->seen)
+        fill_texts(c, t + first, r->n_tokens, r->b.texts->data);
     if (r->b.cross_pages->seen)
         lm_ctx_fill_cross(c, t + first, r->n_tokens, r->b.cross_pages->data,
                           r->b.cross_last->data);

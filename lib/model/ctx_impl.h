@@ -35,6 +35,8 @@ struct lm_ctx {
     float                  *logits;      /* [cap_rows][row_len]                   */
     size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
     bool                    embed;
+    bool                    pairs;       /* tokens say which text of a pair they are of  */
+    int64_t                 separator;   /* between the texts of a pair, or -1    */
     bool                    encoding;    /* graphs are the encoder's              */
     size_t                  cap_rows;
     size_t                 *row;         /* [n_batch] of logits, or NO_ROW        */
@@ -58,6 +60,8 @@ struct lm_ctx {
 /* The graph for n tokens, n_out of them wanted; not planned. */
 int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
                  struct lm_err *err);
+/* Make a graph that was built ready to run. */
+int lm_ctx_plan_graph(struct lm_ctx *c, struct lm_ready *r, struct lm_err *err);
 void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
 
 /* lm_ctx_decode without history.c's part. */

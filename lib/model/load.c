@@ -7,6 +7,7 @@
  */
 #include "model/load_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,29 @@ static int find_vocab(struct lm_model *m, struct lm_err *err)
         return lm_fail(err, LM_EDATA, "%s: %llu rows", out->name.p,
                        (unsigned long long)out->ne[1]);
     m->h.n_vocab = (uint32_t)out->ne[1];
+    return LM_OK;
+}
+
+/* As many labels as the classifier has rows; names for all of them, or none. */
+static int find_labels(struct lm_model *m, struct lm_err *err)
+{
+    const struct lm_gguf_tensor *out = tensor(m, "cls.output.weight", NULL);
+    char key[LM_ARCH_NAME];
+    struct lm_gguf_arr names = {0};
+    if (!out || !lm_arch_has(m->arch, LM_CLS_OUT))
+        return LM_OK;
+    if (out->ne[1] == 0 || out->ne[1] > LM_MAX_LABELS)
+        return lm_fail(err, LM_EDATA, "cls.output.weight: %llu rows",
+                       (unsigned long long)out->ne[1]);
+    m->h.n_labels = (uint32_t)out->ne[1];
+    snprintf(key, sizeof key, "%s.classifier.output_labels", m->arch->name);
+    int r = lm_gguf_arr(m->gguf, key, LM_GGUF_STR, &names, err);
+    if (r < 0)
+        return r;
+    if (r == LM_OK && names.n != m->h.n_labels)
+        return lm_fail(err, LM_EDATA, "%s: %llu names, and the classifier has %u rows", key,
+                       (unsigned long long)names.n, m->h.n_labels);
+    m->labels = names.data;
     return LM_OK;
 }
 
@@ -293,6 +317,7 @@ static int load(struct lm_loader *l, const char *path, struct lm_err *err)
     int r;
     if ((r = open_files(l, path, err)) || (r = find_arch(m, err)) ||
         (r = lm_arch_read(m->arch, m->gguf, &m->h, err)) || (r = find_vocab(m, err)) ||
+        (r = find_labels(m, err)) ||
         (r = lm_place_layers(m, l->o ? &l->o->placement : NULL, l->env, err)) ||
         (r = add_weights(l, err)))
         return r;
@@ -369,6 +394,22 @@ bool lm_model_is_encoder(const struct lm_model *m)
 bool lm_model_has_encoder(const struct lm_model *m)
 {
     return m->arch->has_encoder;
+}
+
+uint32_t lm_model_n_labels(const struct lm_model *m)
+{
+    return m->h.n_labels;
+}
+
+struct lm_str lm_model_label(const struct lm_model *m, uint32_t i)
+{
+    return m->labels && i < m->h.n_labels ? m->labels[i] : (struct lm_str){ "", 0 };
+}
+
+enum lm_pooling lm_model_class_pooling(const struct lm_model *m)
+{
+    return !m->arch->encoder                          ? LM_POOLING_LAST
+           : m->h.class_pooling == LM_POOLING_MEAN ? LM_POOLING_MEAN : LM_POOLING_CLS;
 }
 
 enum lm_pooling lm_model_pooling(const struct lm_model *m)

@@ -82,6 +82,18 @@ bool lm_model_is_encoder(const struct lm_model *m);
 bool lm_model_has_encoder(const struct lm_model *m);
 enum lm_pooling lm_model_pooling(const struct lm_model *m);
 
+/*
+ * Classifiers, rerankers among them: what lm_ctx_classify says of a sequence.
+ *
+ * lm_model_n_labels - how many numbers that is, 0 without a classifier; lm_model_label: what the
+ * file calls number i, the model's, empty if it does not.
+ * lm_model_class_pooling - how a sequence's vectors become the one that is judged: mean, cls
+ * or last.
+ */
+uint32_t lm_model_n_labels(const struct lm_model *m);
+struct lm_str lm_model_label(const struct lm_model *m, uint32_t i);
+enum lm_pooling lm_model_class_pooling(const struct lm_model *m);
+
 struct lm_ctx_options {
     uint32_t              n_ctx;        /* most tokens a sequence may have; 0: training length */
     uint32_t              n_batch;      /* most tokens of one lm_ctx_decode; 0: 2048     */
@@ -90,6 +102,8 @@ struct lm_ctx_options {
     const struct lm_type *cache_k, *cache_v;
     bool                  embed;        /* the last hidden states instead of logits: rows of
                                            lm_ctx_row_len floats                         */
+    bool                  pairs;        /* an encoder's tokens after a separator are of a second
+                                           text, as classifiers of pairs have learned it */
 };
 
 /* A context with an empty memory.  Memory for cached tokens is touched as used and
@@ -134,6 +148,14 @@ int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct
 /* Logits [n_vocab] of the i-th token of the last batch, which was wanted; valid
  * until the next call on the context. */
 const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
+
+/*
+ * lm_ctx_classify - what the model's classifier says of a pooled vector [lm_ctx_row_len] of a
+ * context of hidden states: out [lm_model_n_labels], as the classifier computes it; of a model
+ * that is no encoder, whose labels are words that may come next, their shares, which sum to 1.
+ * LM_ENOSUP without a classifier.
+ */
+int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err);
 
 /* Do results depend on how long a sequence is at the end of its batch (longrope)?  Then what a
  * sequence had before is evaluated again where its length makes a difference. */

@@ -23,6 +23,7 @@ struct lm_model {
     struct lm_tensor       **weights;      /* [n_layer][n_weights], see build.h           */
     size_t                   n_weights;
     uint32_t                 n_embd_rows;  /* ids that can be looked up                   */
+    const struct lm_str     *labels;       /* [h.n_labels] the file's, or NULL            */
     struct lm_map           *maps;         /* [n_maps] of the files, zero: not mapped     */
     size_t                   n_maps;
     /* Of each device: small weights as floats and tables that are read; matrices in the
