@@ -37,6 +37,13 @@ struct lm_hparams {
     uint32_t n_layer, n_ctx_train, n_embd, n_ff;
     uint32_t n_head, n_head_kv;
     uint32_t head_k, head_v;          /* length of a key and of a value of one head     */
+    /* The same of layers with a window; 0: as in the others. */
+    uint32_t n_head_kv_local, head_k_local, head_v_local, n_rot_local;
+    uint32_t n_shared_kv;             /* so many last layers have no keys and values of their
+                                         own, but those of the last one before them that has or
+                                         has not a window as they                       */
+    uint32_t n_embd_layer;            /* length of what a token gives to each layer      */
+    uint64_t wide[LM_MAX_LAYERS / 64];           /* bit i: n_ff is twice that in layer i  */
     uint32_t n_rot;                   /* leading values of a head that are rotated       */
     uint32_t n_vocab;                 /* rows of the output matrix, set by the loader    */
     uint32_t window;                  /* positions a token sees, itself included; 0: all */
@@ -111,6 +118,12 @@ enum lm_key_from {
     LM_FROM_IS_CLASS,       /* bool: is config[0] the class in config.json                */
     LM_FROM_16TH,           /* config[0], else config[1] divided by 16, rounded up        */
     LM_FROM_FF_ADJUSTED,    /* config[], cut by LFM2's rule                               */
+    LM_FROM_GLOBAL,         /* config[0], else config[1] of what per_layer_config says, the
+                               same in all its layers, else the rest of config[]          */
+    LM_FROM_KV_BY_WINDOW,   /* i32 array: config[2] in layers with a window, else as GLOBAL;
+                               a u32 where all are equal                                  */
+    LM_FROM_FF_OF_LAYERS,   /* i32 array, or a u32 where all are equal: config[0], which may
+                               be a list; twice that in the last n_shared_kv layers if config[1] */
     LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0] in layers with attention, else 0      */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
@@ -135,6 +148,7 @@ enum lm_key_from {
 enum {
     LM_KEY_REQUIRED = 1,    /* a file without it cannot be run, nor written               */
     LM_KEY_UNUSED   = 2,    /* not read for running: `field` says nothing                 */
+    LM_KEY_OR_NUMBER = 8,   /* a list of equal numbers is written as one                  */
     LM_KEY_OF_VOCAB = 4     /* written among the tokenizer's keys                         */
 };
 
@@ -195,6 +209,9 @@ enum lm_dim {
     LM_DIM_SSM_ALL,         /* 2 ssm_inner + 2 ssm_groups * ssm_state + ssm_rank          */
     LM_DIM_SSM_GROUPS,      /* ssm_groups                                                 */
     LM_DIM_SSM_OF_GROUP,    /* ssm_inner / ssm_groups                                     */
+    LM_DIM_2_FF_EXPERT,     /* 2 n_ff_expert                                              */
+    LM_DIM_EMBD_LAYER,      /* n_embd_layer                                               */
+    LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
     LM_DIM_SSM_OF_HEAD,     /* ssm_inner / ssm_rank                                       */
     LM_DIM_LABELS           /* n_labels                                                   */
 };
@@ -241,6 +258,8 @@ enum lm_transform {
                                of a list                                                  */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
+    LM_MAKE_ROPE_PART,      /* 1 for the first pairs, which turn, and 1e30 for the others; only
+                               for proportional                                           */
     LM_MAKE_ROPE_LONG,      /* long_factor of rope_scaling; only for longrope             */
     LM_MAKE_ROPE_SHORT      /* short_factor, likewise                                     */
 };
@@ -267,7 +286,10 @@ enum {
     LM_TENSOR_NOT_FIRST = 1 << 17,      /* not in layer 0                                 */
     LM_TENSOR_HEADS     = 1 << 18,      /* a matrix for each head                         */
     LM_TENSOR_OF_ENCODER = 1 << 19,     /* in the encoder's layers of a model with both   */
-    LM_TENSOR_OF_DECODER = 1 << 20
+    LM_TENSOR_OF_DECODER = 1 << 20,
+    LM_TENSOR_IF_LAYER_INPUT = 1 << 21, /* only where layers have inputs of their own     */
+    LM_TENSOR_OWN_KV    = 1 << 22       /* may be missing in layers that have another's keys
+                                           and values                                     */
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -296,6 +318,11 @@ enum lm_role {
     LM_SSM_DT_B, LM_SSM_A, LM_SSM_D, LM_SSM_DT_NORM, LM_SSM_B_NORM, LM_SSM_C_NORM, LM_SSM_NORM,
     LM_SSM_OUT, LM_SSM_OUT_B, LM_SSM_GATE, LM_SSM_GATE_B, LM_SSM_BA, LM_SSM_BA_B, LM_SSM_ALPHA,
     LM_SSM_ALPHA_B, LM_SSM_BETA, LM_SSM_BETA_B,
+    LM_LAYERS_EMBD, LM_LAYERS_PROJ, LM_LAYERS_PROJ_B, LM_LAYERS_NORM, LM_LAYERS_NORM_B,
+    LM_LAYER_GATE, LM_LAYER_GATE_B, LM_LAYER_PROJ, LM_LAYER_PROJ_B, LM_LAYER_NORM, LM_LAYER_NORM_B,
+    LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B, LM_ROUTER_SCALE, LM_EXPERT_SCALE,
+    LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
+    LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
     LM_N_ROLES
 };
 
@@ -419,6 +446,20 @@ size_t lm_arch_n_tensors(const struct lm_arch *a);
 int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
                  struct lm_err *err);
 
+/* Values of a list that says something of every layer (a flag is 1 or 0), n of them, or one that is
+ * for all: into h.  Those of LM_FROM_LOCAL_LAYERS come before others.  LM_EDATA or LM_ENOSUP
+ * naming the key, which is called `name`. */
+int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_t *values, size_t n,
+                     struct lm_hparams *h, struct lm_err *err);
+
+/* The numbers of one layer: h itself, or *room filled with a copy of it in which those that differ
+ * between layers are the layer's. */
+const struct lm_hparams *lm_arch_layer(const struct lm_arch *a, const struct lm_hparams *h,
+                                       uint32_t layer, struct lm_hparams *room);
+
+/* The layer whose keys and values a layer looks at: itself, or another. */
+uint32_t lm_arch_kv_layer(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
+
 /* How many positions a layer sees; 0: all. */
 uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
 
@@ -426,9 +467,10 @@ uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uin
 void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
                     struct lm_memory_layer *out);
 
-/* The shape of a tensor: fills ne (1 beyond the last), returns the number of
+/* The shape of a tensor of a layer: fills ne (1 beyond the last), returns the number of
  * dimensions, 0 when a product does not fit. */
-uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *h,
+uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                       const struct lm_hparams *h, uint32_t layer,
                        uint64_t ne[LM_GGUF_MAX_DIMS]);
 
 #endif

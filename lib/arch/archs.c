@@ -20,7 +20,7 @@ extern const struct lm_arch
     lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5, lm_arch_olmoe,
     lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
-    lm_arch_qwen3vlmoe;
+    lm_arch_qwen3vlmoe, lm_arch_gemma4;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -36,7 +36,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_qwen35moe, &lm_arch_lfm2moe, &lm_arch_t5, &lm_arch_olmoe,
     &lm_arch_seed_oss, &lm_arch_minimax_m2, &lm_arch_ernie4_5_moe, &lm_arch_glm4moe,
     &lm_arch_gemma_embedding, &lm_arch_mistral3, &lm_arch_qwen2vl, &lm_arch_qwen3vl,
-    &lm_arch_qwen3vlmoe,
+    &lm_arch_qwen3vlmoe, &lm_arch_gemma4,
     NULL
 };
 
@@ -122,9 +122,14 @@ bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
     return h->n_expert && layer >= h->n_dense_first && (layer + 1) % every == 0;
 }
 
+static bool bit(const uint64_t *bits, size_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
 bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer)
 {
-    return h->recurrent[layer / 64] >> layer % 64 & 1;
+    return bit(h->recurrent, layer);
 }
 
 bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
@@ -142,6 +147,8 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
         not |= LM_TENSOR_IF_SHARED;
     if (layer == 0)
         not |= LM_TENSOR_NOT_FIRST;
+    if (!h->n_embd_layer)
+        not |= LM_TENSOR_IF_LAYER_INPUT;
     if (!lm_arch_recurrent(h, layer))
         not |= LM_TENSOR_IF_RECURRENT;
     if (!lm_arch_attends(a, h, layer))
@@ -156,6 +163,8 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
 bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
                    const struct lm_hparams *h, uint32_t layer)
 {
+    if (t->flags & LM_TENSOR_OWN_KV && lm_arch_kv_layer(a, h, layer) != layer)
+        return false;
     return !(t->flags & LM_TENSOR_OPTIONAL) && lm_arch_allows(t, a, h, layer);
 }
 
@@ -197,57 +206,111 @@ static int too_many(const char *key, uint64_t n, struct lm_err *err)
     return lm_fail(err, LM_EDATA, "%s: %llu layers", key, (unsigned long long)n);
 }
 
-/* Which layers have a window, or are recurrent: a bit each. */
-static int read_bits(const struct lm_gguf *g, const char *key, bool *there, uint64_t *bits,
-                     struct lm_err *err)
+static void set_bits(uint64_t *bits, const int32_t *values, size_t n)
 {
-    struct lm_gguf_arr a;
-    int r = lm_gguf_arr(g, key, LM_GGUF_BOOL, &a, err);
-    if (r)
-        return r;
-    if (a.n > LM_MAX_LAYERS)
-        return too_many(key, a.n, err);
-    *there = true;
-    for (size_t i = 0; i < a.n; i++)
-        if (((const uint8_t *)a.data)[i])
+    for (size_t i = 0; i < n; i++)
+        if (values[i])
             bits[i / 64] |= UINT64_C(1) << i % 64;
-    return LM_OK;
 }
 
 /* Heads of each layer, where 0 says that it is recurrent; or one number for all. */
-static int read_heads(const struct lm_gguf *g, const char *key, struct lm_hparams *h,
-                      struct lm_err *err)
+static int set_heads(const char *name, const int32_t *values, size_t n, struct lm_hparams *h,
+                     struct lm_err *err)
 {
-    struct lm_gguf_arr a;
-    int r = lm_gguf_u32(g, key, &h->n_head_kv, NULL);
-    if (r >= 0 || (r = lm_gguf_arr(g, key, LM_GGUF_I32, &a, err)))
-        return r;
-    if (a.n > LM_MAX_LAYERS)
-        return too_many(key, a.n, err);
-    h->has_recurrent = true;
-    for (size_t i = 0; i < a.n; i++) {
-        int32_t n;
-        memcpy(&n, (const char *)a.data + i * sizeof n, sizeof n);
-        if (n < 0 || (n && h->n_head_kv && (uint32_t)n != h->n_head_kv))
-            return lm_fail(err, n < 0 ? LM_EDATA : LM_ENOSUP, "%s: %d heads in layer %zu", key, n,
-                           i);
-        if (n)
-            h->n_head_kv = (uint32_t)n;
-        else
+    h->has_recurrent = n > 1;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t v = (uint32_t)values[i];
+        if (v && h->n_head_kv && v != h->n_head_kv)
+            return lm_fail(err, LM_ENOSUP, "%s: %u heads in layer %zu", name, v, i);
+        if (v)
+            h->n_head_kv = v;
+        else if (n > 1)
             h->recurrent[i / 64] |= UINT64_C(1) << i % 64;
     }
     return LM_OK;
 }
 
-/* A list that says something of every layer. */
-static int read_layers(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
-                       struct lm_hparams *h, struct lm_err *err)
+/* Two numbers of heads, of layers with a window and without. */
+static int set_heads_by_window(const char *name, const int32_t *values, size_t n,
+                               struct lm_hparams *h, struct lm_err *err)
 {
-    if (k->from == LM_FROM_KV_OF_LAYERS)
-        return read_heads(g, key, h, err);
-    if (k->from == LM_FROM_RECURRENT_LAYERS)
-        return read_bits(g, key, &h->has_recurrent, h->recurrent, err);
-    return read_bits(g, key, &h->has_pattern, h->local, err);
+    if (n == 1)
+        h->n_head_kv = h->n_head_kv_local = (uint32_t)values[0];
+    for (size_t i = 0; n > 1 && i < n; i++) {
+        uint32_t *of = bit(h->local, i) ? &h->n_head_kv_local : &h->n_head_kv;
+        if (*of && (uint32_t)values[i] != *of)
+            return lm_fail(err, LM_ENOSUP, "%s: %d heads in layer %zu", name, values[i], i);
+        *of = (uint32_t)values[i];
+    }
+    h->n_head_kv = h->n_head_kv ? h->n_head_kv : h->n_head_kv_local;
+    return LM_OK;
+}
+
+/* The same everywhere, or twice that in some layers. */
+static int set_lengths(const char *name, const int32_t *values, size_t n, struct lm_hparams *h,
+                       struct lm_err *err)
+{
+    h->n_ff = n ? (uint32_t)values[0] : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((uint32_t)values[i] == 2 * (uint64_t)h->n_ff)
+            h->wide[i / 64] |= UINT64_C(1) << i % 64;
+        else if ((uint32_t)values[i] != h->n_ff)
+            return lm_fail(err, LM_ENOSUP, "%s: %d in layer %zu", name, values[i], i);
+    return LM_OK;
+}
+
+int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_t *values, size_t n,
+                     struct lm_hparams *h, struct lm_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (values[i] < 0)
+            return lm_fail(err, LM_EDATA, "%s: %d in layer %zu", name, values[i], i);
+    switch (k->from) {
+    case LM_FROM_KV_OF_LAYERS:
+        return set_heads(name, values, n, h, err);
+    case LM_FROM_KV_BY_WINDOW:
+        return set_heads_by_window(name, values, n, h, err);
+    case LM_FROM_FF_OF_LAYERS:
+        return set_lengths(name, values, n, h, err);
+    case LM_FROM_RECURRENT_LAYERS:
+        h->has_recurrent = true;
+        set_bits(h->recurrent, values, n);
+        return LM_OK;
+    default:
+        h->has_pattern = true;
+        set_bits(h->local, values, n);
+        return LM_OK;
+    }
+}
+
+static bool of_flags(enum lm_key_from from)
+{
+    return from == LM_FROM_LOCAL_LAYERS || from == LM_FROM_RECURRENT_LAYERS;
+}
+
+/* A list that says something of every layer, or, of numbers, one for all. */
+static int read_list(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
+                     struct lm_hparams *h, struct lm_err *err)
+{
+    int32_t values[LM_MAX_LAYERS];
+    struct lm_gguf_arr a;
+    uint32_t one;
+    int r = of_flags(k->from) ? 1 : lm_gguf_u32(g, key, &one, NULL);
+    if (r == LM_OK && !of_flags(k->from) && one <= INT32_MAX)
+        return lm_arch_set_list(k, key, (int32_t[]){ (int32_t)one }, 1, h, err);
+    if (of_flags(k->from))
+        r = lm_gguf_arr(g, key, LM_GGUF_BOOL, &a, err);
+    else if ((r = lm_gguf_arr(g, key, LM_GGUF_I32, &a, err)) < 0)
+        r = lm_gguf_arr(g, key, LM_GGUF_U32, &a, err);
+    if (r)
+        return r;
+    if (a.n > LM_MAX_LAYERS)
+        return too_many(key, a.n, err);
+    for (size_t i = 0; i < a.n && of_flags(k->from); i++)
+        values[i] = ((const uint8_t *)a.data)[i] != 0;
+    if (!of_flags(k->from) && a.n)
+        memcpy(values, a.data, a.n * sizeof *values);
+    return lm_arch_set_list(k, key, values, a.n, h, err);
 }
 
 static int read_key(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
@@ -258,7 +321,7 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     int r;
     switch (k->kind) {
     case LM_GGUF_ARR:
-        return read_layers(g, key, k, h, err);
+        return read_list(g, key, k, h, err);
     case LM_GGUF_BOOL:
         return lm_gguf_bool(g, key, field, err);
     case LM_GGUF_U32:
@@ -271,22 +334,29 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     }
 }
 
+/* Which list refers to what others say comes after them. */
+static int turn_of(const struct lm_arch_key *k)
+{
+    return k->kind != LM_GGUF_ARR ? 0 : k->from == LM_FROM_LOCAL_LAYERS ? 1 : 2;
+}
+
 int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
                  struct lm_err *err)
 {
     memset(h, 0, sizeof *h);
     h->yarn_ext = h->yarn_attn = -1;
-    for (const struct lm_arch_key *k = a->keys; k->name; k++) {
-        if (k->flags & LM_KEY_UNUSED)
-            continue;
-        char key[LM_ARCH_NAME];
-        lm_arch_key_name(a, k, key);
-        int r = read_key(g, key, k, h, err);
-        if (r < 0)
-            return r;
-        if (r == 1 && k->flags & LM_KEY_REQUIRED)
-            return lm_fail(err, LM_EDATA, "%s: missing", key);
-    }
+    for (int turn = 0; turn < 3; turn++)
+        for (const struct lm_arch_key *k = a->keys; k->name; k++) {
+            char key[LM_ARCH_NAME];
+            if (k->flags & LM_KEY_UNUSED || turn_of(k) != turn)
+                continue;
+            lm_arch_key_name(a, k, key);
+            int r = read_key(g, key, k, h, err);
+            if (r < 0)
+                return r;
+            if (r == 1 && k->flags & LM_KEY_REQUIRED)
+                return lm_fail(err, LM_EDATA, "%s: missing", key);
+        }
     return a->settle(a, h, err);
 }
 
@@ -296,15 +366,48 @@ uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uin
     if (h->global_every && layer % h->global_every == 0)
         return 0;
     if (h->has_pattern)
-        return h->local[layer / 64] >> layer % 64 & 1 ? h->window : 0;
+        return bit(h->local, layer) ? h->window : 0;
     return every && layer % every == every - 1 ? 0 : h->window;
+}
+
+const struct lm_hparams *lm_arch_layer(const struct lm_arch *a, const struct lm_hparams *h,
+                                       uint32_t layer, struct lm_hparams *room)
+{
+    const bool near = lm_arch_window(a, h, layer) && h->head_k_local;
+    if (!near && !bit(h->wide, layer))
+        return h;
+    *room = *h;
+    if (bit(h->wide, layer))
+        room->n_ff *= 2;
+    if (near) {
+        room->head_k = h->head_k_local;
+        room->head_v = h->head_v_local;
+        room->n_rot = h->n_rot_local;
+        room->n_head_kv = h->n_head_kv_local;
+    }
+    return room;
+}
+
+uint32_t lm_arch_kv_layer(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
+{
+    const uint32_t own = h->n_layer - h->n_shared_kv;
+    const bool near = lm_arch_window(a, h, layer) != 0;
+    if (layer < own)
+        return layer;
+    for (uint32_t i = own; i-- > 0;)
+        if ((lm_arch_window(a, h, i) != 0) == near)
+            return i;
+    return layer;
 }
 
 void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
                     struct lm_memory_layer *out)
 {
+    struct lm_hparams room;
+    const bool own = lm_arch_kv_layer(a, h, layer) == layer;
+    h = lm_arch_layer(a, h, layer, &room);
     *out = (struct lm_memory_layer){
-        .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
+        .n_head_kv = own ? h->n_head_kv : 0, .head_k = h->head_k, .head_v = h->head_v,
         .v_in_k = h->latent, .window = lm_arch_window(a, h, layer),
     };
     if (a->encoder || (a->has_encoder && layer >= h->n_layer_dec))
@@ -366,6 +469,9 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
         return true;
     case LM_DIM_SSM_GROUPS: *out = h->ssm_groups; return true;
     case LM_DIM_SSM_OF_GROUP: *out = h->ssm_groups ? h->ssm_inner / h->ssm_groups : 0; return true;
+    case LM_DIM_2_FF_EXPERT: *out = 2 * (uint64_t)h->n_ff_expert; return true;
+    case LM_DIM_EMBD_LAYER: *out = h->n_embd_layer; return true;
+    case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);
     case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
     case LM_DIM_LABELS:    *out = h->n_labels; return true;
     case LM_DIM_END:       break;
@@ -374,10 +480,14 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     return true;
 }
 
-uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_hparams *h,
+uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                       const struct lm_hparams *h, uint32_t layer,
                        uint64_t ne[LM_GGUF_MAX_DIMS])
 {
+    struct lm_hparams room;
     uint32_t n = 0;
+    if (t->flags & LM_TENSOR_PER_LAYER && layer < LM_MAX_LAYERS)
+        h = lm_arch_layer(a, h, layer, &room);
     for (uint32_t i = 0; i < LM_GGUF_MAX_DIMS; i++) {
         if (!dim(t->ne[i], h, &ne[i]))
             return 0;

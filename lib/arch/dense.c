@@ -124,7 +124,7 @@ static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct 
     int r;
     if (!h->n_expert && (lm_arch_has(a, LM_FFN_UP) || !lm_arch_has(a, LM_ROUTER)))
         return LM_OK;
-    if (!lm_arch_has(a, LM_ROUTER))
+    if (!lm_arch_has(a, LM_ROUTER) && !lm_arch_has(a, LM_BOTH_ROUTER))
         return lm_fail(err, LM_ENOSUP, "%s.expert_count: %u: experts are not supported", a->name,
                        h->n_expert);
     if (!h->n_ff_expert)
@@ -156,6 +156,9 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
         return lm_dense_need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)
         h->n_head_kv = h->n_head;
+    if (h->n_shared_kv >= h->n_layer && h->n_shared_kv)
+        return lm_fail(err, LM_EDATA, "%s.attention.shared_kv_layers: %u of %u", a->name,
+                       h->n_shared_kv, h->n_layer);
     if (h->head_k == 0 && h->n_head)
         h->head_k = h->n_embd / h->n_head;
     if (h->head_v == 0 && h->n_head)
@@ -201,6 +204,12 @@ struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role
     if (b->arch->dense->norm == LM_NORM_RMS)
         return lm_rms_norm(b->graph, x, weight, b->h->norm_eps);
     return lm_layer_norm(b->graph, x, weight, lm_build_weight(b, layer, w + 1), b->h->norm_eps);
+}
+
+struct lm_tensor *lm_dense_plain_norm(struct lm_build *b, struct lm_tensor *x)
+{
+    const float n = x ? (float)x->ne[0] : 1;
+    return lm_scale(b->graph, lm_l2_norm(b->graph, x, n * b->h->norm_eps), sqrtf(n));
 }
 
 static struct lm_tensor *heads(struct lm_build *b, struct lm_tensor *x, size_t len, size_t n)
@@ -293,8 +302,10 @@ static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
     tables[0] = tables[1] = lm_rope_table(b->graph, b->pos, near, far, far ? b->lengths : NULL,
                                           &rope);
     if (b->h->rope_base_local != b->h->rope_base) {
-        local = (struct lm_rope){ .n_rot = rope.n_rot, .base = b->h->rope_base_local,
-                                  .factor = 1, .halves = rope.halves };
+        local = (struct lm_rope){
+            .n_rot = b->h->n_rot_local ? b->h->n_rot_local : rope.n_rot,
+            .base = b->h->rope_base_local, .factor = 1, .halves = rope.halves,
+        };
         tables[1] = lm_rope_table(b->graph, b->pos, NULL, NULL, NULL, &local);
     }
 }
@@ -324,16 +335,17 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
         return only_store ? NULL
                           : lm_attn_whole(b->graph, qkv[0], qkv[1], qkv[2], b->runs, scale,
                                           lm_arch_window(b->arch, h, layer) / 2);
-    struct lm_tensor *pages = lm_build_pages(b, layer);
-    struct lm_tensor *stored = lm_kv_store(b->graph, qkv[1], qkv[2], pages, b->pos,
-                                           &b->places[layer].kv);
+    const uint32_t from = lm_arch_kv_layer(b->arch, h, layer);
+    struct lm_tensor *pages = lm_build_pages(b, from), *stored = NULL;
+    if (from == layer)
+        stored = lm_kv_store(b->graph, qkv[1], qkv[2], pages, b->pos, &b->places[layer].kv);
     if (only_store) {
-        lm_graph_expand(b->graph, stored);
+        lm_graph_expand(b->graph, from == layer ? stored : x);
         return NULL;
     }
     struct lm_tensor *y = lm_attn(b->graph, qkv[0], pages, b->pos, stored,
-                                  &b->places[layer].kv, scale,
-                                  lm_arch_window(b->arch, b->h, layer), h->attn_cap);
+                                  &b->places[from].kv, scale,
+                                  lm_arch_window(b->arch, h, layer), h->attn_cap);
     lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
     if (d->values)
         y = d->values(b, layer, y);
@@ -376,7 +388,7 @@ static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
     return lm_relu2(b->graph, x);
 }
 
-static struct lm_tensor *gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
+struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
 {
     if (b->arch->dense->act == LM_ACT_SILU)
         return lm_swiglu(b->graph, gate, up);
@@ -385,13 +397,13 @@ static struct lm_tensor *gated(struct lm_build *b, struct lm_tensor *gate, struc
     return lm_mul(b->graph, activate(b, gate), up);
 }
 
-/* Half of every row of x. */
-static struct lm_tensor *half(struct lm_build *b, struct lm_tensor *x, size_t which)
+struct lm_tensor *lm_dense_half(struct lm_build *b, struct lm_tensor *x, size_t which)
 {
     if (!x)
         return NULL;
-    return lm_view(b->graph, x, 2, (size_t[]){ b->h->n_ff, x->ne[1] },
-                   (size_t[]){ 4, x->nb[1] }, 4 * which * b->h->n_ff);
+    const size_t n = x->ne[0] / 2;
+    return lm_view(b->graph, x, 3, (size_t[]){ n, x->ne[1], x->ne[2] },
+                   (size_t[]){ 4, x->nb[1], x->nb[2] }, 4 * which * n);
 }
 
 /* The expert that all tokens share. */
@@ -401,7 +413,7 @@ static struct lm_tensor *shared_expert(struct lm_build *b, uint32_t layer, struc
     struct lm_tensor *gate = lm_dense_linear(b, layer, LM_GATE_SHARED, x);
     struct lm_tensor *up = lm_dense_linear(b, layer, LM_UP_SHARED, x);
     together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, gated(b, gate, up));
+    struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, lm_dense_gated(b, gate, up));
     if (!y || !lm_build_weight(b, layer, LM_ROUTER_SHARED))
         return y;
     struct lm_tensor *w = lm_sigmoid(g, lm_dense_linear(b, layer, LM_ROUTER_SHARED, x));
@@ -446,27 +458,36 @@ static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_t
     struct lm_tensor *up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, in, ids);
     together(b, (struct lm_tensor *[]){ gate, up }, 2);
     struct lm_tensor *y = expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B,
-                                        gated(b, gate, up), ids);
+                                        lm_dense_gated(b, gate, up), ids);
     y = lm_weighted_sum(g, y, w);
     return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;
 }
 
-static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     struct lm_tensor *up;
-    if (lm_build_weight(b, layer, LM_ROUTER))
-        return experts(b, layer, x);
     if (lm_build_weight(b, layer, LM_FFN_GATE)) {
         struct lm_tensor *gate = lm_dense_linear(b, layer, LM_FFN_GATE, x);
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);
         together(b, (struct lm_tensor *[]){ gate, up }, 2);
-        up = gated(b, gate, up);
+        up = lm_dense_gated(b, gate, up);
     } else {
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);
-        up = up && up->ne[0] == 2 * (size_t)b->h->n_ff ? gated(b, half(b, up, 0), half(b, up, 1))
+        up = up && up->ne[0] == 2 * (size_t)b->h->n_ff ? lm_dense_gated(b, lm_dense_half(b, up, 0),
+                                                                      lm_dense_half(b, up, 1))
                                                        : activate(b, up);
     }
     return lm_dense_linear(b, layer, LM_FFN_DOWN, up);
+}
+
+/* x: what comes in, y: its norm. */
+static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                      struct lm_tensor *y)
+{
+    if (b->arch->dense->feed)
+        return b->arch->dense->feed(b, layer, x, y);
+    return lm_build_weight(b, layer, LM_ROUTER) ? experts(b, layer, y)
+                                                : lm_dense_feed(b, layer, y);
 }
 
 static struct lm_tensor *add_scaled(struct lm_build *b, struct lm_tensor *x, struct lm_tensor *y)
@@ -530,12 +551,12 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
     if (parallel) {
         if (lm_build_weight(b, i, LM_FFN_NORM))
             n = lm_dense_norm(b, i, LM_FFN_NORM, x);
-        return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, n)));
+        return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, x, n)));
     }
     x = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
     if (!lm_arch_has(b->arch, LM_FFN_UP) && !lm_arch_has(b->arch, LM_ROUTER))
         return x;
-    n = feed_forward(b, i, lm_dense_norm(b, i, LM_FFN_NORM, x));
+    n = feed_forward(b, i, x, lm_dense_norm(b, i, LM_FFN_NORM, x));
     x = add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));
     return lm_dense_norm(b, i, LM_LAYER_OUT_NORM, x);
 }
@@ -553,11 +574,21 @@ struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x)
 
 int lm_dense_build(struct lm_build *b)
 {
+    const struct lm_hparams *h = b->h;
+    const struct lm_dense *d = b->arch->dense;
     struct lm_tensor *tables[2], *x = embed(b);
+    struct lm_hparams room;
     make_tables(b, tables);
-    for (uint32_t i = 0; i < b->h->n_layer; i++)
-        if (!(x = lm_build_steer(b, i, layer_of(b, i, x, table_of(b, i, tables)))))
-            return b->graph->err.code;
+    if (d->begin)
+        d->begin(b, x);
+    for (uint32_t i = 0; i < h->n_layer && x; i++) {
+        b->h = lm_arch_layer(b->arch, h, i, &room);
+        x = layer_of(b, i, x, table_of(b, i, tables));
+        x = lm_build_steer(b, i, x && d->after ? d->after(b, i, x) : x);
+    }
+    b->h = h;
+    if (!x)
+        return b->graph->err.code;
     if (b->every_row && b->n_out < b->n_tokens)
         x = lm_get_rows(b->graph, x, b->wanted);
     return head(b, x);

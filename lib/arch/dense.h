@@ -63,6 +63,13 @@ struct lm_dense {
      * with `both` beside it, up to the last product, LM_SSM_OUT; or NULL. */
     struct lm_tensor *(*recurrent)(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
     bool         both;
+    /* What a family adds to the above, each of them or NULL.  begin: before the first layer, from
+     * its input.  feed: instead of the feed-forward, x being what comes in and y its norm.
+     * after: what becomes of a layer's result. */
+    void       (*begin)(struct lm_build *b, struct lm_tensor *x);
+    struct lm_tensor *(*feed)(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                              struct lm_tensor *y);
+    struct lm_tensor *(*after)(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 };
 
 /* For struct lm_arch: defaults and checks; the graph. */
@@ -88,5 +95,13 @@ struct lm_tensor *lm_dense_linear(struct lm_build *b, uint32_t layer, enum lm_ro
 /* The family's norm of rows of x, or x if there is no weight. */
 struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role w,
                                 struct lm_tensor *x);
+/* Rows of x divided by the root of their mean square. */
+struct lm_tensor *lm_dense_plain_norm(struct lm_build *b, struct lm_tensor *x);
+/* The family's activation of gate, times up. */
+struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up);
+/* A layer's feed-forward without experts. */
+struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
+/* Half of every row of x [2 n, ..]. */
+struct lm_tensor *lm_dense_half(struct lm_build *b, struct lm_tensor *x, size_t which);
 
 #endif

@@ -118,10 +118,7 @@ static struct lm_tensor *norm_input(struct lm_build *b, uint32_t layer, enum lm_
     struct lm_tensor *w = lm_build_weight(b, layer, role);
     if (w)
         return lm_rms_norm(b->graph, x, w, b->h->norm_eps);
-    if (!b->h->ssm_norms || !x)
-        return x;
-    float n = (float)x->ne[0];
-    return lm_scale(b->graph, lm_l2_norm(b->graph, x, n * b->h->norm_eps), sqrtf(n));
+    return b->h->ssm_norms && x ? lm_dense_plain_norm(b, x) : x;
 }
 
 struct lm_tensor *lm_recurrent_mamba(struct lm_build *b, uint32_t layer, struct lm_tensor *x)

@@ -302,11 +302,11 @@ static void shape_text(char *dst, size_t size, const uint64_t ne[LM_GGUF_MAX_DIM
 }
 
 static void check_shape(struct check *c, size_t shard, const struct lm_gguf_tensor *t,
-                        const struct lm_arch_tensor *row)
+                        const struct lm_arch_tensor *row, uint32_t layer)
 {
     uint64_t want[LM_GGUF_MAX_DIMS];
     char has[96], wanted[96];
-    if (!lm_arch_shape(row, &c->h, want) || !memcmp(want, t->ne, sizeof want))
+    if (!lm_arch_shape(row, c->arch, &c->h, layer, want) || !memcmp(want, t->ne, sizeof want))
         return;
     shape_text(has, sizeof has, t->ne);
     shape_text(wanted, sizeof wanted, want);
@@ -339,7 +339,7 @@ static void check_present(struct check *c)
                 found(c, i, t->info_offset, "tensor " NAME ": %s.block_count is %u, layers are "
                       "counted from 0", t->name.p, c->arch->name, c->h.n_layer);
             else
-                check_shape(c, i, t, row);
+                check_shape(c, i, t, row, layer);
         }
 }
 

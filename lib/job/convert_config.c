@@ -26,8 +26,11 @@ static const struct lm_jval *find_rope(const struct lm_jval *config)
 static bool can_scale(const struct lm_arch *a, const char *type)
 {
     const struct lm_arch_key *k = a->keys;
-    if (!strcmp(type, "llama3"))
-        return lm_arch_has(a, LM_ROPE_FREQS);
+    const struct lm_arch_tensor *t = a->tensors;
+    while (t->name && t->role != LM_ROPE_FREQS)
+        t++;
+    if (!strcmp(type, "llama3") || !strcmp(type, "proportional"))
+        return t->name && (t->transform == LM_MAKE_ROPE_PART) == !strcmp(type, "proportional");
     if (!strcmp(type, "longrope"))
         return lm_arch_has(a, LM_ROPE_LONG_FACTORS);
     while (k->name && k->from != LM_FROM_ROPE_LINEAR)
@@ -39,7 +42,7 @@ static bool can_scale(const struct lm_arch *a, const char *type)
  * length. */
 static int read_rope(struct lm_convert *c, struct lm_err *err)
 {
-    static const char *const known[] = { "linear", "yarn", "llama3", "longrope" };
+    static const char *const known[] = { "linear", "yarn", "llama3", "longrope", "proportional" };
     struct lm_convert_config *g = &c->cfg;
     g->rope = find_rope(g->json);
     const struct lm_jval *t = lm_jval_get(g->rope, "rope_type");
@@ -478,6 +481,70 @@ static bool attends(const struct lm_convert *c, int64_t i)
     return period > 0 && (i + 1) % period == 0;
 }
 
+/* A number of the layers without a window, where these have their own; *out is -1 without. */
+static int of_global(const struct lm_convert_config *g, const struct lm_arch_key *k, int64_t *out,
+                     struct lm_err *err)
+{
+    const struct lm_jval *list = present(lm_jval_get(g->json, "per_layer_config"));
+    int64_t v;
+    *out = -1;
+    lm_jval_i64(lm_jval_get(g->json, k->config[0]), out);
+    for (const struct lm_jval *m = list ? list->first : NULL; m; m = m->next) {
+        if (!lm_jval_i64(lm_jval_get(m, k->config[1]), &v))
+            continue;
+        if (*out >= 0 && v != *out)
+            return lm_fail(err, LM_ENOSUP, "config.json: per_layer_config: layers with %s of %lld "
+                           "and %lld cannot be converted", k->config[1], (long long)*out,
+                           (long long)v);
+        *out = v;
+    }
+    return LM_OK;
+}
+
+/* Heads of every layer, by which of them have a window. */
+static int heads_by_window(const struct lm_convert *c, const struct lm_arch_key *k,
+                           int32_t *values, size_t max, size_t *n, struct lm_err *err)
+{
+    const struct lm_jval *json = c->cfg.json;
+    bool own = present(lm_jval_get(json, "per_layer_config"));
+    int64_t near = 0, far;
+    const int r = of_global(&c->cfg, k, &far, err);
+    if (r)
+        return r;
+    lm_jval_bool(lm_jval_get(json, "attention_k_eq_v"), &own);
+    lm_jval_i64(lm_jval_get(json, k->config[2]), &near);
+    far = own && far >= 0 ? far : near;
+    if (near < 1 || far < 1 || near > 1 << 16 || far > 1 << 16)
+        return lm_fail(err, LM_EDATA, "config.json: no %s", k->config[2]);
+    for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n)
+        values[*n] = (int32_t)(lm_arch_window(c->cfg.arch, &c->cfg.h, (uint32_t)*n) ? near : far);
+    return LM_OK;
+}
+
+/* Inner lengths of every layer: a list, or a number that is doubled where layers share keys. */
+static int lengths(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
+                   size_t max, size_t *n, struct lm_err *err)
+{
+    const struct lm_jval *v = present(lm_jval_get(c->cfg.json, k->config[0]));
+    const uint32_t n_layer = c->cfg.h.n_layer;
+    const bool list = v && v->kind == LM_JSON_ARRAY;
+    bool wide = false;
+    int64_t one = 0;
+    if (k->config[1])
+        lm_jval_bool(lm_jval_get(c->cfg.json, k->config[1]), &wide);
+    const struct lm_jval *m = list ? v->first : v;
+    for (*n = 0; m && *n < n_layer && *n < max; ++*n) {
+        if (!lm_jval_i64(m, &one) || one < 0 || one > 1 << 24)
+            break;
+        values[*n] = (int32_t)(wide && *n >= n_layer - c->cfg.h.n_shared_kv ? 2 * one : one);
+        m = list ? m->next : m;
+    }
+    if (*n < n_layer || (list && m))
+        return lm_fail(err, LM_EDATA, "config.json: %s: no length for each of %u layers",
+                       k->config[0], n_layer);
+    return LM_OK;
+}
+
 /* Heads or a flag for every layer, by which of them have attention. */
 static int by_attention(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                         size_t max, size_t *n, struct lm_err *err)
@@ -525,6 +592,10 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
         return by_attention(c, k, values, max, n, err);
     if (k->from == LM_FROM_SECTIONS)
         return sections(c, k, values, n, err);
+    if (k->from == LM_FROM_KV_BY_WINDOW)
+        return heads_by_window(c, k, values, max, n, err);
+    if (k->from == LM_FROM_FF_OF_LAYERS)
+        return lengths(c, k, values, max, n, err);
     if (k->from != LM_FROM_LOCAL_LAYERS || !types || !c->cfg.h.window)
         return 1;
     for (const struct lm_jval *t = types->first; t; t = t->next) {
@@ -536,21 +607,24 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
     return LM_OK;
 }
 
-/* Which layers are recurrent, as reading the file would find it. */
-static int find_recurrent(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
+/* Lists, as reading the file would find them. */
+static int take_list(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
 {
-    struct lm_hparams *h = &c->cfg.h;
     int32_t values[LM_MAX_LAYERS];
     size_t n;
-    int r = by_attention(c, k, values, LM_MAX_LAYERS, &n, err);
-    for (size_t i = 0; !r && i < n; i++) {
-        bool recurrent = k->from == LM_FROM_KV_OF_LAYERS ? !values[i] : values[i];
-        if (recurrent)
-            h->recurrent[i / 64] |= UINT64_C(1) << i % 64;
-        else if (k->from == LM_FROM_KV_OF_LAYERS)
-            h->n_head_kv = (uint32_t)values[i];
-    }
-    h->has_recurrent = true;
+    const int r = lm_convert_layers(c, k, values, LM_MAX_LAYERS, &n, err);
+    return r ? r < 0 ? r : LM_OK
+             : lm_arch_set_list(k, k->name, values, n, &c->cfg.h, err);
+}
+
+static int take_lists(struct lm_convert *c, struct lm_err *err)
+{
+    int r = LM_OK;
+    for (int others = 0; others < 2; others++)
+        for (const struct lm_arch_key *k = c->cfg.arch->keys; !r && k->name; k++)
+            if (k->kind == LM_GGUF_ARR && !(k->flags & LM_KEY_UNUSED) &&
+                (k->from != LM_FROM_LOCAL_LAYERS) == others)
+                r = take_list(c, k, err);
     return r;
 }
 
@@ -611,11 +685,14 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *u = g->pooling;
         return g->pooling ? LM_OK : 1;
     }
-    v = made ? NULL : find_value(g, k, &text);
-    int r = is_computed(k->from) ? computed(g, k, &i, err)
+    v = made || k->from == LM_FROM_GLOBAL ? NULL : find_value(g, k, &text);
+    int r = k->from == LM_FROM_GLOBAL ? of_global(g, k, &i, err)
+          : is_computed(k->from) ? computed(g, k, &i, err)
           : made ? made_number(g, k, &i, err) : LM_OK;
     if (r)
         return r;
+    if (k->from == LM_FROM_GLOBAL && i < 0)
+        v = find_value(g, k, &text);
     if (!v && !text && i < 0)
         return k->flags & LM_KEY_REQUIRED
                    ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
@@ -643,7 +720,7 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         else if (k->from == LM_FROM_POOLING_NAME)
             ok = lm_jval_str(v) && pooling_by_name(lm_jval_str(v), &i);
         else
-            ok = text || made || lm_jval_i64(v, &i);
+            ok = text || i >= 0 || lm_jval_i64(v, &i);
         if (k->from == LM_FROM_POSITIONS)
             i -= (int64_t)lm_convert_padding_rows(c);
         ok = ok && i >= 0 && i <= UINT32_MAX;
@@ -659,11 +736,6 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
         uint32_t u = 0;
         float f = 0;
         const char *s = NULL;
-        if (k->from == LM_FROM_KV_OF_LAYERS || k->from == LM_FROM_RECURRENT_LAYERS) {
-            const int q = find_recurrent(c, k, err);
-            if (q)
-                return q;
-        }
         if (k->flags & LM_KEY_UNUSED || k->kind == LM_GGUF_ARR)
             continue;
         const int r = lm_convert_key(c, k, &u, &f, &s, err);
@@ -677,6 +749,7 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
         else if (r == 0 && k->kind == LM_GGUF_BOOL)
             *(bool *)field = u;
     }
-    const int r = c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
+    int r = take_lists(c, err);
+    r = r ? r : c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
     return r ? lm_err_at(err, r, "config.json") : LM_OK;
 }

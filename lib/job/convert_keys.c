@@ -14,13 +14,21 @@ static void set_layers(struct lm_gguf_writer *w, const char *name, enum lm_key_f
                        const int32_t *values, size_t n)
 {
     uint8_t flags[LM_MAX_LAYERS];
-    if (from == LM_FROM_KV_OF_LAYERS || from == LM_FROM_SECTIONS) {
+    if (from != LM_FROM_LOCAL_LAYERS && from != LM_FROM_RECURRENT_LAYERS) {
         lm_gguf_set_arr(w, name, LM_GGUF_I32, values, n);
         return;
     }
     for (size_t i = 0; i < n; i++)
         flags[i] = values[i] != 0;
     lm_gguf_set_arr(w, name, LM_GGUF_BOOL, flags, n);
+}
+
+static bool all_equal(const int32_t *values, size_t n)
+{
+    size_t i = 1;
+    while (i < n && values[i] == values[0])
+        i++;
+    return n && i >= n;
 }
 
 static int arch_keys(struct lm_convert *c, struct lm_err *err)
@@ -42,6 +50,10 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         if (k->flags & LM_KEY_OF_VOCAB)
             continue;
         lm_arch_key_name(c->cfg.arch, k, name);
+        if (k->flags & LM_KEY_OR_NUMBER && all_equal(values, n)) {
+            lm_gguf_set_u32(c->w, name, (uint32_t)values[0]);
+            continue;
+        }
         if (!strcmp(k->name, "vocab_size") && c->cfg.h.n_vocab)
             u = c->cfg.h.n_vocab;
         if (k->kind == LM_GGUF_STR)

@@ -251,7 +251,7 @@ static int add_items(struct lora *l, const struct pair *p, const struct lm_arch_
     uint64_t ne[LM_GGUF_MAX_DIMS];
     struct lm_convert *c = l->c;
     const uint64_t rank = p->a->shape[0];
-    if (!lm_arch_shape(row, &c->cfg.h, ne))
+    if (!lm_arch_shape(row, c->cfg.arch, &c->cfg.h, layer, ne))
         return lm_fail(err, LM_EDATA, "config.json: sizes beyond 64 bits");
     for (int k = 0; k < 2; k++) {
         struct lm_convert_item *it =
@@ -291,7 +291,7 @@ static int add_part(struct lora *l, const struct pair *p, const struct lm_arch_t
                     uint32_t layer, uint32_t part, struct stack *s, struct lm_err *err)
 {
     uint64_t ne[LM_GGUF_MAX_DIMS];
-    const uint32_t n_dims = lm_arch_shape(row, &l->c->cfg.h, ne);
+    const uint32_t n_dims = lm_arch_shape(row, l->c->cfg.arch, &l->c->cfg.h, layer, ne);
     const uint64_t n = n_dims ? ne[n_dims - 1] : 0;
     if (s->row != row || s->layer != layer) {
         if (s->n)

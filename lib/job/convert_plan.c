@@ -118,7 +118,7 @@ static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint
                     uint32_t part, const struct lm_convert_source *src, struct lm_err *err)
 {
     uint64_t ne[LM_GGUF_MAX_DIMS];
-    const uint32_t n = lm_arch_shape(row, &c->cfg.h, ne);
+    const uint32_t n = lm_arch_shape(row, c->cfg.arch, &c->cfg.h, layer, ne);
     if (!n || part >= ne[n - 1])
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says there are %llu of them",
                        c->shards[src->shard].name, src->name,
@@ -229,6 +229,8 @@ static int expect_shard(struct lm_convert *c, size_t shard, struct lm_err *err)
 
 static bool is_made(const struct lm_convert *c, enum lm_transform t)
 {
+    if (t == LM_MAKE_ROPE_PART)
+        return !strcmp(c->cfg.rope_type, "proportional");
     return t == LM_MAKE_ROPE_FREQS ? !strcmp(c->cfg.rope_type, "llama3")
          : t == LM_MAKE_ROPE_LONG || t == LM_MAKE_ROPE_SHORT
              ? !strcmp(c->cfg.rope_type, "longrope") : false;
@@ -403,7 +405,7 @@ static int set_shapes(struct lm_convert *c, struct lm_err *err)
     int r = LM_OK;
     for (size_t i = 0; !r && i < c->n_items; i++) {
         struct lm_convert_item *it = &c->items[i];
-        it->t.n_dims = lm_arch_shape(it->row, &c->cfg.h, it->t.ne);
+        it->t.n_dims = lm_arch_shape(it->row, c->cfg.arch, &c->cfg.h, it->layer, it->t.ne);
         r = lm_convert_check_shapes(c, it, err);
     }
     return r;
@@ -484,11 +486,28 @@ static int list_rope_factors(struct lm_convert *c, struct lm_convert_item *it,
     return LM_OK;
 }
 
+/* Pairs that do not turn are slowed until nothing is left of it. */
+static int make_rope_part(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    double part = 1;
+    lm_jval_f64(lm_jval_get(c->cfg.rope, "partial_rotary_factor"), &part);
+    if (!(part > 0 && part <= 1))
+        return lm_fail(err, LM_EDATA, "config.json: partial_rotary_factor: %g: must be above 0 and "
+                       "at most 1", part);
+    it->made = lm_arena_array(&c->arena, (size_t)it->t.ne[0], sizeof *it->made);
+    if (!it->made)
+        return lm_fail_nomem(err);
+    for (uint64_t i = 0; i < it->t.ne[0]; i++)
+        it->made[i] = i < (uint64_t)(part * c->cfg.h.n_rot / 2) ? 1 : 1e30f;
+    return LM_OK;
+}
+
 /* The values of a tensor that no file has. */
 static int make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
     switch (it->row->transform) {
     case LM_MAKE_ROPE_FREQS: return make_rope_freqs(c, it, err);
+    case LM_MAKE_ROPE_PART:  return make_rope_part(c, it, err);
     case LM_MAKE_ROPE_LONG:  return list_rope_factors(c, it, "long_factor", err);
     case LM_MAKE_ROPE_SHORT: return list_rope_factors(c, it, "short_factor", err);
     default:                 return LM_OK;

@@ -87,11 +87,11 @@ static int find_labels(struct lm_model *m, struct lm_err *err)
     return LM_OK;
 }
 
-static int check_shape(const struct lm_gguf_tensor *f, const struct lm_arch_tensor *row,
-                       const struct lm_hparams *h, struct lm_err *err)
+static int check_shape(const struct lm_model *m, const struct lm_gguf_tensor *f,
+                       const struct lm_arch_tensor *row, uint32_t layer, struct lm_err *err)
 {
     uint64_t ne[LM_GGUF_MAX_DIMS];
-    if (!lm_arch_shape(row, h, ne))
+    if (!lm_arch_shape(row, m->arch, &m->h, layer, ne))
         return lm_fail(err, LM_EDATA, "%s: shape does not fit", f->name.p);
     for (int i = 0; i < LM_GGUF_MAX_DIMS; i++)
         if (f->ne[i] != ne[i])
@@ -185,7 +185,7 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
         return lm_arch_needs(row, m->arch, &m->h, layer)
                    ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
     int r;
-    if ((r = check_shape(f, row, &m->h, err)) || (r = check_type(f, err)))
+    if ((r = check_shape(m, f, row, layer, err)) || (r = check_type(f, err)))
         return r;
     struct lm_graph maker = {0};        /* only for the tensor's strides */
     struct lm_tensor *t = lm_arena_alloc(&m->arena, sizeof *t), *made;
@@ -230,7 +230,7 @@ static int add_weights(struct lm_loader *l, struct lm_err *err)
             int r = per_layer || layer == 0 ? add_weight(l, i, layer, err) : LM_OK;
             if (r)
                 return r;
-            if (layer == 0 && m->arch->tensors[i].flags & LM_TENSOR_TABLE)
+            if (layer == 0 && m->arch->tensors[i].flags & LM_TENSOR_TABLE && m->weights[i])
                 m->n_embd_rows = (uint32_t)m->weights[i]->ne[1];
         }
     return LM_OK;

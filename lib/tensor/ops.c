@@ -59,7 +59,8 @@ static int shape_binary(struct lm_tensor *t, struct lm_err *err)
     int r = want_f32(a, err);
     if (r || (r = want_f32(b, err)))
         return r;
-    if (!same_shape(a, b) && !vector(b, LM_F32, a->ne[0]))
+    if (!same_shape(a, b) && !vector(b, LM_F32, a->ne[0]) &&
+        !(t->op == LM_OP_MUL && vector(b, LM_F32, 1)))
         return lm_fail(err, LM_EUSE, "second source has neither the first's shape nor "
                        "its row length");
     like(t, a);

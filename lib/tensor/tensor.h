@@ -214,7 +214,8 @@ struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_di
 /* Rows rows[j] (I32 [n]) of a [cols][...] of any type that decodes: F32 [cols, n]. */
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows);
 
-/* a + b and a * b; b has a's shape, or [a->ne[0]], which then goes to every row. */
+/* a + b and a * b; b has a's shape, or [a->ne[0]], which then goes to every row, or is (of mul)
+ * one number. */
 struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 struct lm_tensor *lm_mul(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 

@@ -54,9 +54,15 @@ static void binary(const struct lm_exec *e, const struct lm_step *s, size_t job,
     const struct lm_vec *v = e->cpu->vec;
     void (*f)(float *, const float *, const float *, size_t) =
         t->op == LM_OP_ADD ? v->add : t->op == LM_OP_MUL ? v->mul : v->swiglu;
+    const bool one = t->src[1]->ne[0] < t->ne[0];
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
-        f((float *)row(t, r), (const float *)row(t->src[0], r), partner(t->src[1], r), t->ne[0]);
+        if (one)
+            v->scale((float *)row(t, r), (const float *)row(t->src[0], r),
+                     *(const float *)t->src[1]->data, t->ne[0]);
+        else
+            f((float *)row(t, r), (const float *)row(t->src[0], r), partner(t->src[1], r),
+              t->ne[0]);
 }
 
 static void swiglu_clamp(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
