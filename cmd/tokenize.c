@@ -92,7 +92,7 @@ static struct {
     struct cli_env_options env;
 } opt = { .flags = LM_ENCODE_DEFAULT };
 
-static const struct lm_vocab *vocab;
+static struct lm_vocab *vocab;
 static struct lm_encoder *encoder;
 static struct lm_ids ids;
 static struct lm_buf out;            /* what is to be printed       */
@@ -412,11 +412,12 @@ static int chat_file(const struct lm_chat *chat, const char *path)
 {
     struct lm_err err;
     struct lm_marked_text text = { 0 };
+    const char *at = strcmp(path, "-") ? path : "<stdin>";
     char *json = NULL;
     size_t len;
     int s = lm_read_file(path, MAX_CONVERSATION, &json, &len, &err);
     if (s == LM_OK)
-        s = lm_chat_render(chat, json, len, &opt.chat, &text, &err);
+        s = lm_chat_render(chat, json, len, &opt.chat, &text, &at, &err);
     if (s == LM_OK && opt.render)
         lm_buf_add(&out, text.text.data, text.text.len);
     else if (s == LM_OK)     /* start and end tokens are the template's business */
@@ -428,9 +429,9 @@ static int chat_file(const struct lm_chat *chat, const char *path)
     if (s == LM_OK)
         return CLI_OK;
     if (!opt.render)
-        return fail_stream(strcmp(path, "-") ? path : "<stdin>", &err);
+        return fail_stream(at, &err);
     print(true);
-    return cli_report(strcmp(path, "-") ? path : "<stdin>", &err);
+    return cli_report(at, &err);
 }
 
 /* What --kwargs says, in an arena of the caller's. */
@@ -443,6 +444,21 @@ static const struct lm_jval *chat_kwargs(struct lm_arena *arena)
     if (v->kind != LM_JSON_OBJECT)
         cli_bad_usage("--kwargs: a JSON object is needed");
     return v;
+}
+
+static void load_vocab(const struct lm_env *env)
+{
+    struct lm_err err;
+    if (!vocab && !(vocab = lm_vocab_open(opt.model, env, &err)))
+        cli_die_err(opt.model, &err);
+}
+
+/* The start token's text if the vocabulary adds one: built-in templates know of no model's. */
+static struct lm_str start_text(const struct lm_env *env)
+{
+    load_vocab(env);
+    int32_t bos = lm_vocab_add_bos(vocab) ? lm_vocab_bos(vocab) : -1;
+    return bos < 0 ? (struct lm_str){ NULL, 0 } : lm_vocab_text(vocab, (uint32_t)bos);
 }
 
 static int chat_all(char **files, const struct lm_env *env)
@@ -461,9 +477,10 @@ static int chat_all(char **files, const struct lm_env *env)
     struct lm_chat *chat = lm_chat_open(opt.model, env, &err);
     if (!chat)
         cli_die_err(opt.model, &err);
-    encoder = opt.render ? NULL : lm_encoder_new(vocab, env, &err);
-    if (!opt.render && !encoder)
+    if (!opt.render && !(encoder = lm_encoder_new(vocab, env, &err)))
         cli_die_err(opt.model, &err);
+    if (opt.chat.template && lm_chat_built_in(chat, opt.chat.template))
+        opt.chat.start = start_text(env);
     ids.want_spans = opt.pieces;
     for (char **f = *files ? files : from_stdin; *f && status == CLI_OK; f++)
         status = chat_file(chat, *f);
@@ -679,15 +696,12 @@ int main(int argc, char **argv)
     argv += optind;
     check_usage(argv);
 
-    struct lm_err err;
     struct lm_env env = cli_env(opt.env);
-    struct lm_vocab *v = opt.render ? NULL : lm_vocab_open(opt.model, &env, &err);
-    if (!v && !opt.render)
-        cli_die_err(opt.model, &err);
-    vocab = v;
+    if (!opt.render)
+        load_vocab(&env);
     int status = opt.vocab ? list_vocab() : opt.detok ? decode_all(argv)
                : opt.is_chat ? chat_all(argv, &env) : encode_all(argv, &env);
-    lm_vocab_free(v);
+    lm_vocab_free(vocab);
     lm_buf_release(&out);
     free(opt.files);
     return cli_finish(status);

@@ -326,15 +326,16 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
 
 enum { MAX_TEMPLATES = 64 };
 
-static int add_template(struct lm_hf_vocab *v, const char *name, size_t name_len,
-                        const char *text, size_t len, struct lm_err *err)
+static int add_template(struct lm_hf_vocab *v, const char *file, const char *name,
+                        size_t name_len, const char *text, size_t len, struct lm_err *err)
 {
     if (v->n_templates == MAX_TEMPLATES)
         return lm_fail(err, LM_ENOSUP, "more than %d chat templates", MAX_TEMPLATES);
     struct lm_hf_template *t = &v->templates[v->n_templates];
     /* The name becomes part of a key. */
     char *clean = lm_arena_copy(&v->arena, name, name_len);
-    if (!clean || !lm_hf_copy(v, text, len, &t->text))
+    t->file = lm_arena_copy(&v->arena, file, strlen(file));
+    if (!clean || !t->file || !lm_hf_copy(v, text, len, &t->text))
         return lm_fail_nomem(err);
     for (size_t i = 0; i < name_len; i++)
         if (!isalnum((unsigned char)clean[i]))
@@ -345,17 +346,18 @@ static int add_template(struct lm_hf_vocab *v, const char *name, size_t name_len
 }
 
 /* A string, or a list of {name, template}. */
-static int templates_in(struct lm_hf_vocab *v, const struct lm_jval *t, struct lm_err *err)
+static int templates_in(struct lm_hf_vocab *v, const char *file, const struct lm_jval *t,
+                        struct lm_err *err)
 {
     if (lm_jval_str(t))
-        return add_template(v, "default", 7, t->str, t->len, err);
+        return add_template(v, file, "default", 7, t->str, t->len, err);
     for (const struct lm_jval *e = t && t->kind == LM_JSON_ARRAY ? t->first : NULL; e;
          e = e->next) {
         const struct lm_jval *name = lm_jval_get(e, "name"), *text = lm_jval_get(e, "template");
         if (!lm_jval_str(name) || !name->len || !lm_jval_str(text))
-            return lm_fail(err, LM_EDATA, "tokenizer_config.json: chat_template: an entry without "
-                           "name or template");
-        const int r = add_template(v, name->str, name->len, text->str, text->len, err);
+            return lm_fail(err, LM_EDATA, "%s: chat_template: an entry without name or template",
+                           file);
+        const int r = add_template(v, file, name->str, name->len, text->str, text->len, err);
         if (r)
             return r;
     }
@@ -382,7 +384,7 @@ static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src, struc
         }
         r = lm_hf_load(src, file, &text, &len, err);
         if (!r)
-            r = add_template(v, name, n, text, len, err);
+            r = add_template(v, file, name, n, text, len, err);
         free(text);
     }
     return r;
@@ -396,7 +398,7 @@ int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
     if (!v->templates)
         return lm_fail_nomem(err);
     if (t && t->kind != LM_JSON_NULL)
-        return templates_in(v, t, err);
+        return templates_in(v, "tokenizer_config.json", t, err);
     int r = template_files(v, src, err);
     if (r || v->n_templates)
         return r;
@@ -409,5 +411,5 @@ int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
     free(text);
     if (!file)
         return lm_err_at(err, LM_EDATA, "chat_template.json");
-    return templates_in(v, lm_jval_get(file, "chat_template"), err);
+    return templates_in(v, "chat_template.json", lm_jval_get(file, "chat_template"), err);
 }

@@ -35,6 +35,7 @@ struct lm_hf_merge {
 
 struct lm_hf_template {
     struct lm_str name;         /* "default" for the one without a name */
+    const char   *file;         /* in which it is                       */
     struct lm_str text;
 };
 

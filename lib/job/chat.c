@@ -6,6 +6,7 @@
 
 #include "io/input.h"
 #include "job/chat_parts.h"
+#include "template/chat_formats.h"
 
 #define MAX_TEMPLATE ((size_t)1 << 24)
 
@@ -17,6 +18,7 @@ struct request {
     const struct lm_chat_options *o;
     struct lm_arena               arena;
     const struct lm_jval         *root, *messages, *tools, *documents, *kwargs;
+    const struct lm_jval         *format;    /* of a built-in template, or NULL     */
     bool                          prompt, go_on;
     const char                   *final;     /* text of the message to be continued */
     size_t                        final_len;
@@ -241,37 +243,60 @@ static int no_template(const struct lm_chat *c, const char *name, struct lm_err 
                  c->templates[i].name.p);
     }
     if (!name && !c->n)
-        return lm_fail(err, LM_EUSE, "the model has no chat template: name one with --template");
+        return lm_fail(err, LM_EUSE, "the model has no chat template: name one with --template, "
+                       "'chatml' for example");
     if (!name)
         return lm_fail(err, LM_EUSE, "the model has no default chat template; it has: %s", names);
     return lm_fail(err, LM_EUSE, "--template %.100s: no file, and no template of the model%s%s",
                    name, c->n ? ", which has: " : "", names);
 }
 
-/* Text and name; *file is malloc'ed when it was read from one. */
-static int choose(const struct request *q, struct lm_str *text, const char **name, char **file)
+/* One of the model's; t stays as it is when there is none. */
+static void choose_own(const struct request *q, struct lm_chat_template *t)
 {
     const char *want = q->o->template;
-    const struct lm_chat_template *t = NULL;
-    struct lm_err why = { 0 };
-    *file = NULL;
+    const struct lm_chat_template *found = NULL;
     if (!want && q->tools)
-        t = lm_chat_find(q->chat, "tool_use");
-    if (!t)
-        t = lm_chat_find(q->chat, want ? want : "default");
-    *name = "chat template";
-    if (t) {
-        *text = t->text;
+        found = lm_chat_find(q->chat, "tool_use");
+    if (!found)
+        found = lm_chat_find(q->chat, want ? want : "default");
+    if (found)
+        *t = *found;
+}
+
+bool lm_chat_built_in(const struct lm_chat *c, const char *name)
+{
+    size_t i = 0;
+    while (lm_chat_format_name(i) && strcmp(lm_chat_format_name(i), name) != 0)
+        i++;
+    return lm_chat_format_name(i) && !lm_chat_find(c, name);
+}
+
+/* The template; *data is malloc'ed when it was read from a file. */
+static int choose(struct request *q, struct lm_chat_template *t, char **data)
+{
+    const char *want = q->o->template;
+    struct lm_err why = { 0 };
+    size_t len;
+    *data = NULL;
+    *t = (struct lm_chat_template){ .key = "" };
+    choose_own(q, t);
+    if (t->text.p)
         return LM_OK;
-    }
     if (!want)
         return no_template(q->chat, NULL, q->err);
-    if (lm_read_file(want, MAX_TEMPLATE, file, &text->len, &why) != LM_OK)
-        return strpbrk(want, "/.") ? lm_fail(q->err, why.code, "%s: %s", want, why.text)
-                                   : no_template(q->chat, want, q->err);
-    text->p = *file;
-    *name = want;
-    return LM_OK;
+    if (lm_chat_built_in(q->chat, want)) {
+        q->format = lm_chat_format(want, &q->arena);
+        t->text = (struct lm_str){ lm_chat_frame, strlen(lm_chat_frame) };
+        t->file = want;
+        t->key = "built-in template";
+        return q->format ? LM_OK : lm_fail_nomem(q->err);
+    }
+    if (lm_read_file(want, MAX_TEMPLATE, data, &len, &why) != LM_OK && !strpbrk(want, "/."))
+        return no_template(q->chat, want, q->err);
+    t->text = (struct lm_str){ *data, len };
+    t->file = want;
+    return *data ? LM_OK : lm_fail(q->err, why.code, "%s", why.text);
 }
 
 static bool build_layer(struct request *q, struct lm_jval *vars)
@@ -284,30 +309,55 @@ static bool build_layer(struct request *q, struct lm_jval *vars)
            append(q, vars, &last, prompt, "add_generation_prompt");
 }
 
-static int fill_in(struct request *q, struct lm_marked_text *out)
+/* What the built-in template takes besides the conversation. */
+static const struct lm_jval *format_layer(struct request *q)
+{
+    struct lm_jval *layer = node(q, LM_JSON_OBJECT, NULL), *last = NULL;
+    struct lm_jval *start = node(q, LM_JSON_STRING, "bos_token");
+    if (!layer || !start)
+        return NULL;
+    start->str = q->o->start.len ? q->o->start.p : "";
+    start->len = q->o->start.len;
+    for (const struct lm_jval *m = q->format->first; m; m = m->next)
+        if (!append(q, layer, &last, m, NULL))
+            return NULL;
+    return append(q, layer, &last, start, NULL) ? layer : NULL;
+}
+
+static int render(struct request *q, const struct lm_template *t, struct lm_marked_text *out)
 {
     struct lm_jval vars;
-    struct lm_str text;
-    const char *name;
-    char *file;
-    int s = choose(q, &text, &name, &file);
-    if (s != LM_OK)
+    const struct lm_jval *format = q->format ? format_layer(q) : NULL;
+    if (!build_layer(q, &vars) || (q->format && !format))
+        return lm_fail_nomem(q->err);
+    const struct lm_template_layer layers[] = {
+        { &q->chat->special, false }, { &vars, true },
+        { present(q->kwargs) ? q->kwargs : NULL, true }, { q->o->kwargs, false }, { format, false },
+    };
+    return lm_template_render(t, layers, 5, q->o->now, NULL, out, q->err);
+}
+
+/* A template that is none is its file's fault; what goes wrong with it may be either's. */
+static int fill_in(struct request *q, struct lm_marked_text *out, const char **at)
+{
+    struct lm_chat_template from;
+    char *data;
+    int s = choose(q, &from, &data);
+    if (s != LM_OK) {
+        *at = from.file ? from.file : q->chat->path;
         return s;
-    struct lm_template *t = lm_template_parse(text.p, text.len, q->err);
-    free(file);
-    if (!t)
-        return lm_err_at(q->err, LM_EDATA, "%s", name);
-    if (build_layer(q, &vars)) {
-        const struct lm_template_layer layers[] = {
-            { &q->chat->special, false }, { &vars, true },
-            { present(q->kwargs) ? q->kwargs : NULL, true }, { q->o->kwargs, false },
-        };
-        s = lm_template_render(t, layers, 4, q->o->now, NULL, out, q->err);
-        if (s != LM_OK)
-            lm_err_at(q->err, s, "%s", name);
-    } else {
-        s = lm_fail_nomem(q->err);
     }
+    struct lm_template *t = lm_template_parse(from.text.p, from.text.len, q->err);
+    free(data);
+    if (!t) {
+        *at = from.file;
+        return *from.key ? lm_err_at(q->err, LM_EDATA, "%s", from.key) : LM_EDATA;
+    }
+    s = render(q, t, out);
+    if (s != LM_OK && *from.key)
+        lm_err_at(q->err, s, "%s", from.key);
+    if (s != LM_OK)
+        lm_err_at(q->err, s, "%s", from.file);
     lm_template_free(t);
     return s;
 }
@@ -352,14 +402,14 @@ static int cut(const struct request *q, struct lm_marked_text *out)
 }
 
 int lm_chat_render(const struct lm_chat *c, const char *json, size_t len,
-                   const struct lm_chat_options *o, struct lm_marked_text *out,
+                   const struct lm_chat_options *o, struct lm_marked_text *out, const char **at,
                    struct lm_err *err)
 {
     struct request q = { .chat = c, .o = o, .err = err };
     struct lm_marked_text text = { 0 };
     int s = parse(&q, json, len);
     if (s == LM_OK)
-        s = fill_in(&q, &text);
+        s = fill_in(&q, &text, at);
     if (s == LM_OK && q.go_on)
         s = cut(&q, &text);
     if (s == LM_OK) {

@@ -18,6 +18,7 @@
 #include "base/env.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "gguf/gguf.h"
 #include "template/template.h"
 
 struct lm_chat;
@@ -35,11 +36,13 @@ struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct 
 void lm_chat_free(struct lm_chat *c);
 
 struct lm_chat_options {
-    const char           *template;          /* NULL; the name of one of the model's; a file  */
+    const char           *template;          /* NULL; the name of one of the model's, or of
+                                                one that is built in; a file                  */
     bool                  no_generation_prompt;
     bool                  continue_final;    /* leave the last message open                   */
     const struct lm_jval *kwargs;            /* NULL, or an object: names for the template    */
     const struct tm      *now;               /* for strftime_now                              */
+    struct lm_str         start;             /* what a built-in template begins with          */
 };
 
 /*
@@ -51,12 +54,17 @@ struct lm_chat_options {
  * words; o->kwargs and the model's own special tokens are not.
  *
  * Without o->template: the model's "tool_use" when there are tools and it has that, else
- * its default.  LM_EDATA when json or the template is at fault (the template is named),
- * LM_EUSE when there is no such template or the options exclude each other.
+ * its default.  LM_EDATA when json or the template is at fault, LM_EUSE when there is no such
+ * template or the options exclude each other.  *at is set to the file that is at fault when
+ * that is not json; *err names the template's file when it may be either.
  */
 int lm_chat_render(const struct lm_chat *c, const char *json, size_t len,
-                   const struct lm_chat_options *o, struct lm_marked_text *out,
+                   const struct lm_chat_options *o, struct lm_marked_text *out, const char **at,
                    struct lm_err *err);
+
+/* Does this name stand for a built-in template (template/chat_formats.h)?  Not if the model has
+ * one of that name. */
+bool lm_chat_built_in(const struct lm_chat *c, const char *name);
 
 /* A time as --now has it: YYYY-MM-DD, or with THH:MM or THH:MM:SS behind it.  False when it
  * is none. */

@@ -18,14 +18,19 @@ const struct lm_chat_template *lm_chat_find(const struct lm_chat *c, const char 
     return NULL;
 }
 
-static int add_template(struct lm_chat *c, struct lm_str name, struct lm_str text,
-                        struct lm_err *err)
+/* A copy of what t has. */
+static int add_template(struct lm_chat *c, const struct lm_chat_template *t, struct lm_err *err)
 {
-    char *n = lm_arena_copy(&c->arena, name.p, name.len);
-    char *t = lm_arena_copy(&c->arena, text.p, text.len);
-    if (!n || !t || !lm_grow(&c->templates, &c->cap, c->n + 1, sizeof *c->templates))
+    char *name = lm_arena_copy(&c->arena, t->name.p, t->name.len);
+    char *text = lm_arena_copy(&c->arena, t->text.p, t->text.len);
+    char *file = lm_arena_copy(&c->arena, t->file, strlen(t->file));
+    char *key = lm_arena_copy(&c->arena, t->key, strlen(t->key));
+    if (!name || !text || !file || !key ||
+        !lm_grow(&c->templates, &c->cap, c->n + 1, sizeof *c->templates))
         return lm_fail_nomem(err);
-    c->templates[c->n++] = (struct lm_chat_template){ { n, name.len }, { t, text.len } };
+    c->templates[c->n++] = (struct lm_chat_template){
+        { name, t->name.len }, { text, t->text.len }, file, key
+    };
     return LM_OK;
 }
 
@@ -53,7 +58,8 @@ static int add_special(struct lm_chat *c, const char *name, size_t name_len, con
 
 /* ---- GGUF --------------------------------------------------------------------------------- */
 
-static int gguf_templates(struct lm_chat *c, const struct lm_gguf *g, struct lm_err *err)
+static int gguf_templates(struct lm_chat *c, const struct lm_gguf *g, const char *path,
+                          struct lm_err *err)
 {
     static const char key[] = "tokenizer.chat_template";
     const size_t n = sizeof key - 1;
@@ -67,7 +73,8 @@ static int gguf_templates(struct lm_chat *c, const struct lm_gguf *g, struct lm_
             name = (struct lm_str){ kv->key.p + n + 1, kv->key.len - n - 1 };
         else if (kv->key.len != n)
             continue;
-        s = add_template(c, name, kv->str, err);
+        const struct lm_chat_template t = { name, kv->str, path, kv->key.p };
+        s = add_template(c, &t, err);
     }
     return s;
 }
@@ -102,7 +109,7 @@ static int from_gguf(struct lm_chat *c, const char *path, struct lm_err *err)
 {
     struct lm_in *in = lm_in_open(path, 0, err);
     struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
-    int s = g ? gguf_templates(c, g, err) : LM_EDATA;
+    int s = g ? gguf_templates(c, g, path, err) : LM_EDATA;
     if (s == LM_OK)
         s = gguf_special(c, g, err);
     lm_gguf_free(g);
@@ -127,7 +134,28 @@ static int config_special(struct lm_chat *c, const struct lm_jval *config, struc
     return s;
 }
 
-static int from_config(struct lm_chat *c, struct lm_hf_source *src, struct lm_err *err)
+/* The templates of a directory's vocabulary. */
+static int hf_templates(struct lm_chat *c, const struct lm_hf_vocab *v, const char *path,
+                        struct lm_err *err)
+{
+    struct lm_buf file = { 0 };
+    size_t n = strlen(path);
+    int s = LM_OK;
+    for (size_t i = 0; i < v->n_templates && s == LM_OK; i++) {
+        const struct lm_hf_template *t = &v->templates[i];
+        lm_buf_clear(&file);
+        lm_buf_printf(&file, "%s%s%s", path, n && path[n - 1] == '/' ? "" : "/", t->file);
+        bool member = strstr(t->file, ".json") != NULL;
+        const struct lm_chat_template copy = { t->name, t->text, file.data,
+                                               member ? "chat_template" : "" };
+        s = file.failed ? lm_fail_nomem(err) : add_template(c, &copy, err);
+    }
+    lm_buf_release(&file);
+    return s;
+}
+
+static int from_config(struct lm_chat *c, const char *path, struct lm_hf_source *src,
+                       struct lm_err *err)
 {
     struct lm_hf_vocab v = { 0 };
     const struct lm_jval *config = NULL;
@@ -144,8 +172,8 @@ static int from_config(struct lm_chat *c, struct lm_hf_source *src, struct lm_er
     }
     if (s >= 0)
         s = lm_hf_chat_templates(&v, src, config, err);
-    for (size_t i = 0; i < v.n_templates && s == LM_OK; i++)
-        s = add_template(c, v.templates[i].name, v.templates[i].text, err);
+    if (s == LM_OK)
+        s = hf_templates(c, &v, path, err);
     lm_hf_vocab_release(&v);
     return s;
 }
@@ -154,7 +182,7 @@ static int from_directory(struct lm_chat *c, const char *path, const struct lm_e
                           struct lm_err *err)
 {
     struct lm_hf_source *src = lm_hf_open(path, NULL, env, err);
-    int s = src ? from_config(c, src, err) : LM_EDATA;
+    int s = src ? from_config(c, path, src, err) : LM_EDATA;
     lm_hf_close(src);
     return s;
 }
@@ -181,7 +209,10 @@ struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct 
         return NULL;
     }
     c->special.kind = LM_JSON_OBJECT;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    c->path = lm_arena_copy(&c->arena, path, len);
+    if (!c->path)
+        s = lm_fail_nomem(err);
+    else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         s = from_directory(c, path, env, err);
     else if (len > 5 && !strcmp(path + len - 5, ".json"))
         s = beside(c, path, env, err);

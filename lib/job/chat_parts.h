@@ -7,10 +7,12 @@
 
 struct lm_chat_template {
     struct lm_str name, text;        /* "default": the one without a name */
+    const char   *file, *key;        /* where it is from; key "": all of the file */
 };
 
 struct lm_chat {
     struct lm_arena          arena;
+    const char              *path;           /* of the model */
     struct lm_chat_template *templates;
     size_t                   n, cap;
     struct lm_jval           special;        /* an object: bos_token, eos_token, ... */

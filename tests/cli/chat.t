@@ -93,6 +93,48 @@ ok "$(printf '{"messages":[],"tools":[{}]}' | named)" T "tool_use when there are
 named --template nope hello.json 2>err; ok $? 2 "no such template"
 has "$(cat err)" "which has: default, tool_use, rag" "which there are"
 
+# ---- templates that are built in; the start token is this model's ----
+talk='[{"role":"system","content":" S "},{"role":"user","content":" U "},{"role":"assistant","content":" A "}'
+echo "$talk"',{"role":"user","content":" V "}]' >talk.json
+echo '[{"role":"user","content":" U "},{"role":"assistant","content":[{"type":"text","text":" A "}]}]' >short.json
+tab=$(printf '\t')
+while IFS=$tab read -r name long short; do
+    start='<|begin_of_text|>'
+    case $name in chatglm?|gigachat|hunyuan-moe) start= ;; esac
+    ok "$(chat --render --template "$name" talk.json; echo .)" "$start$(printf '%b.' "$long")" "$name"
+    ok "$(chat --render --template "$name" --no-generation-prompt short.json; echo .)" \
+       "$start$(printf '%b.' "$short")" "$name without system's text"
+done <"$data/formats.tsv"
+ok "$(chat --template llama3 hello.json)" "$ids" "their control tokens are control tokens"
+user '<|eot_id|>' >special.json
+ok "$(chat --no-generation-prompt --template llama3 special.json)" \
+   "360 363 84 82 265 364 198 198 27 91 68 78 83 62 72 67 91 29 365" "and a message's text is text"
+echo '[{"role":"tool","content":"x"}]' | chat --template chatml 2>err; ok $? 1 "a role it has not got"
+has "$(cat err)" "<stdin>: chatml: built-in template: " "the name of it"
+has "$(cat err)" "this template has no role 'tool'" "and what is wrong"
+printf '{"messages":[],"tools":[{}]}' | chat --template chatml 2>err; ok $? 1 "tools, which it does not show"
+echo FILE >chatml
+ok "$(chat --render --template ./chatml hello.json)" FILE "a file of such a name, by its path"
+
+# ---- whose fault ----
+mkdir broken && printf '{%% if %%}' >broken/chat_template.jinja && echo '{}' >broken/tokenizer_config.json
+cp "$root/tests/data/hf/tokenizer.json" broken
+tokenize -m broken --chat hello.json 2>err;  ok $? 1 "a template that is none"
+has "$(cat err)" "tokenize: broken/chat_template.jinja: line 1" "its file is named, not the conversation"
+printf '{{ raise_exception("why") }}' >broken/chat_template.jinja
+tokenize -m broken --chat hello.json 2>err
+has "$(cat err)" "tokenize: hello.json: broken/chat_template.jinja: line 1" "both are, where it may be either"
+rm broken/chat_template.jinja
+echo '{"chat_template":"{% x %}"}' >broken/tokenizer_config.json
+tokenize -m broken/tokenizer.json --chat hello.json 2>err
+has "$(cat err)" "tokenize: broken/tokenizer_config.json: chat_template: line 1" "a member of a file"
+gguf-edit --set tokenizer.chat_template=str:'{% x %}' "$m" broken.gguf
+tokenize -m broken.gguf --chat hello.json 2>err
+has "$(cat err)" "tokenize: broken.gguf: tokenizer.chat_template: line 1" "a key of a GGUF file"
+gguf-edit --delete tokenizer.chat_template "$m" broken.gguf
+tokenize -m broken.gguf --chat hello.json 2>err;  ok $? 2 "no template"
+has "$(cat err)" "tokenize: broken.gguf: the model has no chat template" "which is the model's matter"
+
 # ---- failures ----
 fails() { # STATUS PART TEMPLATE NAME
     printf '%s' "$3" >f.jinja

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "job/chat_parts.h"
+#include "template/chat_formats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,17 +26,19 @@ static const struct tm now = { .tm_year = 125, .tm_mday = 1, .tm_wday = 3 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct lm_chat_template t = { { "default", 7 }, { source, sizeof source - 1 } };
+    struct lm_chat_template t = { { "default", 7 }, { source, sizeof source - 1 }, "m", "" };
     struct lm_chat c = { .templates = &t, .n = 1, .special = { .kind = LM_JSON_OBJECT } };
     struct lm_marked_text out[2] = { { .text = { 0 } } };
+    const char *at = NULL;
     int s[2];
     if (size == 0)
         return 0;
     struct lm_chat_options o = {
         .no_generation_prompt = data[0] & 1, .continue_final = data[0] & 2, .now = &now,
+        .template = data[0] & 4 ? lm_chat_format_name(data[0] >> 3) : NULL, .start = { "<s>", 3 },
     };
     for (int i = 0; i < 2; i++) {
-        s[i] = lm_chat_render(&c, (const char *)data + 1, size - 1, &o, &out[i], NULL);
+        s[i] = lm_chat_render(&c, (const char *)data + 1, size - 1, &o, &out[i], &at, NULL);
         if (out[i].text.len != out[i].guard.len || (s[i] != LM_OK && out[i].text.len))
             abort();
     }
