@@ -98,7 +98,6 @@ static struct lm_ids ids;
 static struct lm_buf out;            /* what is to be printed       */
 static uint64_t n_sequences;         /* printed so far              */
 static uint64_t n_printed;           /* ids of this sequence        */
-static uint64_t text_at;             /* its text before this part   */
 
 static void out_of_memory(void)
 {
@@ -165,7 +164,7 @@ static void add_pieces(void)
     for (size_t i = 0; i < ids.n; i++) {
         struct lm_str s = lm_vocab_piece(vocab, (uint32_t)ids.id[i]);
         lm_buf_printf(&out, "%d\t%zu\t%zu\t", (int)ids.id[i],
-                      (size_t)text_at + ids.span[i].at, ids.span[i].len);
+                      ids.span[i].at, ids.span[i].len);
         lm_buf_escape(&out, s.p, s.len);
         lm_buf_byte(&out, '\n');
         print(false);
@@ -195,12 +194,11 @@ static int encode_guarded(const char *text, const unsigned char *guard, size_t l
 {
     ids.n = 0;
     if (!(flags & LM_ENCODE_ON))
-        n_printed = text_at = 0;
+        n_printed = 0;
     int s = lm_encoder_guarded(encoder, text, guard, len, flags, &ids, err);
     if (s != LM_OK)
         return s;
     take_ids(NULL, &ids, err);
-    text_at += len;
     if (flags & LM_ENCODE_MORE)
         return LM_OK;
     if (opt.count)
@@ -286,19 +284,6 @@ static int encode_ended(struct lm_buf *text, size_t seen, uint64_t *number, stru
     return s;
 }
 
-/* Encode what of a long text nothing that comes can change. */
-static int encode_settled(struct lm_buf *text, size_t seen, unsigned *flags, struct lm_err *err)
-{
-    enum { MUCH = 1 << 20 };
-    size_t n = text->len < MUCH ? 0 : lm_vocab_part(vocab, text->data, seen, text->len);
-    if (!n)
-        return LM_OK;
-    int s = encode_guarded(text->data, NULL, n, *flags | LM_ENCODE_MORE, err);
-    *flags |= LM_ENCODE_ON;
-    lm_buf_drop(text, n);
-    return s;
-}
-
 /* Everything from one input. */
 static int encode_input(struct lm_in *in, struct lm_err *err)
 {
@@ -316,13 +301,18 @@ static int encode_input(struct lm_in *in, struct lm_err *err)
         if (s != LM_OK || !got)
             break;
         text.len += got;
-        s = opt.form ? encode_ended(&text, seen, &number, err)
-                     : encode_settled(&text, seen, &flags, err);
-        seen = opt.form || text.len >= 1 << 20 ? text.len : 0;
+        if (opt.form) {
+            s = encode_ended(&text, seen, &number, err);
+            seen = text.len;
+        } else {
+            s = encode_guarded(text.data, NULL, text.len, flags | LM_ENCODE_MORE, err);
+            flags |= LM_ENCODE_ON;
+            lm_buf_clear(&text);
+        }
         print(wait);
     }
     if (s == LM_OK && !opt.form)
-        s = encode_guarded(text.data ? text.data : "", NULL, text.len, flags, err);
+        s = encode_guarded("", NULL, 0, flags, err);
     else if (s == LM_OK)
         s = encode_records(&text, &from, true, &number, err);
     lm_buf_release(&text);

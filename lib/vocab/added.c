@@ -236,11 +236,10 @@ static size_t strip_left(const char *p, size_t at)
 
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
                     const unsigned char *guard, size_t *seek, size_t done, size_t len,
-                    bool parse, uint32_t *id, size_t *at, size_t *end)
+                    size_t limit, bool parse, uint32_t *id, size_t *at, size_t *end)
 {
-    if (!a->at[256])
-        return false;
-    for (size_t i = *seek; i < len; i++) {
+    size_t i = *seek;
+    for (; a->at[256] && i < limit; i++) {
         if (!a->begins[(unsigned char)p[i]])
             continue;
         size_t n = match_at(v, a, p + i, guard ? guard + i : NULL, len - i, parse, id);
@@ -269,5 +268,6 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
         *end = *end < *at ? *at : *end;
         return true;
     }
+    *seek = i;
     return false;
 }

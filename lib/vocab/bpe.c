@@ -308,6 +308,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
     v->pre = *row;
     v->by_lines = !(row->flags & LM_PRE_SPANS);
+    v->lone_lines = !lm_pretok_lines(row);
     set_flag(&v->pre.flags, LM_PRE_NFC, src->nfc);
     set_flag(&v->pre.flags, LM_PRE_WHOLE, src->whole_words);
     v->add_bos = v->pre.flags & LM_PRE_BOS;
@@ -370,7 +371,7 @@ static int encode_block(struct lm_encoder *e, const char *p, size_t len, struct 
 
 /* Where a block of the text may end: behind a newline that a letter follows, at which every
  * pattern that has by_lines cuts and no normalization joins. */
-static size_t block_size(const char *p, size_t len)
+static size_t block_size(const struct lm_vocab *v, const char *p, size_t len)
 {
     size_t i = BLOCK;
     while (i < len) {
@@ -378,7 +379,7 @@ static size_t block_size(const char *p, size_t len)
         if (!nl)
             return len;
         i = (size_t)(nl - p) + 1;
-        if ((p[i] | 32) >= 'a' && (p[i] | 32) <= 'z')
+        if (lm_begins_anew(v, p, i))
             return i;
     }
     return len;
@@ -390,7 +391,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
     (void)first;
     int s = LM_OK;
     for (size_t n; len && s == LM_OK; p += n, len -= n) {
-        n = e->v->by_lines ? block_size(p, len) : len;
+        n = e->v->by_lines ? block_size(e->v, p, len) : len;
         e->pos = 0;
         e->map.n = e->map.cursor = 0;
         s = encode_block(e, p, n, err);
@@ -401,5 +402,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_gpt2 = {
     .name = "gpt2", .bos = -1, .eos = -1, .unk = -1, .load = load, .encode = encode,
-    .encode_word = encode_word,
+    .part = lm_bpe_part, .encode_word = encode_word,
 };

@@ -46,5 +46,5 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
 
 const struct lm_tok_model lm_tok_chars = {
     .name = "bpe", .bos = -1, .eos = -1, .unk = -1, .json_only = true, .load = load,
-    .encode = lm_marked_encode, .encode_word = lm_merge,
+    .encode = lm_marked_encode, .part = lm_marked_parts, .encode_word = lm_merge,
 };

@@ -6,9 +6,11 @@
 
 #include "base/size.h"
 #include "base/table.h"
+#include "vocab/unicode_form.h"
 #include "vocab/vocab_rules.h"
 
-#define PASS ((size_t)1 << 16)                   /* ids handed over at a time */
+#define PASS   ((size_t)1 << 16)                 /* ids handed over at a time */
+#define WINDOW ((size_t)1 << 16)                 /* see struct lm_encoder */
 
 void lm_ids_release(struct lm_ids *ids)
 {
@@ -255,6 +257,7 @@ struct lm_encoder *lm_encoder_new(const struct lm_vocab *v, const struct lm_env 
     }
     e->v = v;
     e->env = env;
+    e->window = WINDOW;
     return e;
 }
 
@@ -269,10 +272,23 @@ void lm_encoder_free(struct lm_encoder *e)
     free(e->joined);
     free(e->map.e);
     lm_rules_work_free(e->rules);
+    lm_parts_free(e->parts);
     lm_buf_release(&e->norm);
     lm_buf_release(&e->scratch);
     free(e->work);
     free(e);
+}
+
+/* The first and the last id of a text, as far as it has come. */
+static void note_ids(struct lm_encoder *e)
+{
+    const struct lm_ids *ids = e->ids;
+    if (ids->n == e->from)
+        return;
+    if (!e->passed)
+        e->first_id = ids->id[e->from];
+    e->last_id = ids->id[ids->n - 1];
+    e->passed = true;
 }
 
 int lm_encoder_pass(struct lm_encoder *e, struct lm_err *err)
@@ -280,11 +296,9 @@ int lm_encoder_pass(struct lm_encoder *e, struct lm_err *err)
     struct lm_ids *ids = e->ids;
     if (ids->n < PASS || !e->take)
         return LM_OK;
-    if (!e->passed)
-        e->first_id = ids->id[e->from];
-    e->last_id = ids->id[ids->n - 1];
-    e->passed = true;
+    note_ids(e);
     e->from = 0;
+    e->taken = true;
     int s = e->take(e->take_arg, ids, err);
     ids->n = 0;
     return s;
@@ -316,36 +330,34 @@ static int add_more(struct lm_encoder *e, const int32_t *id, size_t n, size_t at
     return LM_OK;
 }
 
-/* Special pieces, and what stands between them. */
-static int add_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
-                    struct lm_err *err)
+int lm_encoder_whole(struct lm_encoder *e, const char *text, size_t len, size_t before, bool *first,
+                     struct lm_err *err)
 {
-    bool first = !(flags & LM_ENCODE_ON), parse = flags & LM_ENCODE_PARSE;
-    e->parse = parse;
     for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_added_match(e->v, &e->v->added, text, e->guard, &seek, done, len, parse,
-                                    &id, &at, &end);
+        bool found = lm_added_match(e->v, &e->v->added, text, e->guard, &seek, done, len, len,
+                                    e->parse, &id, &at, &end);
         size_t n = (found ? at : len) - done;
         if (n) {
-            e->base = done;
+            e->base = before + done;
             e->pos = 0;
             e->map.n = e->map.cursor = 0;
             int s = e->v->rules ? lm_rules_encode(e, text + done, n, err)
-                                : e->v->model->encode(e, text + done, n, first, err);
+                                : e->v->model->encode(e, text + done, n, *first, err);
+            *first = false;
             if (s != LM_OK)
                 return s;
         }
         if (!found)
             break;
-        if (!push(e->ids, (int32_t)id, at, end - at))
+        if (!push(e->ids, (int32_t)id, before + at, end - at))
             return lm_fail_nomem(err);
         int s = lm_encoder_pass(e, err);
         if (s != LM_OK)
             return s;
         done = end;
-        first = true;
+        *first = true;
     }
     return LM_OK;
 }
@@ -355,32 +367,32 @@ static bool is_letter(char c)
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-size_t lm_vocab_part(const struct lm_vocab *v, const char *text, size_t from, size_t len)
+bool lm_begins_anew(const struct lm_vocab *v, const char *p, size_t at)
 {
-    if (!v->by_lines)
-        return 0;
-    for (size_t i = len; i > from + 1; i--)
-        if (is_letter(text[i - 1]) && text[i - 2] == '\n')
-            return i - 1;
-    return 0;
+    return is_letter(p[at]) && p[at - 1] == '\n' &&
+           (!v->lone_lines || lm_uni_trim(p, at - 1) == at - 1);
 }
 
 bool lm_added_by_lines(const struct lm_vocab *v)
 {
+    bool blank = false, rstrip = false;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pieces_get(&v->text, i, &len);
-        if (v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_USER &&
-            v->type[i] != LM_TOKEN_UNKNOWN)
+        if (!len || (v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_USER &&
+                     v->type[i] != LM_TOKEN_UNKNOWN))
             continue;
         if (v->attr[i] & (LM_ATTR_WORD | LM_ATTR_NORMALIZED) ||
-            (v->attr[i] & LM_ATTR_LSTRIP && len && is_letter(*p)))
+            (v->attr[i] & LM_ATTR_LSTRIP && is_letter(*p)))
             return false;
         for (size_t k = 1; k < len; k++)
             if (p[k - 1] == '\n' && is_letter(p[k]))
                 return false;
+        int k;
+        blank |= (lm_uni_class(lm_uni_next(p, p + len, &k)) & LM_U_SPACE) != 0;
+        rstrip |= (v->attr[i] & LM_ATTR_RSTRIP) != 0;
     }
-    return true;
+    return !(blank && rstrip);                   /* blanks that one takes are another's */
 }
 
 /* The text brings what was put beside it: as the reference has it, but worth a word. */
@@ -400,26 +412,27 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     bool begins = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_ON);
     bool ends = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_MORE);
     bool bos = begins && v->add_bos, eos = ends && v->add_eos;
+    bool on = flags & LM_ENCODE_ON, goes_on = flags & LM_ENCODE_MORE, first = true;
     int s;
     if ((bos && (s = add_special(e, v->bos, "bos", 0, err))) ||
         (begins && (s = add_more(e, v->before, v->n_before, 0, err))))
         return s;
     e->from = ids->n;
-    e->passed = false;
-    if ((s = add_text(e, text, len, flags, err)))
+    e->passed &= on;
+    e->parse = flags & LM_ENCODE_PARSE;
+    s = on || goes_on ? lm_encoder_parts(e, text, len, on, goes_on, err)
+                      : lm_encoder_whole(e, text, len, 0, &first, err);
+    if (s != LM_OK)
         return s;
-    bool more = ids->n > e->from;
-    if (more && !e->passed)
-        e->first_id = ids->id[e->from];
-    if (more)
-        e->last_id = ids->id[ids->n - 1];
-    if (bos && (more || e->passed) && e->first_id == v->bos)
+    note_ids(e);
+    if (flags & LM_ENCODE_SPECIAL && v->add_bos && e->passed && e->first_id == v->bos)
         note_doubled(e, &e->warned_bos, "start");
-    if (eos && (more || e->passed) && e->last_id == v->eos)
+    if (eos && e->passed && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
-    if (ends && (s = add_more(e, v->after, v->n_after, len, err)))
+    size_t end = on ? e->parts->before + e->parts->raw.len : len;
+    if (ends && (s = add_more(e, v->after, v->n_after, end, err)))
         return s;
-    return eos ? add_special(e, v->eos, "eos", len, err) : LM_OK;
+    return eos ? add_special(e, v->eos, "eos", end, err) : LM_OK;
 }
 
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
@@ -427,9 +440,10 @@ int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned
 {
     size_t n = ids->n;
     e->ids = ids;
+    e->taken = false;
     int s = encode(e, text, len, flags, err);
     if (s != LM_OK)
-        ids->n = e->passed ? 0 : n;
+        ids->n = e->taken ? 0 : n;
     e->n_ahead = 0;
     return s;
 }

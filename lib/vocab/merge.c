@@ -16,7 +16,6 @@
 
 #define N_SMALL  64                              /* bytes of a word merged on the stack   */
 #define NONE     UINT32_MAX
-#define WINDOW   ((size_t)1 << 16)
 #define MOST     ((size_t)1 << 31)               /* symbols of one word: their numbers fit */
 
 /* What a pair becomes: its place among the merges, smallest first, and the symbol. */
@@ -334,25 +333,43 @@ static size_t merge_window(struct lm_encoder *e, const char *p, size_t w, bool l
     return 0;
 }
 
+size_t lm_merge_window(const struct lm_encoder *e)
+{
+    size_t l = reach(e->v), least = 8 * l * l;
+    if (l > 2048 || e->v->bonds.all)
+        return SIZE_MAX;
+    return least > e->window ? least : e->window;
+}
+
+int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, size_t *done,
+                   struct lm_err *err)
+{
+    size_t least = lm_merge_window(e), w = least;
+    bool ok = true;
+    *done = 0;
+    while (ok && w < SIZE_MAX / 2 && len - *done > w + w / 2) {
+        size_t n = merge_window(e, p + *done, w, lead && !*done, &ok);
+        int s = n ? lm_encoder_pass(e, err) : LM_OK;
+        if (s != LM_OK)
+            return s;
+        w = n ? least : 2 * w;
+        *done += n;
+    }
+    return ok ? LM_OK : lm_fail_nomem(err);
+}
+
 /* A word of any length. */
 static int merge_large(struct lm_encoder *e, const char *p, size_t len, bool lead,
                        struct lm_err *err)
 {
-    size_t l = reach(e->v), least = 8 * l * l > WINDOW ? 8 * l * l : WINDOW, w = least;
-    bool ok = true;
-    while (ok && l <= 2048 && !e->v->bonds.all && len > w + w / 2) {
-        size_t done = merge_window(e, p, w, lead, &ok);
-        int s = done ? lm_encoder_pass(e, err) : LM_OK;
-        if (s != LM_OK)
-            return s;
-        lead = lead && !done;
-        w = done ? least : 2 * w;
-        p += done;
-        len -= done;
-    }
-    if (len >= MOST)
+    size_t done;
+    int s = lm_merge_begin(e, p, len, lead, &done, err);
+    if (s != LM_OK)
+        return s;
+    if (len - done >= MOST)
         return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB");
-    return ok && merge_list(e, p, len, lead) && put_list(e, NONE) ? LM_OK : lm_fail_nomem(err);
+    return merge_list(e, p + done, len - done, lead && !done) && put_list(e, NONE)
+               ? LM_OK : lm_fail_nomem(err);
 }
 
 int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err)

@@ -10,6 +10,13 @@
 
 #include "vocab/unicode.h"
 
+/* The matcher looked at the text up to q, which may be far behind its match. */
+static inline void saw(struct lm_scan *s, const char *q)
+{
+    if (q > s->far)
+        s->far = q;
+}
+
 /* End of the longest run of characters from p that have one of the class bits. */
 static const char *run(const char *p, const char *end, unsigned bits)
 {
@@ -78,32 +85,34 @@ static size_t contraction(const char *p, const char *end, bool fold)
  * \s+(?!\S)|\s+ at p, where a space stands: all of them when nothing follows, else all but
  * the last, or the one there is.
  */
-static const char *spaces(const char *p, const char *end)
+static const char *spaces(const char *p, struct lm_scan *s)
 {
     const char *last = p;
     const char *q = p;
-    while (q < end) {
+    while (q < s->end) {
         int k;
-        if (!(lm_uni_class(lm_uni_next(q, end, &k)) & LM_U_SPACE))
+        if (!(lm_uni_class(lm_uni_next(q, s->end, &k)) & LM_U_SPACE))
             break;
         last = q;
         q += k;
     }
-    return q < end && last > p ? last : q;
+    saw(s, q);
+    return q < s->end && last > p ? last : q;
 }
 
 /* \s*[\r\n]+ at p: up to behind the last newline of the run of spaces; p if it has none. */
-static const char *newlines(const char *p, const char *end)
+static const char *newlines(const char *p, struct lm_scan *s)
 {
     const char *last = p;
-    while (p < end) {
+    while (p < s->end) {
         int k;
-        if (!(lm_uni_class(lm_uni_next(p, end, &k)) & LM_U_SPACE))
+        if (!(lm_uni_class(lm_uni_next(p, s->end, &k)) & LM_U_SPACE))
             break;
         p += k;
         if (is_newline(p[-1]))
             last = p;
     }
+    saw(s, p);
     return last;
 }
 
@@ -120,7 +129,7 @@ size_t lm_pre_gpt2(const struct lm_prestep *t, struct lm_scan *s, const char *p)
     int k;
     unsigned c = lm_uni_class(lm_uni_next(q, s->end, &k));
     if (c & LM_U_SPACE)
-        return (size_t)(spaces(p, s->end) - p);
+        return (size_t)(spaces(p, s) - p);
     if (c & LM_U_L)
         q = run(q + k, s->end, LM_U_L);
     else if (c & LM_U_N)
@@ -192,14 +201,15 @@ static const char *powers(const char *p, const char *end)
 static size_t blank(const struct lm_prestep *t, struct lm_scan *s, const char *p)
 {
     if (t->opt & LM_TT_LINE_SINGLE)
-        return is_newline(*p) ? 1 : (size_t)(spaces(p, s->end) - p);
-    const char *q = p >= s->mark ? newlines(p, s->end) : p;
+        return is_newline(*p) ? 1 : (size_t)(spaces(p, s) - p);
+    const char *q = p >= s->mark ? newlines(p, s) : p;
     if (q > p)
         return (size_t)(q - p);
     if (!(t->opt & LM_TT_POWERS))
-        return (size_t)(spaces(p, s->end) - p);
+        return (size_t)(spaces(p, s) - p);
     if (p >= s->mark)                            /* no newline up to here: seen once */
         s->mark = run(p, s->end, LM_U_SPACE);
+    saw(s, s->mark);
     return (size_t)(powers(p, s->end) - p);
 }
 
@@ -237,24 +247,25 @@ static bool in_case(uint32_t r, unsigned bits, bool no_han)
 
 /* U*L+ from p with U upper and L lower case letters, both holding those without case;
  * p if there is none.  U* takes all it can and gives back up to the last L. */
-static const char *camel(const char *p, const char *end, bool no_han)
+static const char *camel(const char *p, struct lm_scan *s, bool no_han)
 {
     const char *last = p;                        /* behind the last L in the run of U */
     const char *q = p;
     int k = 0;
     uint32_t r = 0;
-    while (q < end) {
-        r = lm_uni_next(q, end, &k);
+    while (q < s->end) {
+        r = lm_uni_next(q, s->end, &k);
         if (!in_case(r, LM_U_UPPER, no_han))
             break;
         q += k;
         if (lm_uni_class(r) & LM_U_LOWER)
             last = q;
     }
-    if (q == end || !in_case(r, LM_U_LOWER, no_han))
+    saw(s, q);
+    if (q == s->end || !in_case(r, LM_U_LOWER, no_han))
         return last;
-    while (q < end) {
-        r = lm_uni_next(q, end, &k);
+    while (q < s->end) {
+        r = lm_uni_next(q, s->end, &k);
         if (!in_case(r, LM_U_LOWER, no_han))
             break;
         q += k;
@@ -275,15 +286,16 @@ static const char *upper(const char *p, const char *end, bool no_han)
 }
 
 /* The two alternatives of words at p, with and without the character before them. */
-static const char *cased_word(const char *p, const char *end, bool no_han)
+static const char *cased_word(const char *p, struct lm_scan *s, bool no_han)
 {
+    const char *end = s->end;
     int k;
     unsigned c = lm_uni_class(lm_uni_next(p, end, &k));
     const char *after = c & (LM_U_L | LM_U_N) || is_newline(*p) ? p : p + k;
     const char *q;
-    if (after > p && (q = camel(after, end, no_han)) > after)
+    if (after > p && (q = camel(after, s, no_han)) > after)
         return q;
-    if ((q = camel(p, end, no_han)) > p)
+    if ((q = camel(p, s, no_han)) > p)
         return q;
     if (after > p && (q = upper(after, end, no_han)) > after)
         return q;
@@ -306,7 +318,7 @@ size_t lm_pre_cased(const struct lm_prestep *t, struct lm_scan *s, const char *p
         if (q > p)
             return (size_t)(q - p);
     }
-    const char *q = cased_word(p, s->end, han);
+    const char *q = cased_word(p, s, han);
     if (q > p) {
         if (q < s->end && *q == '\'' && t->opt & LM_TT_SHORT)
             q += contraction(q, s->end, true);
@@ -439,6 +451,7 @@ size_t lm_pre_trailing(const struct lm_prestep *t, struct lm_scan *s, const char
     if (p < s->mark)                             /* seen: nothing more in this run */
         return 0;
     const char *q = run(p, s->end, LM_U_SPACE);
+    saw(s, q);
     if (q == s->end)
         return (size_t)(q - p);
     s->mark = q;
@@ -489,6 +502,7 @@ static bool is_word(uint32_t r)
 size_t lm_pre_right3(const struct lm_prestep *t, struct lm_scan *s, const char *p)
 {
     unsigned bits = t->opt & (LM_U_N | LM_U_ND);
+    saw(s, s->mark);
     if (p >= s->mark) {
         size_t n = 0;
         const char *q = p;
@@ -496,6 +510,7 @@ size_t lm_pre_right3(const struct lm_prestep *t, struct lm_scan *s, const char *
         for (; q < s->end && lm_uni_class(lm_uni_next(q, s->end, &k)) & bits; q += k)
             n++;
         s->mark = q;
+        saw(s, q);
         s->good = n && !(t->opt & LM_U_WORD && q < s->end &&
                          is_word(lm_uni_next(q, s->end, &k)));
         if (n % 3)
@@ -516,6 +531,7 @@ size_t lm_pre_before3(const struct lm_prestep *t, struct lm_scan *s, const char 
         q = run_max(p, s->mark, LM_U_ND, 3);
     while (q < s->end && q >= s->mark) {
         const char *r = run(q, s->end, LM_U_ND);
+        saw(s, r);
         if (r == q) {
             q = run_not(q, s->end, LM_U_ND);
             continue;
@@ -560,6 +576,7 @@ size_t lm_pre_sentinel(const struct lm_prestep *t, struct lm_scan *s, const char
     const char *q = p + n;
     while (q < s->end && *q >= '0' && *q <= '9')
         q++;
+    saw(s, q);
     return q > p + n && q < s->end && *q == '>' ? (size_t)(q + 1 - p) : 0;
 }
 
@@ -585,4 +602,58 @@ size_t lm_pre_blanks(const struct lm_prestep *t, struct lm_scan *s, const char *
     while (n < 4 && p + n < s->end && p[n] == ' ')
         n++;
     return n >= 4 ? 4 : n >= 2 ? 2 : 0;
+}
+
+/* ---- text that goes on ---------------------------------------------------------- */
+
+/* Of nothing but spaces, as the patterns above have them: see lm_pre_sure. */
+static size_t sure_blanks(const struct lm_prestep *t, struct lm_scan *s, const char *p)
+{
+    bool lines = t->match != lm_pre_gpt2 && t->match != lm_pre_trailing;
+    const char *q = s->end - 1;
+    if (lines && t->opt & LM_TT_POWERS)
+        return 0;                                /* words only if no newline comes */
+    if (lines && t->opt & LM_TT_LINE_SINGLE && is_newline(*p))
+        return 1;
+    if (lines && !(t->opt & LM_TT_LINE_SINGLE)) {
+        const char *nl = newlines(p, s);
+        if (nl > p)
+            return (size_t)(nl - p);
+    }
+    while (q > p && ((unsigned char)*q & 0xC0) == 0x80)
+        q--;
+    return (size_t)(q - p);                      /* the last may begin the next word */
+}
+
+size_t lm_pre_sure(const struct lm_prestep *t, const char *p, const char *end)
+{
+    struct lm_scan s = { .begin = p, .end = end, .mark = p, .far = p };
+    lm_prestep_match *m = t->match;
+    bool words = m == lm_pre_gpt2 || m == lm_pre_tiktoken || m == lm_pre_cased ||
+                 m == lm_pre_deepseek3;
+    if (p == end)
+        return 0;
+    if (words || m == lm_pre_trailing) {
+        const char *q = run(p, end, LM_U_SPACE);
+        if (q > p && q == end && !(m == lm_pre_trailing && memchr(p, '\n', (size_t)(q - p))))
+            return sure_blanks(t, &s, p);
+        return words ? m(t, &s, p) : 0;
+    }
+    bool run = m == lm_pre_spaced || m == lm_pre_lines || m == lm_pre_bloom || m == lm_pre_sets ||
+               ((m == lm_pre_set || m == lm_pre_class) &&
+                !(t->opt & (LM_CLASS_ONE | LM_CLASS_3)));
+    return run ? m(t, &s, p) : 0;
+}
+
+unsigned lm_pre_set_of(const struct lm_prestep *t, uint32_t r)
+{
+    unsigned n = 1;
+    for (const struct lm_range *set = t->set; set && set->last; n++) {
+        if (in_set(r, set))
+            return n;
+        while (set->last)
+            set++;
+        set += t->match == lm_pre_sets;
+    }
+    return 0;
 }

@@ -251,6 +251,14 @@ bool lm_pretok_covers(const struct lm_prestep *t)
            t->match == lm_pre_lines;
 }
 
+bool lm_pretok_lines(const struct lm_pretok *pre)
+{
+    for (int i = 0; i < LM_PRE_STEPS && pre->steps[i].match; i++)
+        if (pre->steps[i].match == lm_pre_gpt2 || pre->steps[i].opt & LM_TT_LINE_SINGLE)
+            return false;
+    return true;
+}
+
 const struct lm_pretok *lm_pretok_find(const char *name, size_t len)
 {
     for (const struct lm_pretok *t = lm_pretoks; t->names; t++)
@@ -265,7 +273,7 @@ const struct lm_pretok *lm_pretok_find(const char *name, size_t len)
 
 static void enter(struct lm_cut_level *l, const char *p, const char *end)
 {
-    l->s = (struct lm_scan){ .begin = p, .end = end, .mark = p };
+    l->s = (struct lm_scan){ .begin = p, .end = end, .mark = p, .far = p };
     l->at = p;
     l->next = NULL;
 }
@@ -314,6 +322,83 @@ const char *lm_cut_next(struct lm_cut *w)
         if (w->depth + 1 == w->n_steps)
             return l->at;
         enter(l + 1, p, l->at);
+        w->depth++;
+    }
+}
+
+/* ---- text that goes on ------------------------------------------------------------ */
+
+/* How far patterns look behind what they match, but for runs that they note in far. */
+enum { LOOK = 16 };
+
+void lm_cut_part(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len,
+                 bool more)
+{
+    lm_cut_init(w, pre, p, len);
+    w->level[0].edge = more ? p + len : NULL;
+}
+
+/* Match at p; true if what follows the edge makes no difference. */
+static bool decide(const struct lm_prestep *t, struct lm_cut_level *l, const char *p, size_t *n)
+{
+    l->s.far = p;
+    *n = t->match(t, &l->s, p);
+    const char *far = l->s.far > p + *n ? l->s.far : p + *n;
+    return !l->edge || l->edge - far > LOOK;
+}
+
+/* As cut; *doubt is the first place from which text behind the edge may make a difference, or
+ * NULL. */
+static const char *cut_part(const struct lm_prestep *t, struct lm_cut_level *l,
+                            const char **doubt)
+{
+    const char *p = l->at;
+    size_t n = l->next_len;
+    bool sure = l->next_sure;
+    if (l->next != p)
+        sure = decide(t, l, p, &n);
+    *doubt = sure ? NULL : p;
+    if (n)
+        return p + n;
+    while (p < l->s.end && sure) {
+        int k;
+        lm_uni_next(p, l->s.end, &k);
+        p += k;
+        if (p == l->s.end)
+            break;
+        sure = decide(t, l, p, &n);
+        if (!sure)
+            *doubt = p;
+        if (n) {
+            l->next = p;
+            l->next_len = n;
+            l->next_sure = sure;
+            break;
+        }
+    }
+    return p;
+}
+
+const char *lm_cut_settled(struct lm_cut *w, const char **sure)
+{
+    while (w->level[w->depth].at == w->level[w->depth].s.end) {
+        *sure = w->level[w->depth].at;
+        if (w->level[w->depth].edge || w->depth == 0)
+            return NULL;
+        w->depth--;
+    }
+    for (;;) {
+        struct lm_cut_level *l = &w->level[w->depth];
+        const struct lm_prestep *t = &w->pre->steps[w->depth];
+        const char *p = l->at, *doubt, *q = cut_part(t, l, &doubt);
+        if (doubt)                               /* q > p: it is the match that is in doubt */
+            q = q > p && doubt == p ? p + lm_pre_sure(t, p, l->edge) : doubt;
+        l->at = q;
+        *sure = q;
+        if (w->depth + 1 == w->n_steps || q == p)
+            return doubt ? NULL : q;
+        enter(l + 1, p, q);
+        (l + 1)->edge = doubt ? q : NULL;
         w->depth++;
     }
 }

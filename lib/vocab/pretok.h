@@ -25,6 +25,8 @@ struct lm_scan {
     const char *begin, *end;
     const char *mark;            /* private to the matcher; begin at first */
     bool        good;
+    const char *far;             /* the text up to here was looked at, if that is more than
+                                    a few bytes behind a match; begin at first */
 };
 
 struct lm_range {
@@ -70,6 +72,9 @@ const struct lm_prestep *lm_pretok_pattern(size_t n, const char **pattern);
 /* Is every text nothing but matches of it, none of which has a newline before a letter? */
 bool lm_pretok_covers(const struct lm_prestep *t);
 
+/* Do blanks before a letter end a word with their last newline?  Else the last of them is one. */
+bool lm_pretok_lines(const struct lm_pretok *pre);
+
 /*
  * struct lm_cut - a walk over the words of a text.
  *
@@ -84,11 +89,31 @@ struct lm_cut {
         const char    *at;           /* where the next piece begins                  */
         const char    *next;         /* a match seen beyond a gap: where, how long   */
         size_t         next_len;
+        bool           next_sure;
+        const char    *edge;         /* the text goes on from here; NULL: it does not */
     } level[LM_PRE_STEPS];
 };
 
 void lm_cut_init(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len);
 const char *lm_cut_next(struct lm_cut *w);
+
+/*
+ * The same of a text that may go on behind its len bytes (more), which end between characters.
+ *
+ * lm_cut_settled gives the end of the next word, which no text that follows can change, or
+ * NULL: then the next word reaches at least to *sure, which is its begin if nothing is known of
+ * it.  A new walk may begin where any word ends.
+ */
+void lm_cut_part(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len,
+                 bool more);
+const char *lm_cut_settled(struct lm_cut *w, const char **sure);
+
+/* How many bytes at p are one match of the pattern (or of what is cut as if it were one),
+ * whatever text follows end: 0 if that cannot be known. */
+size_t lm_pre_sure(const struct lm_prestep *t, const char *p, const char *end);
+
+/* In which of the pattern's sets the character is, from 1 on; 0: in none. */
+unsigned lm_pre_set_of(const struct lm_prestep *t, uint32_t rune);
 
 /* The shapes of patterns; opt and set as each says in presteps.c. */
 typedef size_t lm_prestep_match(const struct lm_prestep *t, struct lm_scan *s, const char *p);

@@ -93,13 +93,16 @@ static void release(struct lm_vocab *v)
     v->own = NULL;
 }
 
-/* A byte that no piece begins with is unknown, or, where there is no such id, left out. */
-static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
-                struct lm_err *err)
+/* Cut p[0 .. len), or, if more may follow it, *done bytes of it.  A byte that no piece begins
+ * with is unknown, or, where there is no such id, left out. */
+static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_t *done,
+               struct lm_err *err)
 {
     const struct lm_trie *t = e->v->own;
-    (void)limit;
-    for (const char *end = p + len; p < end;) {
+    const char *from = p, *end = p + len;
+    size_t ahead = more ? e->v->longest : 0;
+    int s = LM_OK;
+    while (s == LM_OK && (size_t)(end - p) > ahead) {
         int32_t id = e->v->unk;
         size_t n = 1;
         uint32_t node = 0;
@@ -112,14 +115,28 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
                 n = (size_t)(q - p);
             }
         }
-        if (!lm_encoder_put(e, id, n))
-            return lm_fail_nomem(err);
-        int s = lm_encoder_pass(e, err);
-        if (s != LM_OK)
-            return s;
+        s = lm_encoder_put(e, id, n) ? lm_encoder_pass(e, err) : lm_fail_nomem(err);
         p += n;
     }
-    return LM_OK;
+    *done = (size_t)(p - from);
+    return s;
+}
+
+static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                struct lm_err *err)
+{
+    size_t done;
+    (void)limit;
+    return cut(e, p, len, false, &done, err);
+}
+
+static int part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    struct lm_buf *b = &e->parts->text;
+    size_t done;
+    int s = cut(e, b->data, b->len, more, &done, err);
+    lm_buf_drop(b, done);
+    return s;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
@@ -131,5 +148,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_rwkv = {
     .name = "rwkv", .bos = -1, .eos = -1, .unk = -1, .adds_none = true, .load = load,
-    .encode = encode, .word = word, .release = release,
+    .encode = encode, .part = part, .word = word, .release = release,
 };

@@ -132,6 +132,39 @@ int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first
     return lm_encoder_words(e, err);
 }
 
+int lm_marked_part(struct lm_encoder *e, const char *p, size_t len, bool more, bool *first,
+                   size_t *done, struct lm_err *err)
+{
+    const char *from = p, *end = p + (more ? lm_whole_chars(p, len) : len);
+    int s = LM_OK;
+    for (const char *q; p < end && s == LM_OK; p = q, *first = false) {
+        bool lead = *first && e->v->space_prefix;
+        q = lm_bonds_end(&e->v->bonds, p, end, lead);
+        if (q == end && more)
+            break;                               /* a word that may go on */
+        s = lm_encoder_word(e, p, (size_t)(q - p), end, lead, err);
+    }
+    if (s == LM_OK)
+        s = lm_encoder_words(e, err);
+    *done = (size_t)(p - from);
+    if (s == LM_OK && p < end && (size_t)(end - p) / 2 > lm_merge_window(e)) {
+        size_t n;
+        s = lm_merge_begin(e, p, (size_t)(end - p), *first && e->v->space_prefix, &n, err);
+        *first &= !n;
+        *done += n;
+    }
+    return s;
+}
+
+int lm_marked_parts(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    struct lm_parts *t = e->parts;
+    size_t done;
+    int s = lm_marked_part(e, t->text.data, t->text.len, more, &t->first, &done, err);
+    lm_buf_drop(&t->text, done);
+    return s;
+}
+
 /* Unknown tokens beside each other are one: those in ids[from ..], and *open says whether the
  * one before was unknown. */
 static void join_unknown(struct lm_encoder *e, size_t from, bool *open)
@@ -204,6 +237,12 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
     return e->v->own ? encode_spm(e, p, len, err) : lm_marked_encode(e, p, len, first, err);
 }
 
+static int part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    return e->v->own ? (more ? LM_OK : encode_spm(e, e->parts->text.data, e->parts->text.len, err))
+                     : lm_marked_parts(e, more, err);
+}
+
 static void release(struct lm_vocab *v)
 {
     lm_spm_text_free(v->own);
@@ -212,5 +251,5 @@ static void release(struct lm_vocab *v)
 
 const struct lm_tok_model lm_tok_llama = {
     .name = "llama", .bos = 1, .eos = 2, .unk = 0, .add_bos = true, .load = load,
-    .encode = encode, .encode_word = lm_merge, .release = release,
+    .encode = encode, .part = part, .encode_word = lm_merge, .release = release,
 };

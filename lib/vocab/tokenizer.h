@@ -115,6 +115,7 @@ struct lm_vocab {
     struct lm_pairs            pairs;            /* what they join                   */
     bool                       by_lines;         /* no word and no special piece goes on from
                                                     a newline to a letter of ASCII   */
+    bool                       lone_lines;       /* ... if no blank stands before it */
 
     /* models whose first symbols are characters */
     bool                       by_char, by_score;        /* keys of merges are scores */
@@ -164,6 +165,32 @@ struct lm_pair_memo {
     uint32_t left, right_1, key, to;             /* right_1 0: empty                 */
 };
 
+/* What a model keeps of a fragment that comes in parts. */
+struct lm_model_parts {
+    size_t head;                                 /* of the text's begin: done, but still looked
+                                                    at (bpe_parts.c)                 */
+    bool   in_lines;                             /* in a run of newlines (gemma4.c)  */
+};
+
+/* A text that comes in parts (text_parts.c). */
+struct lm_parts {
+    struct lm_buf raw;                           /* not looked through for special pieces */
+    size_t done, seek, seen;                     /* in raw: all before done is; see
+                                                    lm_added_match; see new_line     */
+    size_t before;                               /* bytes before raw                 */
+    size_t raw_wait, text_wait, words_wait;      /* that much has to be there before it is
+                                                    looked at again                  */
+    size_t longest;                              /* of special pieces                */
+    bool   lstrip;                               /* there is one with LM_ATTR_LSTRIP */
+    bool   split, open, blanks;                  /* see text_parts.c                 */
+
+    /* for the model */
+    bool                  first;                 /* nothing was done since a special piece */
+    struct lm_buf         text;                  /* of the fragment, not settled     */
+    struct lm_buf         words;                 /* the same, normalized             */
+    struct lm_model_parts model;
+};
+
 struct lm_encoder {
     const struct lm_vocab *v;
     const struct lm_env   *env;
@@ -186,7 +213,8 @@ struct lm_encoder {
     void                  *take_arg;
 
     /* of the text being encoded */
-    bool                   passed;               /* ids were handed over             */
+    bool                   taken;                /* ids were handed over             */
+    bool                   passed;               /* there were ids                   */
     int32_t                first_id, last_id;    /* of those                         */
     size_t                 from;                 /* in ids, begin of what is left    */
     struct lm_ids         *ids;
@@ -197,6 +225,8 @@ struct lm_encoder {
     const struct lm_origin *origin;              /* of the word; NULL: map has it    */
     bool                   parse;                /* control tokens are recognised    */
     struct lm_rules_work  *rules;                /* see vocab_rules.h                */
+    struct lm_parts       *parts;                /* NULL: no text came in parts      */
+    size_t                 window;               /* bytes of a long word worked on at a time */
 };
 
 /* Not said by the source; -1 is "there is none". */
@@ -301,6 +331,11 @@ struct lm_tok_model {
     int (*encode)(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err);
 
+    /* The same for a fragment that comes in parts (text_parts.c): take from the begin of
+     * e->parts->text what no text that follows can change, at the end, if not more, all.
+     * NULL: a fragment has to be there as a whole. */
+    int (*part)(struct lm_encoder *e, bool more, struct lm_err *err);
+
     /* Append the ids of one word, for models that call lm_encoder_word. */
     int (*encode_word)(struct lm_encoder *e, const char *p, size_t len, bool lead,
                        struct lm_err *err);
@@ -380,20 +415,23 @@ int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t 
 void lm_added_release(struct lm_added *a);
 
 /*
- * lm_added_match - the leftmost, then longest, added piece that begins in p[*seek..len).
+ * lm_added_match - the leftmost, then longest, added piece that begins in p[*seek..limit).
  *
  * parse: also those of type control and unknown, where no byte has guard[i] set (guard may
  * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it, but none
  * before done, where the last one ended; false if there is none.  *seek is then where to look
- * for the next: its spaces may be part of that.
+ * for the next: its spaces may be part of that.  limit: len, or less for text that goes on.
  */
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
                     const unsigned char *guard, size_t *seek, size_t done, size_t len,
-                    bool parse, uint32_t *id, size_t *at, size_t *end);
+                    size_t limit, bool parse, uint32_t *id, size_t *at, size_t *end);
 
 /* Merges of v from src (bpe.c). */
 int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err);
+
+/* Byte-level BPE of text that comes in parts: part of struct lm_tok_model (bpe_parts.c). */
+int lm_bpe_part(struct lm_encoder *e, bool more, struct lm_err *err);
 
 /* The same without a list: whatever two pieces make a piece, by ids (ranks.c). */
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);
@@ -416,6 +454,17 @@ int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct 
 /* Merge n > 0 symbols that are in e->sym, a list from 0 on; none has length 0.  False: no
  * memory. */
 bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
+
+/*
+ * lm_merge_begin - append the tokens at the begin of a word that are settled.
+ *
+ * len bytes of it are there, more may follow; *done of them are in the tokens, and what is left
+ * is a word by itself.  A few windows are left, all if the word is not longer than that.
+ */
+int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, size_t *done,
+                   struct lm_err *err);
+/* The least that is worth a call; SIZE_MAX: words of this vocabulary are merged as a whole. */
+size_t lm_merge_window(const struct lm_encoder *e);
 
 /* Bonds between characters: those of a piece's text are added; where the word at p ends.
  * lead: a space stands before it. */
@@ -446,12 +495,19 @@ bool lm_scored(const struct lm_vocab *v, uint32_t id);
 /* Encode a fragment of such a vocabulary. */
 int lm_marked_encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                      struct lm_err *err);
+/* The same for one that comes in parts, see part in struct lm_tok_model; and of any text:
+ * *done bytes of it are settled. */
+int lm_marked_parts(struct lm_encoder *e, bool more, struct lm_err *err);
+int lm_marked_part(struct lm_encoder *e, const char *p, size_t len, bool more, bool *first,
+                   size_t *done, struct lm_err *err);
 /* The bytes that piece i stands for: a byte, or text with spaces again; at most as many as
  * the piece has.  Returns their number. */
 size_t lm_marked_bytes(const struct lm_vocab *v, uint32_t i, char *to);
 /* Fill v->byte_id from the pieces <0x00> to <0xFF>; are all there? */
 bool lm_find_bytes(struct lm_vocab *v);
 
+/* In a vocabulary that has by_lines: does all begin anew at p[at], at > 0? */
+bool lm_begins_anew(const struct lm_vocab *v, const char *p, size_t at);
 /* Does no special piece, nor what it takes with it, go on from a newline to a letter? */
 bool lm_added_by_lines(const struct lm_vocab *v);
 
@@ -486,6 +542,21 @@ int lm_encoder_one_word(struct lm_encoder *e, const char *p, size_t len, const c
 
 /* Keep ids[from ..] as what the word became, if they are few enough. */
 void lm_encoder_keep(struct lm_encoder *e, struct lm_memo *w, size_t from);
+
+/* A text, or the next stretch of one where all begins anew: `before` bytes came before it;
+ * *first says whether they ended in a special piece, or were none, and then the same of it. */
+int lm_encoder_whole(struct lm_encoder *e, const char *text, size_t len, size_t before, bool *first,
+                     struct lm_err *err);
+
+/* The next part of a text (text_parts.c): on, it is not the first; more, it is not the last. */
+int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on, bool more,
+                     struct lm_err *err);
+void lm_parts_free(struct lm_parts *t);
+
+/* For models' part: what is left of b, which had `was` bytes, is looked at again when there are
+ * *wait bytes, so that what stays as it is does not take more than linear time.  True: memory
+ * was short. */
+bool lm_parts_wait(const struct lm_encoder *e, const struct lm_buf *b, size_t was, size_t *wait);
 
 /* Enough ids?  Hand them over to whoever takes them (lm_encoder_to). */
 int lm_encoder_pass(struct lm_encoder *e, struct lm_err *err);

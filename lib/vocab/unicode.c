@@ -128,6 +128,22 @@ bool lm_norm_needed(const char *p, size_t len, unsigned flags)
     return false;
 }
 
+size_t lm_whole_chars(const char *p, size_t len)
+{
+    for (size_t k = 1; k <= 3 && k <= len; k++) {
+        unsigned char c = (unsigned char)p[len - k];
+        if ((c & 0xC0) != 0x80)
+            return c >= 0xC2 && c <= 0xF4 && k < (c < 0xE0 ? 2u : c < 0xF0 ? 3u : 4u) ? len - k
+                                                                                    : len;
+    }
+    return len;
+}
+
+size_t lm_norm_settled(const char *p, size_t len, unsigned flags)
+{
+    return flags & LM_NORM_NFC ? lm_uni_form_settled(p, len, LM_FORM_C) : lm_whole_chars(p, len);
+}
+
 #ifdef LM_HAVE_UTF8PROC
 
 bool lm_uni_ready(void)

@@ -78,6 +78,9 @@ static inline uint32_t lm_uni_next(const char *p, const char *end, int *len)
     return r;
 }
 
+/* The length without the begin of a character at the end that text behind it may complete. */
+size_t lm_whole_chars(const char *p, size_t len);
+
 /* The end of the grapheme cluster (UAX #29, extended) that begins at p (p < end).  A byte that
  * is not UTF-8 is one by itself. */
 const char *lm_uni_cluster(const char *p, const char *end);
@@ -108,6 +111,10 @@ enum {
 
 /* May it change this text?  False for plain text in common scripts. */
 bool lm_norm_needed(const char *p, size_t len, unsigned flags);
+
+/* The length of the longest begin of the text that may be normalized by itself, whatever
+ * follows len bytes. */
+size_t lm_norm_settled(const char *p, size_t len, unsigned flags);
 
 /*
  * lm_norm - append the text, normalized, to *out.

@@ -49,6 +49,22 @@ size_t lm_rune_bytes(uint32_t r, char to[4])
     return 4;
 }
 
+size_t lm_uni_form_settled(const char *p, size_t len, enum lm_uni_form form)
+{
+    size_t at = lm_whole_chars(p, len);
+    for (size_t end = at; at > 0; end = at) {
+        int k;
+        for (at--; at > 0 && end - at < 4 && ((unsigned char)p[at] & 0xC0) == 0x80;)
+            at--;
+        uint32_t r = lm_uni_next(p + at, p + end, &k);
+        if (at + (size_t)k != end)               /* not UTF-8 */
+            return end - 1;
+        if ((r == 0xFFFD && k == 1) || lm_uni_begins(r, form))
+            return at;
+    }
+    return 0;
+}
+
 #ifdef LM_HAVE_UTF8PROC
 
 /* A character on its way, and the bytes it was made of. */
@@ -76,12 +92,9 @@ static bool compat(enum lm_uni_form f)
     return f == LM_FORM_KC || f == LM_FORM_KD;
 }
 
-/*
- * Does nothing before r join with it or change places with it?  Texts are worked on from one
- * such character to the next.  Not those that are second in a composition (marks, the later
- * jamo) and, with compatibility, those that become such.
- */
-static bool begins(uint32_t r, enum lm_uni_form f)
+/* Not those that are second in a composition (marks, the later jamo) and, with compatibility,
+ * those that become such. */
+bool lm_uni_begins(uint32_t r, enum lm_uni_form f)
 {
     if (r < 0x300)
         return true;
@@ -189,7 +202,7 @@ bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
         for (int k; ok && i < len; i += (size_t)k) {
             uint32_t r = lm_uni_next(p + i, p + len, &k);
             bool broken = r == 0xFFFD && k == 1;
-            if (i > at && (broken || begins(r, form)))
+            if (i > at && (broken || lm_uni_begins(r, form)))
                 break;
             if (broken) {
                 put(to, p + i++, 1, at, at + 1);
@@ -218,6 +231,12 @@ bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
 {
     (void)form;
     put(to, p, len, 0, len);
+    return true;
+}
+
+bool lm_uni_begins(uint32_t rune, enum lm_uni_form form)
+{
+    (void)rune, (void)form;
     return true;
 }
 

@@ -131,8 +131,8 @@ enum {
     LM_ENCODE_SPECIAL = 1,   /* add the start and end tokens the vocabulary wants       */
     LM_ENCODE_PARSE   = 2,   /* text of control tokens becomes the control token; pieces
                                 of type user are always recognised                     */
-    LM_ENCODE_MORE    = 4,   /* the text goes on in the next call: no end token yet      */
-    LM_ENCODE_ON      = 8,   /* it goes on from the last call: no start token            */
+    LM_ENCODE_MORE    = 4,   /* the text goes on in the next call                        */
+    LM_ENCODE_ON      = 8,   /* it goes on from the last call of this encoder            */
     LM_ENCODE_DEFAULT = LM_ENCODE_SPECIAL | LM_ENCODE_PARSE,
 };
 
@@ -150,18 +150,15 @@ void lm_encoder_free(struct lm_encoder *e);
  * never recurses on it.  Notes once if the text itself begins with the start token that
  * is put in front, or ends in the end token.  LM_EDATA when a start or end token is to
  * be added and the vocabulary has none; *ids is unchanged on failure.
+ *
+ * A text may come in parts, cut anywhere: all but the last with LM_ENCODE_MORE, all but the
+ * first with LM_ENCODE_ON, nothing else in between, and the ids are those of the whole.  They
+ * are appended as soon as no text that follows can change them; what waits is kept here, and is
+ * little but where tokenize(1) says otherwise.  Spans are in the whole text; with them more is
+ * kept.
  */
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,
                     struct lm_ids *ids, struct lm_err *err);
-
-/*
- * lm_vocab_part - how much of a text may be encoded before the rest has come.
- *
- * Looks for the last place in text[from .. len) where no token and no rule of v goes on;
- * 0 if there is none, or nothing is known of v.  What is before it is encoded with
- * LM_ENCODE_MORE, the rest with LM_ENCODE_ON.
- */
-size_t lm_vocab_part(const struct lm_vocab *v, const char *text, size_t from, size_t len);
 
 /*
  * lm_encoder_to - hand ids over as they come, so that memory stays what it is.

@@ -280,8 +280,8 @@ static int put_fragment(struct lm_encoder *e, const struct lm_traced *t, bool tr
     for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
         size_t at, end;
-        bool found = lm_added_match(e->v, &r->added, p, guard, &seek, done, len, e->parse, &id,
-                                    &at, &end);
+        bool found = lm_added_match(e->v, &r->added, p, guard, &seek, done, len, len, e->parse,
+                                    &id, &at, &end);
         size_t stop = found ? at : len;
         const struct lm_origin *o = traced ? t->origin + done : NULL;
         bool first = e->base == 0 && (o ? o->from == 0 : done == 0);
