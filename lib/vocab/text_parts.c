@@ -36,6 +36,7 @@ static bool begin(struct lm_encoder *e)
         if (!t)
             return false;
         const struct lm_added *a = &e->v->added;
+        t->longest = 3 * ((size_t)a->most_blanks + 2);
         for (uint32_t i = 0; i < a->at[256]; i++) {
             size_t len;
             lm_pieces_get(&a->text, i, &len);
