@@ -206,30 +206,10 @@ static bool lay_out(const struct lm_type *from, struct lm_convert_view *box, str
     return true;
 }
 
-/* Does the next item read from the same source? */
-static bool wanted_again(const struct lm_convert *c, const struct lm_convert_block *b,
-                         const struct lm_st_tensor *st)
+int lm_convert_read_plain(void *convert, size_t shard, const struct lm_st_tensor *st,
+                          uint64_t off, void *dst, size_t n, struct lm_err *err)
 {
-    const struct lm_convert_item *next = &c->items[b->item + 1];
-    for (size_t i = 0; b->item + 1 < c->n_items && i < next->n_sources; i++)
-        if (next->sources[i].st == st)
-            return true;
-    return false;
-}
-
-/* Does the item go through this source in another order than it lies? */
-static bool goes_back(const struct lm_convert_item *it, const struct lm_convert_view *v)
-{
-    for (uint32_t k = 0; k + 1 < v->n_axes; k++)
-        if (v->axis[k].stride < v->axis[k + 1].n * v->axis[k + 1].stride)
-            return true;
-    return it->n_sources == 1 && it->n_views > 1;
-}
-
-static int read_plain(void *user, size_t shard, const struct lm_st_tensor *st, uint64_t off,
-                      void *dst, size_t n, struct lm_err *err)
-{
-    const struct lm_convert *c = user;
+    const struct lm_convert *c = convert;
     const struct lm_convert_shard *file = &c->shards[shard];
     const int r = lm_hf_read(c->src, (size_t)file->file, file->st.data_offset + st->begin + off,
                              dst, n, err);
@@ -242,32 +222,17 @@ static int read_source(struct lm_convert *c, const struct lm_convert_source *s, 
 {
     const struct lm_packed *p = s->st->packed;
     if (p) {
-        c->unpack.read = read_plain;
+        c->unpack.read = lm_convert_read_plain;
         c->unpack.user = c;
         return lm_packed_values(&c->unpack, p, at * p->type->block, n * p->type->block, dst, err);
     }
-    if (c->held.st == s->st) {
-        memcpy(dst, (const char *)c->held.data + at * unit, (size_t)n * unit);
+    const struct lm_convert_held *h = &c->held;
+    const uint64_t off = at * unit, bytes = n * unit;
+    if (h->st == s->st && off >= h->at && off + bytes <= h->at + h->len) {
+        memcpy(dst, (const char *)h->data + (off - h->at), (size_t)bytes);
         return LM_OK;
     }
-    return read_plain(c, s->shard, s->st, at * unit, dst, (size_t)n * unit, err);
-}
-
-/* From a stream: keep what would have to be gone back to. */
-static int hold(struct lm_convert *c, const struct lm_convert_block *b, struct lm_err *err)
-{
-    const struct lm_convert_item *it = &c->items[b->item];
-    const struct lm_convert_source *s = &it->sources[b->box.source];
-    if (lm_hf_random(c->src) || c->held.st == s->st ||
-        (!goes_back(it, &it->views[b->view]) && !wanted_again(c, b, s->st)))
-        return LM_OK;
-    c->held.st = NULL;
-    if (s->st->bytes > SIZE_MAX || !lm_grow(&c->held.data, &c->held.cap, (size_t)s->st->bytes, 1))
-        return lm_fail_nomem(err);
-    const int r = read_plain(c, s->shard, s->st, 0, c->held.data, (size_t)s->st->bytes, err);
-    if (!r)
-        c->held.st = s->st;
-    return r;
+    return lm_convert_read_plain(c, s->shard, s->st, off, dst, (size_t)bytes, err);
 }
 
 static int read_runs(struct lm_convert *c, const struct lm_convert_source *s,
@@ -304,7 +269,7 @@ int lm_convert_fetch(struct lm_convert *c, const struct lm_convert_block *b,
     if (!lm_mul_u64(l.run * l.n_runs, l.unit, &bytes) || bytes > SIZE_MAX / 2 ||
         !lm_grow(&room->raw, &room->raw_cap, (size_t)bytes, 1))
         return lm_fail_nomem(err);
-    const int r = hold(c, b, err);
+    const int r = lm_convert_hold(c, b, err);
     return r ? r : read_runs(c, s, &l, room->raw, err);
 }
 

@@ -83,9 +83,10 @@ struct lm_convert_where {
     const char *tensor, *file;
 };
 
-/* A source in memory, because a stream cannot go back in it. */
+/* A part of a source in memory, because a stream cannot go back in it. */
 struct lm_convert_held {
     const struct lm_st_tensor *st;
+    uint64_t                   at, len;         /* bytes of it                        */
     void                      *data;
     size_t                     cap;
 };
@@ -110,7 +111,7 @@ struct lm_convert {
     uint32_t                  file_type;
     bool                      mixed;    /* types are those of quantize                */
     struct lm_gguf_writer    *w;
-    struct lm_convert_held    held;     /* of a stream: a source that is read whole   */
+    struct lm_convert_held    held;     /* of a stream                                */
     struct lm_packed_reader   unpack;
     size_t                    reading;  /* the file whose directory is read           */
     size_t                    n_others; /* tensors of a wrapped model's other parts   */
@@ -257,6 +258,21 @@ const void *lm_convert_arrange(const struct lm_convert *c, const struct lm_conve
 
 /* The element of the source that element i of the block is. */
 uint64_t lm_convert_origin(const struct lm_convert_block *b, uint64_t i);
+
+/* n bytes of a tensor from byte `off` on, as they lie in its file.  The first argument is the
+ * conversion (lm_packed_reader's). */
+int lm_convert_read_plain(void *convert, size_t shard, const struct lm_st_tensor *st,
+                          uint64_t off, void *dst, size_t n, struct lm_err *err);
+
+/* --- streams (convert_stream.c) ---------------------------------------------------------- */
+
+/* Keep what the block and those after it would have to go back for. */
+int lm_convert_hold(struct lm_convert *c, const struct lm_convert_block *b, struct lm_err *err);
+/* Do weights come in an order that suits, and in pieces that can be kept?  LM_ENOSUP saying what
+ * room --spool needs.  Files that have not come yet are not looked at. */
+int lm_convert_check_stream(struct lm_convert *c, struct lm_err *err);
+/* Warn of many passes through a compressed archive. */
+void lm_convert_tell_passes(const struct lm_convert *c);
 
 /* All keys and tensor infos into c->w. */
 int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err);

@@ -514,55 +514,6 @@ static int make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err 
     }
 }
 
-/* May `s` come through a pipe after what came before it?  The source that was just read is
- * still there. */
-static bool may_follow(const struct lm_convert_source *last, const struct lm_convert_source *s)
-{
-    if (!last || s->shard > last->shard)
-        return true;
-    if (s->shard < last->shard)
-        return false;
-    return !s->st || !last->st || s->st == last->st || s->st->begin > last->st->begin;
-}
-
-/* A pipe gives a file's data in its own order, which must be that of the output. */
-static int check_order(struct lm_convert *c, struct lm_err *err)
-{
-    const struct lm_convert_source *last = NULL;
-    for (size_t i = 0; !lm_hf_complete(c->src) && i < c->n_items; i++)
-        for (size_t k = 0; k < c->items[i].n_sources; k++) {
-            const struct lm_convert_source *s = &c->items[i].sources[k];
-            char what[400];
-            if (may_follow(last, s)) {
-                last = s;
-                continue;
-            }
-            snprintf(what, sizeof what, "%.90s: %.120s lies before %.120s, which is written first:",
-                     c->shards[s->shard].name, s->name, last->name);
-            return lm_hf_need_spool(c->src, what, err);
-        }
-    return LM_OK;
-}
-
-/* A compressed archive begins anew for what lies before the last that was read, which is soon
- * slower than keeping it: the experts of a layer by name are 0, 1, 10, 11, .., 2, 20, .. */
-static void tell_passes(const struct lm_convert *c)
-{
-    enum { MANY = 8 };
-    const struct lm_convert_source *last = NULL;
-    size_t passes = 1;
-    if (lm_hf_random(c->src) || !lm_hf_complete(c->src))
-        return;
-    for (size_t i = 0; i < c->n_items; i++)
-        for (size_t k = 0; k < c->items[i].n_sources; k++) {
-            passes += !may_follow(last, &c->items[i].sources[k]);
-            last = &c->items[i].sources[k];
-        }
-    if (passes >= MANY)
-        lm_note(c->env, LM_WARN, "weights do not lie in the order of the output: the archive is "
-                "gone through %zu times; with --spool DIR it is once", passes);
-}
-
 int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     int r = lm_convert_unpack(c, err);
@@ -587,9 +538,9 @@ int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, s
     if (!r)
         r = lm_convert_types(c, o, err);
     if (!r)
-        r = check_order(c, err);
+        r = lm_convert_check_stream(c, err);
     if (!r)
-        tell_passes(c);
+        lm_convert_tell_passes(c);
     for (size_t i = 0; !r && i < c->n_items; i++)
         r = make(c, &c->items[i], err);
     return r;
@@ -617,5 +568,5 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err)
             r = lm_convert_views(c, &c->items[i], err);         /* of what shape it is */
             r = r ? r : check_shape(c, &c->items[i], s, err);
         }
-    return r ? r : check_order(c, err);
+    return r ? r : lm_convert_check_stream(c, err);
 }

@@ -551,7 +551,44 @@ if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
     refused large 2 "no importance, which iq2_xxs needs" "a type that needs importance" -q -T IQ2_XXS
     (ulimit -v 131072; gguf-convert -t 1 -T f32 large /dev/null) 2>err
     ok "$? $(cat err)" "0 " "$(($(cat size) >> 20)) MiB of weights within 128 MiB"
+    tar -cf - large/*.json large/*.safetensors |
+        (ulimit -v 131072; gguf-convert -t 1 - /dev/null) 2>err
+    ok "$? $(cat err)" "0 " "the same through a pipe, rows in another order head by head"
 fi
+
+# ---- tensors that are put in another order, from a stream ----
+mk wide 40 40
+sed -i 's/_size":8,/_size":1024,/; s/_heads":2/_heads":2/' wide/config.json
+layer 40 BF16 | sed 's/\([ ]\)8\b/\11024/g; s/proj.weight BF16 4 /proj.weight BF16 512 /' |
+    LC_ALL=C sort | st zeros
+head -c "$(($(wc -c <head) + 8))" zeros >wide/model.safetensors
+seq 1000000 | head -c "$(($(wc -c <zeros) - $(wc -c <head) - 8))" >>wide/model.safetensors
+gguf-convert -q --model-name=W wide w.gguf; ok $? 0 "heads of half a million weights"
+w=$(sum <w.gguf)
+tar -cf wide.tar wide/*.json wide/*.safetensors; gzip -k wide.tar
+ok "$(gguf-convert -q --model-name=W - <wide.tar | sum)" "$w" "from a pipe"
+ok "$(gguf-convert -q --model-name=W wide.tar.gz | sum)" "$w" "and from a compressed archive"
+mk gpt 40 40
+cat >gpt/config.json <<'EOF'
+{"architectures":["GPT2LMHeadModel"],"n_layer":1,"n_embd":3072,"n_head":24,
+"n_positions":64,"layer_norm_epsilon":1e-5,"vocab_size":40}
+EOF
+printf 'transformer.%s\n' 'h.0.attn.c_attn.bias BF16 9216' \
+    'h.0.attn.c_attn.weight BF16 3072 9216' 'h.0.attn.c_proj.bias BF16 3072' \
+    'h.0.attn.c_proj.weight BF16 3072 3072' 'h.0.ln_1.bias BF16 3072' \
+    'h.0.ln_1.weight BF16 3072' 'h.0.ln_2.bias BF16 3072' 'h.0.ln_2.weight BF16 3072' \
+    'h.0.mlp.c_fc.bias BF16 12288' 'h.0.mlp.c_fc.weight BF16 3072 12288' \
+    'h.0.mlp.c_proj.bias BF16 3072' 'h.0.mlp.c_proj.weight BF16 12288 3072' \
+    'ln_f.bias BF16 3072' 'ln_f.weight BF16 3072' 'wpe.weight BF16 64 3072' \
+    'wte.weight BF16 40 3072' |
+    LC_ALL=C sort | st gpt/model.safetensors
+tar -cf - gpt/*.json gpt/*.safetensors | gguf-convert -q - refused.gguf 2>err
+ok $? 2 "a transposed tensor that is too large to be kept"
+has "$(cat err)" "transformer.h.0.mlp.c_fc.weight has 75497472 bytes, and is put in another order than it comes in: give --spool DIR" "is named"
+gguf-convert -q --model-name=G gpt g.gguf; ok $? 0 "from its folder it is converted"
+ok "$(tar -cf - gpt/*.json gpt/*.safetensors | gguf-convert -q --model-name=G --spool=. - | sum)" \
+   "$(sum <g.gguf)" "and with a spool"
+rm -rf gpt g.gguf large wide wide.tar* w.gguf zeros
 
 # ---- several files, and several runs ----
 for o in "--max-size=100K" "--max-tensors=5"; do
