@@ -14,6 +14,14 @@ void *lm_malloc_array(size_t count, size_t size)
     return malloc(total ? total : 1);
 }
 
+void *lm_copy_array(const void *p, size_t count, size_t size)
+{
+    void *copy = lm_malloc_array(count, size);
+    if (copy && count)
+        memcpy(copy, p, count * size);
+    return copy;
+}
+
 bool lm_grow(void *array, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap)

@@ -41,6 +41,9 @@ static inline bool lm_align_u64(uint64_t n, uint64_t align, uint64_t *out)
  * The result is released with free. */
 void *lm_malloc_array(size_t count, size_t size);
 
+/* The same, with the items at p copied into it; p may be NULL if count is 0. */
+void *lm_copy_array(const void *p, size_t count, size_t size);
+
 /* Grow *array, which has room for *cap items, so that it holds at least `need`.
  * Doubles, starting at 16.  Returns false, with everything as it was, when
  * memory is short. */

@@ -381,11 +381,9 @@ static int check_used(struct lm_ctx *c, struct lm_err *err)
 
 int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, struct lm_err *err)
 {
-    struct lm_adapted *copy = lm_malloc_array(n, sizeof *copy);
+    struct lm_adapted *copy = lm_copy_array(list, n, sizeof *copy);
     if (!copy)
         return lm_fail_nomem(err);
-    if (n)
-        memcpy(copy, list, n * sizeof *copy);
     for (int i = 0; i < LM_CTX_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
     free(c->adapted);

@@ -157,14 +157,6 @@ static void reset(void *state)
     h->n = 0;
 }
 
-static void *copy_of(const void *p, size_t n, size_t size)
-{
-    void *q = lm_malloc_array(n, size);
-    if (q && n)
-        memcpy(q, p, n * size);
-    return q;
-}
-
 static void *clone(const void *state)
 {
     const struct history *from = state;
@@ -172,10 +164,10 @@ static void *clone(const void *state)
     if (!h)
         return NULL;
     h->limit = from->limit;
-    h->ids = copy_of(from->ids, from->n, sizeof *h->ids);
+    h->ids = lm_copy_array(from->ids, from->n, sizeof *h->ids);
     h->n = h->cap = from->n;
-    h->breaker_ids = copy_of(from->breaker_ids, from->n_breaker_ids, sizeof *h->breaker_ids);
-    h->breakers = copy_of(from->breakers, from->n_breakers, sizeof *h->breakers);
+    h->breaker_ids = lm_copy_array(from->breaker_ids, from->n_breaker_ids, sizeof *h->breaker_ids);
+    h->breakers = lm_copy_array(from->breakers, from->n_breakers, sizeof *h->breakers);
     h->n_breaker_ids = from->n_breaker_ids;
     h->n_breakers = from->n_breakers;
     if (h->ids && h->breaker_ids && h->breakers)

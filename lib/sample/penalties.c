@@ -57,23 +57,15 @@ static void reset(void *state)
     w->n = w->oldest = w->n_ids = 0;
 }
 
-static void *copy_of(const void *p, size_t n, size_t size)
-{
-    void *q = lm_malloc_array(n, size);
-    if (q && n)
-        memcpy(q, p, n * size);
-    return q;
-}
-
 static void *clone(const void *state)
 {
     const struct window *from = state;
-    struct window *w = copy_of(from, 1, sizeof *from);
+    struct window *w = lm_copy_array(from, 1, sizeof *from);
     if (!w)
         return NULL;
-    w->recent = copy_of(from->recent, from->recent_cap, sizeof *w->recent);
-    w->ids = copy_of(from->ids, from->ids_cap, sizeof *w->ids);
-    w->counts = copy_of(from->counts, from->counts_cap, sizeof *w->counts);
+    w->recent = lm_copy_array(from->recent, from->recent_cap, sizeof *w->recent);
+    w->ids = lm_copy_array(from->ids, from->ids_cap, sizeof *w->ids);
+    w->counts = lm_copy_array(from->counts, from->counts_cap, sizeof *w->counts);
     if (w->recent && w->ids && w->counts)
         return w;
     free_state(w);
