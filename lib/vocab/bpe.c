@@ -78,10 +78,9 @@ static size_t decode_piece(const char *p, size_t len, char *to)
     return n;
 }
 
-static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
+/* Fill v->bytes, which has room. */
+static void decode_pieces(struct lm_vocab *v)
 {
-    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
-        return lm_fail_nomem(err);
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pieces_get(&v->text, i, &len);
@@ -93,11 +92,14 @@ static int decode_pieces(struct lm_vocab *v, struct lm_err *err)
             len = decode_piece(p, len, to);
         v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)len;
     }
+}
+
+static void find_bytes(struct lm_vocab *v)
+{
     for (int b = 0; b < 256; b++) {
         char s[2];
         v->byte_id[b] = lm_vocab_find(v, s, put_rune(s, rune_of((unsigned)b)));
     }
-    return LM_OK;
 }
 
 /* Left and right become id; NONE as id: they are no pieces, or make none. */
@@ -113,8 +115,9 @@ struct asked {
 
 /* What looks the merges up, in blocks that do not depend on each other. */
 struct lookup {
-    const struct lm_vocab     *v;
+    struct lm_vocab           *v;
     const struct lm_vocab_src *src;
+    void                     (*meanwhile)(struct lm_vocab *v);
     struct merge              *merges;
     char                      *joined;           /* of each thread: room for two pieces */
     size_t                     room, skip;
@@ -192,10 +195,15 @@ static void look_up(const struct lookup *x, uint32_t i, uint32_t end, char *join
     }
 }
 
-static void look_up_block(void *arg, size_t block, int thread)
+/* The first index is what goes on meanwhile, the others are blocks. */
+static void look_up_block(void *arg, size_t index, int thread)
 {
     const struct lookup *x = arg;
-    uint32_t last = 0, i = (uint32_t)block * MERGES, end = x->v->n_merges;
+    if (!index && x->meanwhile)
+        x->meanwhile(x->v);
+    if (!index)
+        return;
+    uint32_t last = 0, i = (uint32_t)(index - 1) * MERGES, end = x->v->n_merges;
     end = end - i > MERGES ? i + MERGES : end;
     for (uint32_t k; i < end; i = k) {
         k = end - i > N_AHEAD ? i + N_AHEAD : end;
@@ -246,14 +254,15 @@ static int add_merges(struct lm_vocab *v, const struct lookup *x, struct lm_err 
     return LM_OK;
 }
 
-static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src,
+                       void (*meanwhile)(struct lm_vocab *v), const struct lm_env *env,
                        struct lm_err *err)
 {
     size_t blocks = (v->n_merges + (size_t)MERGES - 1) / MERGES;
     size_t most = blocks < MOST_THREADS ? blocks : MOST_THREADS, wanted = lm_env_threads(env);
     int threads = (int)(wanted < most ? wanted : most ? most : 1);
     struct lm_pool *pool = lm_pool_new(threads, err);
-    struct lookup x = { .v = v, .src = src, .room = 2 * (size_t)v->longest + 64 };
+    struct lookup x = { v, src, meanwhile, .room = 2 * (size_t)v->longest + 64 };
     int s = pool ? LM_OK : err ? (int)err->code : LM_ENOMEM;
     x.skip = v->rules && src->go_on ? strlen(src->go_on) : 0;
     x.merges = lm_malloc_array(v->n_merges, sizeof *x.merges);
@@ -262,7 +271,7 @@ static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src, const
         s = lm_fail_nomem(err);
     if (s == LM_OK) {
         lm_use_all(x.merges, v->n_merges * sizeof *x.merges);
-        lm_pool_run(pool, look_up_block, &x, blocks);
+        lm_pool_run(pool, look_up_block, &x, 1 + blocks);
         s = add_merges(v, &x, err);
     }
     lm_pool_free(pool);
@@ -271,19 +280,23 @@ static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src, const
     return s;
 }
 
-int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src,
+                void (*meanwhile)(struct lm_vocab *v), const struct lm_env *env,
                 struct lm_err *err)
 {
     uint64_t n = src->n_merges;
-    if (src->by_ranks)
+    if (src->by_ranks) {
+        if (meanwhile)
+            meanwhile(v);
         return lm_ranks_load(v, err);
+    }
     if (!src->merges && !src->parts)
         return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
     if (n > INT32_MAX)
         return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
     int s = lm_pairs_init(&v->pairs, n, err);
     v->n_merges = (uint32_t)n;
-    return s == LM_OK ? load_merges(v, src, env, err) : s;
+    return s == LM_OK ? load_merges(v, src, meanwhile, env, err) : s;
 }
 
 static void set_flag(unsigned *flags, unsigned flag, int how)
@@ -312,12 +325,13 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     set_flag(&v->pre.flags, LM_PRE_NFC, src->nfc);
     set_flag(&v->pre.flags, LM_PRE_WHOLE, src->whole_words);
     v->add_bos = v->pre.flags & LM_PRE_BOS;
-    int s = decode_pieces(v, err);
+    find_bytes(v);
     v->norm = v->pre.flags & LM_PRE_NFC ? LM_NORM_NFC : 0;
     for (int b = 0xC0; b < 256; b++)
         if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
             v->norm |= LM_NORM_FFFD;
-    return s == LM_OK ? lm_bpe_load(v, src, env, err) : s;
+    return lm_pieces_init(&v->bytes, v->n, v->text.at[v->n])
+               ? lm_bpe_load(v, src, decode_pieces, env, err) : lm_fail_nomem(err);
 }
 
 /* The piece that a whole word is, or -1. */

@@ -6,6 +6,13 @@
  */
 #include "vocab/tokenizer.h"
 
+static void decode_pieces(struct lm_vocab *v)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        v->bytes.at[i + 1] = v->bytes.at[i] +
+                             (uint32_t)lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
+}
+
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
@@ -19,12 +26,9 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
                        "supported");
     if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
         return lm_fail_nomem(err);
-    for (uint32_t i = 0; i < v->n; i++)
-        v->bytes.at[i + 1] = v->bytes.at[i] +
-                             (uint32_t)lm_marked_bytes(v, i, v->bytes.data + v->bytes.at[i]);
     v->marks = true;
     int s = lm_char_pieces(v, err);
-    if (s != LM_OK || (s = lm_bpe_load(v, src, env, err)))
+    if (s != LM_OK || (s = lm_bpe_load(v, src, decode_pieces, env, err)))
         return s;
     if (v->byte_fallback && lm_vocab_find(v, "\xE2\x96\x81", 3) < 0)
         return lm_fail(err, LM_ENOSUP, "byte_fallback without a piece for the mark of spaces "

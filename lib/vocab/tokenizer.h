@@ -426,8 +426,10 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
                     const unsigned char *guard, size_t *seek, size_t done, size_t len,
                     size_t limit, bool parse, uint32_t *id, size_t *at, size_t *end);
 
-/* Merges of v from src (bpe.c). */
-int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
+/* Merges of v from src (bpe.c).  meanwhile: what another thread may do at the same time, which
+ * neither needs merges nor changes what finds pieces by their text; NULL: nothing. */
+int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src,
+                void (*meanwhile)(struct lm_vocab *v), const struct lm_env *env,
                 struct lm_err *err);
 
 /* Byte-level BPE of text that comes in parts: part of struct lm_tok_model (bpe_parts.c). */

@@ -323,7 +323,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "tokenizers by their rules: built without utf8proc");
     lm_find_bytes(v);
-    return v->rules->words == LM_WK_BPE ? lm_bpe_load(v, src, env, err) : LM_OK;
+    return v->rules->words == LM_WK_BPE ? lm_bpe_load(v, src, NULL, env, err) : LM_OK;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
