@@ -43,6 +43,12 @@ struct lm_hparams {
                                          own, but those of the last one before them that has or
                                          has not a window as they                       */
     uint32_t n_embd_layer;            /* length of what a token gives to each layer      */
+    uint32_t n_streams, active;       /* hidden states of a token, and which a layer reads */
+    uint32_t laurel_rank;             /* inner length of a second way around attention    */
+    bool     has_sparse;              /* sparse[] says which layers keep only what is above
+                                         sparse_above standard deviations of their gates  */
+    float    sparse_above;
+    uint64_t sparse[LM_MAX_LAYERS / 64];         /* bit i: layer i                        */
     uint64_t wide[LM_MAX_LAYERS / 64];           /* bit i: n_ff is twice that in layer i  */
     uint32_t n_rot;                   /* leading values of a head that are rotated       */
     uint32_t n_vocab;                 /* rows of the output matrix, set by the loader    */
@@ -120,6 +126,9 @@ enum lm_key_from {
     LM_FROM_FF_ADJUSTED,    /* config[], cut by LFM2's rule                               */
     LM_FROM_GLOBAL,         /* config[0], else config[1] of what per_layer_config says, the
                                same in all its layers, else the rest of config[]          */
+    LM_FROM_UNLESS,         /* config[0], but the default is not written                  */
+    LM_FROM_SPARSE_LAYERS,  /* f32 array: the quantile of the normal distribution at every
+                               share of the list config[0]                                */
     LM_FROM_KV_BY_WINDOW,   /* i32 array: config[2] in layers with a window, else as GLOBAL;
                                a u32 where all are equal                                  */
     LM_FROM_FF_OF_LAYERS,   /* i32 array, or a u32 where all are equal: config[0], which may
@@ -209,6 +218,10 @@ enum lm_dim {
     LM_DIM_SSM_ALL,         /* 2 ssm_inner + 2 ssm_groups * ssm_state + ssm_rank          */
     LM_DIM_SSM_GROUPS,      /* ssm_groups                                                 */
     LM_DIM_SSM_OF_GROUP,    /* ssm_inner / ssm_groups                                     */
+    LM_DIM_STREAMS,         /* n_streams                                                  */
+    LM_DIM_FURTHER_STREAMS, /* n_streams - 1                                              */
+    LM_DIM_STREAM_PAIRS,    /* n_streams n_streams                                        */
+    LM_DIM_LAUREL,          /* laurel_rank                                                */
     LM_DIM_2_FF_EXPERT,     /* 2 n_ff_expert                                              */
     LM_DIM_EMBD_LAYER,      /* n_embd_layer                                               */
     LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
@@ -242,6 +255,8 @@ enum lm_transform {
                                block type it is transposed as well                        */
     LM_ODD_ROWS,
     LM_STACK_TURNED,        /* a stack, transposed unless the source is a block type      */
+    LM_REPEAT_FIRST_ROW,    /* a table with fewer rows than there are tokens: those that are
+                               missing are the first                                      */
     LM_SKIP_PADDING_ROWS,   /* without the first rows, which are for padding              */
     LM_FLAT,                /* the source has one axis                                    */
     LM_NEG_EXP,             /* -exp of every weight                                       */
@@ -320,7 +335,10 @@ enum lm_role {
     LM_SSM_ALPHA_B, LM_SSM_BETA, LM_SSM_BETA_B,
     LM_LAYERS_EMBD, LM_LAYERS_PROJ, LM_LAYERS_PROJ_B, LM_LAYERS_NORM, LM_LAYERS_NORM_B,
     LM_LAYER_GATE, LM_LAYER_GATE_B, LM_LAYER_PROJ, LM_LAYER_PROJ_B, LM_LAYER_NORM, LM_LAYER_NORM_B,
-    LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B, LM_ROUTER_SCALE, LM_EXPERT_SCALE,
+    LM_STREAM_PROJ, LM_STREAM_UNPROJ, LM_STREAM_NORM, LM_STREAM_NORM_B, LM_STREAM_ROUTER,
+    LM_STREAM_ROUTER_B, LM_STREAM_PREDICT, LM_STREAM_PREDICT_B, LM_STREAM_CORRECT,
+    LM_STREAM_CORRECT_B, LM_STREAM_SCALE, LM_LAUREL_L, LM_LAUREL_L_B, LM_LAUREL_R, LM_LAUREL_R_B,
+    LM_LAUREL_NORM, LM_LAUREL_NORM_B, LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B, LM_ROUTER_SCALE, LM_EXPERT_SCALE,
     LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
     LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
     LM_N_ROLES
@@ -344,6 +362,13 @@ struct lm_arch_factor {
     enum lm_role role;              /* LM_N_ROLES ends the list                           */
     const char  *names[2];          /* of numbers, "NAME.i" of an entry of a list, or
                                        (TIMES_ROWS, the second) of a list of five         */
+};
+
+/* What config.json may say, where a family can otherwise not be run: the values that `name` may
+ * have as JSON writes them, null and silence among them. */
+struct lm_arch_need {
+    const char *name;               /* NULL ends the list                                 */
+    const char *values[3];          /* NULL after the last                                */
 };
 
 struct lm_build;                    /* build.h: what a graph builder works with           */
@@ -394,6 +419,7 @@ struct lm_arch {
     bool                         adds_first;    /* whether a token is added at the beginning
                                                    or end stands before the tokens' keys  */
     const struct lm_arch_factor *factors;       /* or NULL                                */
+    const struct lm_arch_need   *needs;         /* or NULL                                */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
@@ -451,6 +477,10 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
  * naming the key, which is called `name`. */
 int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_t *values, size_t n,
                      struct lm_hparams *h, struct lm_err *err);
+
+/* The same for LM_FROM_SPARSE_LAYERS, whose values are floats. */
+int lm_arch_set_sparse(const char *name, const float *values, size_t n, struct lm_hparams *h,
+                       struct lm_err *err);
 
 /* The numbers of one layer: h itself, or *room filled with a copy of it in which those that differ
  * between layers are the layer's. */

@@ -20,7 +20,7 @@ extern const struct lm_arch
     lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5, lm_arch_olmoe,
     lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
-    lm_arch_qwen3vlmoe, lm_arch_gemma4;
+    lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -36,7 +36,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_qwen35moe, &lm_arch_lfm2moe, &lm_arch_t5, &lm_arch_olmoe,
     &lm_arch_seed_oss, &lm_arch_minimax_m2, &lm_arch_ernie4_5_moe, &lm_arch_glm4moe,
     &lm_arch_gemma_embedding, &lm_arch_mistral3, &lm_arch_qwen2vl, &lm_arch_qwen3vl,
-    &lm_arch_qwen3vlmoe, &lm_arch_gemma4,
+    &lm_arch_qwen3vlmoe, &lm_arch_gemma4, &lm_arch_gemma3n,
     NULL
 };
 
@@ -313,6 +313,48 @@ static int read_list(const struct lm_gguf *g, const char *key, const struct lm_a
     return lm_arch_set_list(k, key, values, a.n, h, err);
 }
 
+int lm_arch_set_sparse(const char *name, const float *values, size_t n, struct lm_hparams *h,
+                       struct lm_err *err)
+{
+    h->has_sparse = true;
+    for (size_t i = 0; i < n && i < LM_MAX_LAYERS; i++) {
+        if (!isfinite(values[i]))
+            continue;
+        if (h->sparse_above != 0 && values[i] != h->sparse_above)
+            return lm_fail(err, LM_ENOSUP, "%s: %g in layer %zu", name, (double)values[i], i);
+        h->sparse_above = values[i];
+        h->sparse[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    return LM_OK;
+}
+
+static int read_sparse(const struct lm_gguf *g, const char *key, struct lm_hparams *h,
+                       struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    float values[LM_MAX_LAYERS];
+    int r = lm_gguf_arr(g, key, LM_GGUF_F32, &a, err);
+    if (r)
+        return r;
+    if (a.n > LM_MAX_LAYERS)
+        return too_many(key, a.n, err);
+    if (a.n)
+        memcpy(values, a.data, a.n * sizeof *values);
+    return lm_arch_set_sparse(key, values, a.n, h, err);
+}
+
+/* Some files have whole numbers as floats. */
+static int read_u32(const struct lm_gguf *g, const char *key, uint32_t *out, struct lm_err *err)
+{
+    const int r = lm_gguf_u32(g, key, out, err);
+    float f;
+    if (r >= 0 || lm_gguf_f32(g, key, &f, NULL) != LM_OK || !(f >= 0 && f < 1 << 24) ||
+        f != floorf(f))
+        return r;
+    *out = (uint32_t)f;
+    return LM_OK;
+}
+
 static int read_key(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
                     struct lm_hparams *h, struct lm_err *err)
 {
@@ -321,11 +363,12 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     int r;
     switch (k->kind) {
     case LM_GGUF_ARR:
-        return read_list(g, key, k, h, err);
+        return k->from == LM_FROM_SPARSE_LAYERS ? read_sparse(g, key, h, err)
+                                                : read_list(g, key, k, h, err);
     case LM_GGUF_BOOL:
         return lm_gguf_bool(g, key, field, err);
     case LM_GGUF_U32:
-        return lm_gguf_u32(g, key, field, err);
+        return read_u32(g, key, field, err);
     case LM_GGUF_F32:
         return lm_gguf_f32(g, key, field, err);
     default:
@@ -469,6 +512,10 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
         return true;
     case LM_DIM_SSM_GROUPS: *out = h->ssm_groups; return true;
     case LM_DIM_SSM_OF_GROUP: *out = h->ssm_groups ? h->ssm_inner / h->ssm_groups : 0; return true;
+    case LM_DIM_STREAMS:   *out = h->n_streams; return true;
+    case LM_DIM_FURTHER_STREAMS: *out = h->n_streams ? h->n_streams - 1 : 0; return true;
+    case LM_DIM_STREAM_PAIRS: *out = (uint64_t)h->n_streams * h->n_streams; return true;
+    case LM_DIM_LAUREL:    *out = h->laurel_rank; return true;
     case LM_DIM_2_FF_EXPERT: *out = 2 * (uint64_t)h->n_ff_expert; return true;
     case LM_DIM_EMBD_LAYER: *out = h->n_embd_layer; return true;
     case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);

@@ -287,8 +287,7 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale, (float)h->rope_orig_ctx, 0);
 }
 
-/* Tables of rotation: [0] of layers without a window, [1] of layers with one. */
-static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
+void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
 {
     tables[0] = tables[1] = NULL;
     if (b->h->no_rope || b->arch->dense->learned_positions || !attends(b->arch, b->h))
@@ -310,8 +309,8 @@ static void make_tables(struct lm_build *b, struct lm_tensor *tables[2])
     }
 }
 
-static struct lm_tensor *table_of(const struct lm_build *b, uint32_t layer,
-                                  struct lm_tensor *const tables[2])
+struct lm_tensor *lm_dense_table_of(const struct lm_build *b, uint32_t layer,
+                                    struct lm_tensor *const tables[2])
 {
     const struct lm_dense *d = b->arch->dense;
     const uint32_t every = d->unturned_every, window = lm_arch_window(b->arch, b->h, layer);
@@ -350,6 +349,13 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     if (d->values)
         y = d->values(b, layer, y);
     return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
+}
+
+struct lm_tensor *lm_dense_attend(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                  struct lm_tensor *table, bool only_store)
+{
+    x = attention(b, layer, x, table, only_store);
+    return only_store ? NULL : lm_dense_linear(b, layer, LM_ATTN_OUT, x);
 }
 
 /* Attention of a layer in y[0], what a recurrent one has in y[1], both without their last
@@ -470,6 +476,8 @@ struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_te
         struct lm_tensor *gate = lm_dense_linear(b, layer, LM_FFN_GATE, x);
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);
         together(b, (struct lm_tensor *[]){ gate, up }, 2);
+        if (b->h->sparse[layer / 64] >> layer % 64 & 1)
+            gate = lm_above(b->graph, gate, b->h->sparse_above);
         up = lm_dense_gated(b, gate, up);
     } else {
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);
@@ -497,7 +505,7 @@ static struct lm_tensor *add_scaled(struct lm_build *b, struct lm_tensor *x, str
     return lm_add(b->graph, x, y);
 }
 
-static struct lm_tensor *embed(struct lm_build *b)
+struct lm_tensor *lm_dense_embed(struct lm_build *b)
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *x = lm_get_rows(g, lm_build_weight(b, 0, LM_TOKEN_EMBD), b->ids);
@@ -512,7 +520,7 @@ static struct lm_tensor *embed(struct lm_build *b)
     return lm_dense_norm(b, 0, LM_EMBD_NORM, x);
 }
 
-static int head(struct lm_build *b, struct lm_tensor *x)
+int lm_dense_head(struct lm_build *b, struct lm_tensor *x)
 {
     const struct lm_hparams *h = b->h;
     struct lm_graph *g = b->graph;
@@ -576,14 +584,14 @@ int lm_dense_build(struct lm_build *b)
 {
     const struct lm_hparams *h = b->h;
     const struct lm_dense *d = b->arch->dense;
-    struct lm_tensor *tables[2], *x = embed(b);
+    struct lm_tensor *tables[2], *x = lm_dense_embed(b);
     struct lm_hparams room;
-    make_tables(b, tables);
+    lm_dense_tables(b, tables);
     if (d->begin)
         d->begin(b, x);
     for (uint32_t i = 0; i < h->n_layer && x; i++) {
         b->h = lm_arch_layer(b->arch, h, i, &room);
-        x = layer_of(b, i, x, table_of(b, i, tables));
+        x = layer_of(b, i, x, lm_dense_table_of(b, i, tables));
         x = lm_build_steer(b, i, x && d->after ? d->after(b, i, x) : x);
     }
     b->h = h;
@@ -591,5 +599,5 @@ int lm_dense_build(struct lm_build *b)
         return b->graph->err.code;
     if (b->every_row && b->n_out < b->n_tokens)
         x = lm_get_rows(b->graph, x, b->wanted);
-    return head(b, x);
+    return lm_dense_head(b, x);
 }

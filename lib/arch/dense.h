@@ -99,6 +99,17 @@ struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role
 struct lm_tensor *lm_dense_plain_norm(struct lm_build *b, struct lm_tensor *x);
 /* The family's activation of gate, times up. */
 struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up);
+/* Tables of rotation, [0] of layers without a window, [1] of layers with one; that of a layer,
+ * NULL where nothing turns. */
+void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2]);
+struct lm_tensor *lm_dense_table_of(const struct lm_build *b, uint32_t layer,
+                                    struct lm_tensor *const tables[2]);
+/* The input of the first layer; a layer's attention of normalized x, its last product included,
+ * NULL with only_store; logits of the last layer's result x [n_embd, n_out], or a code. */
+struct lm_tensor *lm_dense_embed(struct lm_build *b);
+struct lm_tensor *lm_dense_attend(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                  struct lm_tensor *table, bool only_store);
+int lm_dense_head(struct lm_build *b, struct lm_tensor *x);
 /* A layer's feed-forward without experts. */
 struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 /* Half of every row of x [2 n, ..]. */

@@ -87,29 +87,6 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-static struct lm_tensor *heads(struct lm_build *b, struct lm_tensor *x, size_t len, size_t n)
-{
-    return lm_reshape(b->graph, x, 3, (size_t[]){ len, n, b->n_tokens });
-}
-
-/* Values are keys before their norm where there is no product for them. */
-static void qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struct lm_tensor *table,
-                struct lm_tensor *out[4])
-{
-    const struct lm_hparams *h = b->h;
-    struct lm_graph *g = b->graph;
-    struct lm_tensor *q = heads(b, lm_dense_linear(b, layer, LM_ATTN_Q, x), h->head_k, h->n_head);
-    out[0] = lm_rope(g, lm_dense_norm(b, layer, LM_ATTN_Q_NORM, q), table);
-    if (lm_arch_kv_layer(b->arch, h, layer) != layer)
-        return;
-    struct lm_tensor *k = lm_dense_linear(b, layer, LM_ATTN_K, x), *v = k;
-    if (lm_build_weight(b, layer, LM_ATTN_V))
-        v = lm_dense_linear(b, layer, LM_ATTN_V, x);
-    k = heads(b, k, h->head_k, h->n_head_kv);
-    out[1] = lm_rope(g, lm_dense_norm(b, layer, LM_ATTN_K_NORM, k), table);
-    out[2] = lm_dense_plain_norm(b, heads(b, v, h->head_v, h->n_head_kv));
-}
-
 /* The router sees what comes in, normalized with weights of its own; each expert's result has a
  * factor. */
 static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
@@ -189,13 +166,18 @@ static const struct lm_arch_token tokens[] = {
     { "add_space_prefix", NULL, 0 },
     { NULL, NULL, 0 },
 };
+static const struct lm_arch_need needs[] = {
+    { "hidden_activation", { "gelu_pytorch_tanh" } },
+    { "use_bidirectional_attention", { "vision" } },
+    { NULL, { NULL } },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 6,
-    .constants = constants, .qkv = qkv, .begin = lm_layer_inputs, .feed = feed, .after = after,
+    .constants = constants, .qkv = lm_shared_qkv, .begin = lm_layer_inputs, .feed = feed, .after = after,
 };
 
 const struct lm_arch lm_arch_gemma4 = {
     .name = "gemma4", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = tokens,
+    .tokens = tokens, .needs = needs,
 };

@@ -19,6 +19,12 @@ void lm_layer_inputs(struct lm_build *b, struct lm_tensor *x);
 /* What layer `layer` adds to x [n_embd, n], n being that of the tokens or of the wanted ones. */
 struct lm_tensor *lm_layer_input(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 
+/* For struct lm_dense's `qkv`, of families whose values are normalized: only queries in layers that
+ * look at another's keys and values; values are keys before their norm where there is no product
+ * for them. */
+void lm_shared_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                   struct lm_tensor *table, struct lm_tensor *out[4]);
+
 #define LM_KEY_EMBD_LAYER \
     LM_KEY_U32("embedding_length_per_layer_input", 0, n_embd_layer, \
                "hidden_size_per_layer_input", "=0")
@@ -29,8 +35,9 @@ struct lm_tensor *lm_layer_input(struct lm_build *b, uint32_t layer, struct lm_t
     { name ".weight", source, { cols, rows }, LM_TENSOR_IF_LAYER_INPUT | flags, LM_AS_IS, 0, role, \
       NULL }
 #define LM_T_LAYER_INPUTS \
-    LM_LAYER_IN(LM_LAYERS_EMBD, "per_layer_token_embd", "model.embed_tokens_per_layer.weight", \
-                LM_DIM_EMBD_LAYERS, LM_DIM_VOCAB, LM_TENSOR_TABLE), \
+    { "per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight", \
+      { LM_DIM_EMBD_LAYERS, LM_DIM_VOCAB }, LM_TENSOR_IF_LAYER_INPUT | LM_TENSOR_TABLE, \
+      LM_REPEAT_FIRST_ROW, 0, LM_LAYERS_EMBD, NULL }, \
     LM_LAYER_IN(LM_LAYERS_PROJ, "per_layer_model_proj", "model.per_layer_model_projection.weight", \
                 LM_DIM_EMBD, LM_DIM_EMBD_LAYERS, LM_TENSOR_MATRIX), \
     LM_LAYER_IN(LM_LAYERS_NORM, "per_layer_proj_norm", "model.per_layer_projection_norm.weight", \

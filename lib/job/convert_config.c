@@ -223,6 +223,25 @@ static int load_config(struct lm_convert *c, struct lm_hf_source *src, struct lm
     return c->cfg.json ? LM_OK : lm_err_at(err, LM_EDATA, "config.json");
 }
 
+/* Does config.json say of `need` what the family can be run with? */
+static int check_need(const struct lm_convert *c, const struct lm_arch_need *need,
+                      struct lm_err *err)
+{
+    const struct lm_jval *v = present(lm_jval_get(c->cfg.json, need->name));
+    const char *text = lm_jval_str(v);
+    bool flag, ok = !v;
+    if (lm_jval_bool(v, &flag))
+        text = flag ? "true" : "false";
+    else if (v && v->kind == LM_JSON_NUMBER)
+        text = v->str;
+    for (size_t i = 0; text && !ok && i < 3 && need->values[i]; i++)
+        ok = !strcmp(need->values[i], text);
+    return ok ? LM_OK
+              : lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
+                        "converted", need->name, text ? text : "something else",
+                        c->cfg.arch->name);
+}
+
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
 {
     int r = load_config(c, src, err);
@@ -239,6 +258,9 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
         return unknown_class(c->cfg.class, err);
+    for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
+        if ((r = check_need(c, n, err)))
+            return r;
     c->cfg.quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
     r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
     if (r)
@@ -617,6 +639,46 @@ static int take_list(struct lm_convert *c, const struct lm_arch_key *k, struct l
              : lm_arch_set_list(k, k->name, values, n, &c->cfg.h, err);
 }
 
+/* The quantile of the normal distribution at p, as the family's code has it: in float32, from the
+ * inverse of the error function, which is found by Newton's way. */
+static float quantile(double p)
+{
+    const float y = 2 * (float)p - 1;
+    double x = 0;
+    if (!(y > -1 && y < 1))
+        return y < 0 ? -INFINITY : INFINITY;
+    for (int i = 0; i < 100; i++)
+        x -= (erf(x) - (double)y) * 0.886226925452758 * exp(x * x);
+    return (float)x * 1.41421356f;
+}
+
+int lm_convert_sparse(const struct lm_convert *c, const struct lm_arch_key *k, float *values,
+                      size_t *n, struct lm_err *err)
+{
+    const struct lm_jval *v = present(lm_jval_get(c->cfg.json, k->config[0]));
+    double share = 0;
+    const bool list = v && v->kind == LM_JSON_ARRAY;
+    const struct lm_jval *m = list ? v->first : v;
+    for (*n = 0; m && *n < c->cfg.h.n_layer && *n < LM_MAX_LAYERS; ++*n) {
+        if (!lm_jval_f64(m, &share) || !(share >= 0 && share < 1))
+            return lm_fail(err, LM_EDATA, "config.json: %s: bad entry", k->config[0]);
+        values[*n] = quantile(share);
+        m = list ? m->next : m;
+    }
+    if (*n < c->cfg.h.n_layer || (list && m))
+        return lm_fail(err, LM_EDATA, "config.json: %s: not a number for each of %u layers",
+                       k->config[0], c->cfg.h.n_layer);
+    return LM_OK;
+}
+
+static int take_sparse(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
+{
+    float values[LM_MAX_LAYERS];
+    size_t n;
+    const int r = lm_convert_sparse(c, k, values, &n, err);
+    return r ? r : lm_arch_set_sparse(k->name, values, n, &c->cfg.h, err);
+}
+
 static int take_lists(struct lm_convert *c, struct lm_err *err)
 {
     int r = LM_OK;
@@ -624,7 +686,8 @@ static int take_lists(struct lm_convert *c, struct lm_err *err)
         for (const struct lm_arch_key *k = c->cfg.arch->keys; !r && k->name; k++)
             if (k->kind == LM_GGUF_ARR && !(k->flags & LM_KEY_UNUSED) &&
                 (k->from != LM_FROM_LOCAL_LAYERS) == others)
-                r = take_list(c, k, err);
+                r = k->from == LM_FROM_SPARSE_LAYERS ? take_sparse(c, k, err)
+                                                     : take_list(c, k, err);
     return r;
 }
 
@@ -644,6 +707,19 @@ static bool is_never_zero(const struct lm_arch_key *k)
         if (k->field == fields[i] && !(k->flags & LM_KEY_UNUSED))
             return true;
     return false;
+}
+
+/* A number that is not written where it is what readers take for it. */
+static int unless(const struct lm_convert_config *g, const struct lm_arch_key *k, uint32_t *u,
+                  struct lm_err *err)
+{
+    const int64_t usual = strtoll(k->config[1] + 1, NULL, 10);
+    const struct lm_jval *v = present(lm_jval_get(g->json, k->config[0]));
+    int64_t i = usual;
+    if (v && (!lm_jval_i64(v, &i) || i < 0 || i > UINT32_MAX))
+        return lm_fail(err, LM_EDATA, "config.json: %s is no number that fits", k->config[0]);
+    *u = (uint32_t)i;
+    return i == usual;
 }
 
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
@@ -685,6 +761,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         *u = g->pooling;
         return g->pooling ? LM_OK : 1;
     }
+    if (k->from == LM_FROM_UNLESS)
+        return unless(g, k, u, err);
     v = made || k->from == LM_FROM_GLOBAL ? NULL : find_value(g, k, &text);
     int r = k->from == LM_FROM_GLOBAL ? of_global(g, k, &i, err)
           : is_computed(k->from) ? computed(g, k, &i, err)

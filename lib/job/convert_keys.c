@@ -39,8 +39,10 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         float f = 0;
         const char *s = NULL;
         int32_t values[LM_MAX_LAYERS];
+        float floats[LM_MAX_LAYERS];
         size_t n;
-        const int r = k->kind == LM_GGUF_ARR
+        const int r = k->from == LM_FROM_SPARSE_LAYERS ? lm_convert_sparse(c, k, floats, &n, err)
+                    : k->kind == LM_GGUF_ARR
                           ? lm_convert_layers(c, k, values, LM_MAX_LAYERS, &n, err)
                           : lm_convert_key(c, k, &u, &f, &s, err);
         if (r < 0)
@@ -50,6 +52,10 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
         if (k->flags & LM_KEY_OF_VOCAB)
             continue;
         lm_arch_key_name(c->cfg.arch, k, name);
+        if (k->from == LM_FROM_SPARSE_LAYERS) {
+            lm_gguf_set_arr(c->w, name, LM_GGUF_F32, floats, n);
+            continue;
+        }
         if (k->flags & LM_KEY_OR_NUMBER && all_equal(values, n)) {
             lm_gguf_set_u32(c->w, name, (uint32_t)values[0]);
             continue;

@@ -147,6 +147,10 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
 int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                       size_t max, size_t *n, struct lm_err *err);
 
+/* LM_FROM_SPARSE_LAYERS: a float for each layer, room for LM_MAX_LAYERS. */
+int lm_convert_sparse(const struct lm_convert *c, const struct lm_arch_key *k, float *values,
+                      size_t *n, struct lm_err *err);
+
 /* Rows at the beginning of a table of positions that are for padding. */
 uint64_t lm_convert_padding_rows(const struct lm_convert *c);
 

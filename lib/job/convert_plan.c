@@ -328,7 +328,7 @@ static int set_n_vocab(struct lm_convert *c, struct lm_err *err)
     lm_jval_i64(lm_jval_get(c->cfg.json, "vocab_size"), &said);
     for (size_t i = 0; i < c->n_items; i++) {
         const struct lm_convert_item *it = &c->items[i];
-        if (!(it->row->flags & LM_TENSOR_TABLE) || it->row->ne[1] != LM_DIM_VOCAB)
+        if (it->row->role != LM_TOKEN_EMBD)
             continue;
         const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
         const uint64_t rows = st ? st->shape[0] : said > 0 ? (uint64_t)said : 0;

@@ -17,6 +17,7 @@ static const struct {
     { "AyaVisionForConditionalGeneration", NULL },
     { "Cohere2VisionForConditionalGeneration", NULL },
     { "Gemma3ForConditionalGeneration", "Gemma3ForCausalLM" },
+    { "Gemma3nForConditionalGeneration", "Gemma3nForCausalLM" },
     { "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM" },
     { "Gemma4UnifiedForConditionalGeneration", "Gemma4ForCausalLM" },
     { "Idefics3ForConditionalGeneration", NULL },
@@ -62,6 +63,7 @@ static const struct {
       "{\"hidden_size\":2304,\"intermediate_size\":9216,\"num_hidden_layers\":26,"
       "\"num_attention_heads\":8,\"num_key_value_heads\":4,\"head_dim\":256,"
       "\"vocab_size\":262208,\"max_position_embeddings\":131072,\"sliding_window\":4096}" },
+    { "gemma3n_text", "Gemma3nForCausalLM", NULL },
     { "gemma4_text", "Gemma4ForCausalLM", NULL },
     { "granite", "GraniteForCausalLM", NULL },
     { "lfm2", "Lfm2ForCausalLM", NULL },

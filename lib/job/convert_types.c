@@ -23,6 +23,7 @@ static const struct {
 static const char *const always_f32[] = {
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
     "token_types.weight", "ssm_conv1d.weight", "shortconv.conv.weight",
+    "altup_correct_coef.weight", "altup_predict_coef.weight",
 };
 
 /* The tensor's type in a file of type `main`. */

@@ -13,6 +13,9 @@
 #include "base/size.h"
 #include "job/convert_parts.h"
 
+/* Rows that a table may lack. */
+enum { MOST_REPEATED = 4096 };
+
 /* Append a view to the item, whose list has room for it. */
 static struct lm_convert_view *add_view(struct lm_convert_item *it, size_t source, uint64_t start)
 {
@@ -149,6 +152,24 @@ static void skip_rows(struct lm_convert_item *it, uint64_t n)
     add_axis(add_view(it, 0, n * it->t.ne[0]), elements(&it->t), 1);
 }
 
+/* A table, and its first row in the place of those that it lacks. */
+static void repeat_first(struct lm_convert_item *it, uint64_t rows)
+{
+    const uint64_t cols = it->t.ne[0];
+    add_axis(add_view(it, 0, 0), rows * cols, 1);
+    for (uint64_t i = rows; i < it->t.ne[1]; i++)
+        add_axis(add_view(it, 0, 0), cols, 1);
+}
+
+/* Rows of the source of such a table. */
+static uint64_t rows_there(const struct lm_convert_item *it)
+{
+    const struct lm_st_tensor *st = it->sources[0].st;
+    const uint64_t most = it->t.ne[1], least = most > MOST_REPEATED ? most - MOST_REPEATED : 1;
+    return st && st->n_dims == 2 && st->shape[0] >= least && st->shape[0] < most ? st->shape[0]
+                                                                                  : most;
+}
+
 static void as_is(struct lm_convert_item *it)
 {
     for (size_t i = 0; i < it->n_sources; i++)
@@ -269,7 +290,9 @@ static int times_rows(const struct lm_convert *c, struct lm_convert_item *it, st
 
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
-    const size_t most = it->n_sources < 5 ? 5 : it->n_sources;
+    size_t most = it->n_sources < 5 ? 5 : it->n_sources;
+    if (it->transform == LM_REPEAT_FIRST_ROW)
+        most = (size_t)(it->t.ne[1] - rows_there(it) + 1);
     it->n_views = 0;
     it->views = lm_arena_array(&c->arena, most, sizeof *it->views);
     if (!it->views)
@@ -291,6 +314,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
         else
             as_is(it);
         break;
+    case LM_REPEAT_FIRST_ROW: repeat_first(it, rows_there(it)); break;
     case LM_SKIP_PADDING_ROWS: skip_rows(it, lm_convert_padding_rows(c)); break;
     case LM_FIRST_HALVES:
     case LM_FIRST_HALVES_TURNED:
@@ -350,6 +374,9 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
     case LM_STACK_TURNED:
         shape[n - 1] = turned(it) ? t->ne[1] : t->ne[0];
         shape[n - 2] = turned(it) ? t->ne[0] : t->ne[1];
+        break;
+    case LM_REPEAT_FIRST_ROW:
+        shape[0] = rows_there(it);
         break;
     case LM_SKIP_PADDING_ROWS:
         shape[0] += lm_convert_padding_rows(c);

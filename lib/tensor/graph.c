@@ -297,6 +297,16 @@ struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps)
     return node(g, LM_OP_L2_NORM, &(union lm_op_arg){ .eps = eps }, (struct lm_tensor *[]){ x });
 }
 
+struct lm_tensor *lm_above(struct lm_graph *g, struct lm_tensor *x, float by)
+{
+    return node(g, LM_OP_ABOVE, &(union lm_op_arg){ .scale = by }, (struct lm_tensor *[]){ x });
+}
+
+struct lm_tensor *lm_as_long(struct lm_graph *g, struct lm_tensor *y, struct lm_tensor *x)
+{
+    return node(g, LM_OP_AS_LONG, NULL, (struct lm_tensor *[]){ y, x });
+}
+
 struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                                 struct lm_tensor *bias, struct lm_tensor *states, size_t off)
 {

@@ -55,6 +55,8 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_RMS_NORM,
     LM_OP_LAYER_NORM,
     LM_OP_L2_NORM,
+    LM_OP_ABOVE,
+    LM_OP_AS_LONG,
     LM_OP_MUL_MAT,
     LM_OP_MUL_MAT_ID,
     LM_OP_MUL_MAT_HEADS,
@@ -123,7 +125,7 @@ struct lm_kv_layout {
 /* What an operation needs beside its sources. */
 union lm_op_arg {
     float          eps;                                       /* *_NORM                 */
-    float          scale;                                     /* SCALE, SOFTCAP         */
+    float          scale;                                     /* SCALE, SOFTCAP, ABOVE  */
     struct lm_routing route;                                  /* SELECT, GATE           */
     struct {
         float limit, slope;
@@ -256,6 +258,14 @@ struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct 
 
 /* Rows of x divided by sqrt(sum of squares + eps). */
 struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps);
+
+/* What of rows of x is above their mean by more than `by` standard deviations, else 0:
+ * max(x - mean - by sqrt(variance), 0) (Gemma Team, "Gemma 3n", 2025). */
+struct lm_tensor *lm_above(struct lm_graph *g, struct lm_tensor *x, float by);
+
+/* Rows of y made as long as those of x, which has y's shape: y |x| / |y|, a mean square of y below
+ * 1e-5 counting as that. */
+struct lm_tensor *lm_as_long(struct lm_graph *g, struct lm_tensor *y, struct lm_tensor *x);
 
 /*
  * Mixtures of experts (Shazeer et al., 2017).  For each column of logits [experts, n]:

@@ -277,6 +277,40 @@ static void test_pos_scale(void **state)
     lm_graph_release(&g);
 }
 
+/* What is above the mean of a row, and rows as long as others. */
+static void test_rows(void **state)
+{
+    enum { LEN = 37, MANY = 4 };
+    float x[MANY * LEN], y[MANY * LEN];
+    (void)state;
+    fill(x, MANY * LEN, 2);
+    fill(y, MANY * LEN, 0.5);
+    for (size_t i = 0; i < LEN; i++)
+        y[i] *= 1e-3f;                  /* a row that is hardly there */
+    for (int op = 0; op < 2; op++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *a = with_data(&g, LM_F32, 2, (size_t[]){ LEN, MANY }, x);
+        struct lm_tensor *b = with_data(&g, LM_F32, 2, (size_t[]){ LEN, MANY }, y);
+        struct lm_tensor *t = op ? lm_above(&g, a, 0.75f) : lm_as_long(&g, b, a);
+        evaluate(&g, t, 2);
+        for (size_t r = 0; r < MANY; r++) {
+            double sum = 0, squares = 0, other = 0;
+            for (size_t i = r * LEN; i < (r + 1) * LEN; i++) {
+                sum += (double)x[i];
+                squares += (double)x[i] * (double)x[i];
+                other += (double)y[i] * (double)y[i];
+            }
+            const double mean = sum / LEN, deviation = sqrt(squares / LEN - mean * mean);
+            const double times = sqrt(squares / LEN / fmax(other / LEN, 1e-5));
+            for (size_t i = r * LEN; i < (r + 1) * LEN; i++)
+                close_to((double)((float *)t->data)[i],
+                         op ? fmax((double)x[i] - mean - 0.75 * deviation, 0)
+                            : (double)y[i] * times, 2e-6);
+        }
+        lm_graph_release(&g);
+    }
+}
+
 /* --- attention --------------------------------------------------------------------------- */
 
 enum { Q_HEADS = 4, KV_HEADS = 2, DK = 16, DV = 8, BATCH = 170, REACH = 12 };
@@ -390,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_add_id),
         cmocka_unit_test(test_activations),
         cmocka_unit_test(test_pos_scale),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_whole),
         cmocka_unit_test(test_distance_bias),
     };

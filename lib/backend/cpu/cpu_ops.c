@@ -160,6 +160,46 @@ static void l2_norm(const struct lm_exec *e, const struct lm_step *s, size_t job
     }
 }
 
+static double mean_square(const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum / (double)n;
+}
+
+static void above(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const size_t n = t->ne[0];
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(t->src[0], r);
+        float *y = (float *)row(t, r);
+        double mean = 0, variance = 0;
+        for (size_t i = 0; i < n; i++)
+            mean += (double)x[i] / (double)n;
+        for (size_t i = 0; i < n; i++)
+            variance += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+        const float least = (float)(mean + (double)t->arg.scale * sqrt(variance));
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] > least ? x[i] - least : 0;
+    }
+}
+
+static void as_long(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *y = (const float *)row(t->src[0], r), *x = (const float *)row(t->src[1], r);
+        const double has = mean_square(y, t->ne[0]), wants = mean_square(x, t->ne[0]);
+        e->cpu->vec->scale((float *)row(t, r), y, (float)sqrt(wants / (has > 1e-5 ? has : 1e-5)),
+                           t->ne[0]);
+    }
+}
+
 static void layer_norm(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t, *w = t->src[1], *b = t->src[2];
@@ -334,6 +374,8 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTPLUS]   = { softplus, count_rows, NULL, rows_per_job },
     [LM_OP_L2_NORM]    = { l2_norm, count_rows, NULL, rows_per_job },
+    [LM_OP_ABOVE]      = { above, count_rows, NULL, rows_per_job },
+    [LM_OP_AS_LONG]    = { as_long, count_rows, NULL, rows_per_job },
     [LM_OP_STATE_CONV] = { lm_cpu_state_conv, lm_cpu_conv_count, lm_cpu_conv_scratch,
                            one_per_job },
     [LM_OP_STATE_SCAN] = { lm_cpu_state_scan, lm_cpu_scan_count, NULL, one_per_job },
