@@ -24,6 +24,36 @@ struct facts {
     bool *may_be_empty, *productive; /* [n] of rules                              */
 };
 
+static bool may_be_empty(const struct facts *f, const struct lm_node *node);
+
+/* The states of a graph that can be reached without text; to be freed, NULL when memory is
+ * short. */
+static bool *reached_empty(const struct facts *f, const struct lm_graph *g)
+{
+    bool *reached = calloc(g->n_states, sizeof *reached), changed = reached != NULL;
+    if (reached)
+        reached[0] = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < g->n; i++) {
+            const struct lm_graph_edge *e = &g->edges[i];
+            if (reached[e->from] && !reached[e->to] &&
+                (!e->label || may_be_empty(f, e->label)))
+                changed = reached[e->to] = true;
+        }
+    }
+    return reached;
+}
+
+static bool graph_may_be_empty(const struct facts *f, const struct lm_graph *g)
+{
+    bool *reached = reached_empty(f, g), empty = false;
+    for (uint32_t i = 0; reached && i < g->n_states; i++)
+        empty |= reached[i] && g->final[i];
+    free(reached);
+    return empty;
+}
+
 static bool may_be_empty(const struct facts *f, const struct lm_node *node)
 {
     switch (node->kind) {
@@ -41,6 +71,8 @@ static bool may_be_empty(const struct facts *f, const struct lm_node *node)
         return node->min == 0 || may_be_empty(f, node->nodes[0]);
     case LM_NODE_RULE:
         return f->may_be_empty[node->rule];
+    case LM_NODE_GRAPH:
+        return graph_may_be_empty(f, node->graph);
     case LM_NODE_START:
     case LM_NODE_END:
         return true;
@@ -49,8 +81,55 @@ static bool may_be_empty(const struct facts *f, const struct lm_node *node)
     }
 }
 
+static bool productive(const struct facts *f, const struct lm_node *node);
+
+/* The states of a graph from which a final one can be reached; to be freed, NULL when memory is
+ * short. */
+static bool *live_states(const struct facts *f, const struct lm_graph *g)
+{
+    bool *live = calloc(g->n_states, sizeof *live);
+    uint32_t *first = calloc((size_t)g->n_states + 1, sizeof *first);    /* edges by target */
+    uint32_t *order = lm_malloc_array(g->n, sizeof *order);
+    uint32_t *todo = lm_malloc_array(g->n_states, sizeof *todo);
+    size_t n = 0;
+    if (!live || !first || !order || !todo) {
+        free(live);
+        live = NULL;
+        goto done;
+    }
+    for (size_t i = 0; i < g->n; i++)
+        first[g->edges[i].to]++;
+    for (uint32_t s = 0, sum = 0; s <= g->n_states; s++) {
+        sum += first[s];
+        first[s] = sum;
+    }
+    for (size_t i = g->n; i-- > 0;)
+        order[--first[g->edges[i].to]] = (uint32_t)i;
+    for (uint32_t s = 0; s < g->n_states; s++)
+        if (g->final[s]) {
+            live[s] = true;
+            todo[n++] = s;
+        }
+    while (n) {
+        const uint32_t s = todo[--n];
+        for (uint32_t i = first[s]; i < first[s + 1]; i++) {
+            const struct lm_graph_edge *e = &g->edges[order[i]];
+            if (live[e->from] || (e->label && !productive(f, e->label)))
+                continue;
+            live[e->from] = true;
+            todo[n++] = e->from;
+        }
+    }
+done:
+    free(first);
+    free(order);
+    free(todo);
+    return live;
+}
+
 static bool productive(const struct facts *f, const struct lm_node *node)
 {
+    bool *live, good;
     switch (node->kind) {
     case LM_NODE_SET:
         return node->n > 0;
@@ -68,6 +147,11 @@ static bool productive(const struct facts *f, const struct lm_node *node)
         return node->min == 0 || productive(f, node->nodes[0]);
     case LM_NODE_RULE:
         return f->productive[node->rule];
+    case LM_NODE_GRAPH:
+        live = live_states(f, node->graph);
+        good = live && live[0];
+        free(live);
+        return good;
     default:
         return true;
     }
@@ -104,6 +188,19 @@ static bool add_rule(struct rule_list *l, uint32_t rule)
     return true;
 }
 
+static bool add_beginnings(const struct facts *f, const struct lm_node *node, struct rule_list *l);
+
+static bool add_graph_beginnings(const struct facts *f, const struct lm_graph *g,
+                                 struct rule_list *l)
+{
+    bool *reached = reached_empty(f, g), good = reached != NULL;
+    for (size_t i = 0; good && i < g->n; i++)
+        if (reached[g->edges[i].from] && g->edges[i].label)
+            good = add_beginnings(f, g->edges[i].label, l);
+    free(reached);
+    return good;
+}
+
 static bool add_beginnings(const struct facts *f, const struct lm_node *node, struct rule_list *l)
 {
     switch (node->kind) {
@@ -124,6 +221,8 @@ static bool add_beginnings(const struct facts *f, const struct lm_node *node, st
         return node->max == 0 || add_beginnings(f, node->nodes[0], l);
     case LM_NODE_RULE:
         return add_rule(l, node->rule);
+    case LM_NODE_GRAPH:
+        return add_graph_beginnings(f, node->graph, l);
     default:
         return true;
     }
@@ -196,11 +295,29 @@ static int refuse_left_recursion(const struct facts *f, struct lm_err *err)
 
 /* ---- states ---- */
 
+static uint32_t measure(struct lm_node *node);
+
+static uint64_t measure_graph(struct lm_node *node)
+{
+    const struct lm_graph *g = node->graph;
+    uint64_t size = g->n_states;
+    for (size_t i = 0; i < g->n; i++) {
+        struct lm_node *label = g->edges[i].label;
+        size += 1 + (label ? measure(label) : 0);
+        if (label && label->rounds > node->rounds)
+            node->rounds = label->rounds;
+    }
+    return size;
+}
+
 /* About how many states each node takes; from the leaves up, once. */
 static uint32_t measure(struct lm_node *node)
 {
-    uint64_t size = node->kind == LM_NODE_SET ? 4 * node->n : 1;
+    uint64_t size = node->kind == LM_NODE_SET ? 4 * node->n :
+                    node->kind == LM_NODE_TEXT ? 1 + LM_TEXT_OPS : 1;
     node->rounds = 1;
+    if (node->kind == LM_NODE_GRAPH)
+        size += measure_graph(node);
     for (size_t i = 0; i < node->n && node->nodes; i++) {
         size += measure(node->nodes[i]);
         if (node->nodes[i]->rounds > node->rounds)
@@ -416,6 +533,60 @@ static uint32_t end_from(struct compiler *c, uint32_t next)
     return out;
 }
 
+int lm_text_step(unsigned char byte)
+{
+    if (byte < 0x80)
+        return byte < 0x20 || byte == '"' || byte == '\\' ? -1 : 0;
+    if (byte < 0xC2 || byte > 0xF4)
+        return -1;
+    return byte < 0xE0 ? 1 : byte == 0xE0 ? 4 : byte == 0xED ? 5 : byte < 0xF0 ? 2 :
+           byte == 0xF0 ? 6 : byte < 0xF4 ? 3 : 7;
+}
+
+/* A character of a JSON text; see lm_text_step for the order of its ops. */
+static uint32_t text(struct compiler *c, uint32_t next)
+{
+    static const struct { uint8_t lo, hi, to; } rest[LM_TEXT_OPS] = {
+        { 0x80, 0xBF, 0 }, { 0x80, 0xBF, 1 }, { 0x80, 0xBF, 2 }, { 0xA0, 0xBF, 1 },
+        { 0x80, 0x9F, 1 }, { 0x90, 0xBF, 2 }, { 0x80, 0x8F, 2 },
+    };
+    const uint32_t first = emit(c, (struct lm_op){ .kind = LM_OP_TEXT, .a = next });
+    for (size_t i = 0; i < LM_TEXT_OPS; i++)
+        bytes(c, rest[i].lo, rest[i].hi, rest[i].to ? first + rest[i].to : next);
+    return first;
+}
+
+/* Make an op for each state that leads to a final one, then what leaves it. */
+static uint32_t graph(struct compiler *c, const struct lm_graph *g, uint32_t next)
+{
+    bool *live = live_states(c->facts, g);
+    uint32_t *ops = lm_malloc_array(g->n_states, sizeof *ops), *out = NULL, start = NOWHERE;
+    if (ops)
+        out = lm_malloc_array(g->n_states, sizeof *out);
+    if (!live || !ops || !out)
+        c->failed = lm_fail_nomem(c->err);
+    for (uint32_t s = 0; c->failed == LM_OK && s < g->n_states; s++) {
+        ops[s] = live[s] ? emit(c, (struct lm_op){ .kind = LM_OP_SPLIT }) : NOWHERE;
+        out[s] = g->final[s] ? next : NOWHERE;
+    }
+    for (size_t i = g->n; c->failed == LM_OK && i-- > 0;) {
+        const struct lm_graph_edge *e = &g->edges[i];
+        if (!live[e->from] || !live[e->to] || (e->label && !productive(c->facts, e->label)))
+            continue;
+        const uint32_t by = e->label ? compile(c, e->label, ops[e->to]) : ops[e->to];
+        out[e->from] = split(c, by, out[e->from]);
+    }
+    for (uint32_t s = 0; c->failed == LM_OK && s < g->n_states; s++)
+        if (ops[s] != NOWHERE)
+            c->g->ops[ops[s]].a = c->g->ops[ops[s]].b = out[s];
+    if (c->failed == LM_OK)
+        start = ops[0];
+    free(live);
+    free(ops);
+    free(out);
+    return start;
+}
+
 static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t next)
 {
     uint32_t out = NOWHERE;
@@ -443,6 +614,13 @@ static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t
                                        .a = node->rule, .b = next });
     case LM_NODE_END:
         return end_from(c, next);
+    case LM_NODE_BYTES:
+        return bytes(c, node->min, node->max, next);
+    case LM_NODE_TEXT:
+        c->g->has_text = true;
+        return text(c, next);
+    case LM_NODE_GRAPH:
+        return graph(c, node->graph, next);
     case LM_NODE_START:
         break;
     }

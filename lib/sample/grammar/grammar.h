@@ -5,7 +5,8 @@
 /*
  * Grammars that constrain what is generated.
  *
- *   lm_grammar_gbnf, lm_grammar_regex   text to a grammar: rules over bytes and tokens
+ *   lm_grammar_gbnf, lm_grammar_regex, lm_grammar_schema, lm_grammar_choice
+ *                                       text to a grammar: rules over bytes and tokens
  *   lm_machine_new                      what runs it over a vocabulary
  *   lm_machine_mask                     which ids may come next in a state
  *   lm_machine_take                     the state after one of them
@@ -20,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "vocab/vocab.h"
 
@@ -45,6 +47,37 @@ struct lm_grammar *lm_grammar_gbnf(const char *text, size_t len, const struct lm
 /* lm_grammar_regex - the texts that a regular expression matches as a whole: the syntax of
  * ECMAScript with flag u, as far as it is regular.  The same errors. */
 struct lm_grammar *lm_grammar_regex(const char *text, size_t len, struct lm_err *err);
+
+/* lm_grammar_choice - one of texts [n]. */
+struct lm_grammar *lm_grammar_choice(const char *const *texts, size_t n, struct lm_err *err);
+
+/* White space between the parts of arrays and objects. */
+enum lm_schema_gap {
+    LM_GAP_FREE,                         /* none, a space, or one or two newlines and then at
+                                            most 20 blanks                          */
+    LM_GAP_ONE,                          /* a space after each , and :              */
+    LM_GAP_NONE,
+};
+
+struct lm_schema_options {
+    bool               strict;           /* an unknown keyword is an error          */
+    bool               open;             /* properties alone does not close objects */
+    enum lm_schema_gap gap;
+};
+
+/*
+ * lm_grammar_schema - JSON texts that are valid against a JSON Schema (2020-12), formats asserted;
+ * see lmpipe-grammar(7).
+ *
+ *   o      NULL: all zero
+ *   notes  a line is appended for each keyword and format that is not known; may be NULL
+ *
+ * NULL with *err: LM_EUSE, naming the JSON pointer of a keyword that is wrong, that cannot be
+ * enforced or that leads beyond a limit, or LM_ENOMEM.
+ */
+struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
+                                     const struct lm_schema_options *o, struct lm_buf *notes,
+                                     struct lm_err *err);
 
 void lm_grammar_free(struct lm_grammar *g);
 

@@ -28,6 +28,21 @@ enum lm_node_kind {
     LM_NODE_START,                       /* the empty text, at the start; not in a tree that is
                                             done                                   */
     LM_NODE_END,                         /* the empty text, at the end of the rule */
+    LM_NODE_BYTES,                       /* one byte min to max                    */
+    LM_NODE_TEXT,                        /* one character that JSON writes as it is: all but
+                                            the quote, the backslash and U+0000 to U+001F */
+    LM_NODE_GRAPH,                       /* a way through graph                    */
+};
+
+/* An automaton: from state 0 along edges, whose labels are nodes, to a final state. */
+struct lm_graph {
+    uint32_t n_states;
+    bool    *final;                      /* [n_states]                             */
+    struct lm_graph_edge {
+        uint32_t        from, to;
+        struct lm_node *label;           /* NULL: no text; else never the empty text */
+    } *edges;                            /* [n]                                    */
+    size_t   n, cap;
 };
 
 struct lm_node {
@@ -40,6 +55,7 @@ struct lm_node {
     size_t            n, cap;
     struct lm_range  *ranges;
     struct lm_node  **nodes;
+    struct lm_graph  *graph;
 };
 
 struct lm_rule {
@@ -64,6 +80,11 @@ bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint
  * negated; false when memory is short. */
 bool lm_node_finish_set(struct lm_tree *t, struct lm_node *set);
 
+/* A graph of n_states, none final, without edges; and one more edge. */
+struct lm_node *lm_node_graph(struct lm_tree *t, uint32_t n_states);
+bool lm_node_add_edge(struct lm_tree *t, struct lm_node *graph, uint32_t from, uint32_t to,
+                      struct lm_node *label);
+
 /* The value of a hexadecimal digit, or -1. */
 static inline int lm_hex_digit(char c)
 {
@@ -77,14 +98,17 @@ int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
 
 void lm_tree_release(struct lm_tree *t);
 
-/* Read a regular expression, the text as a whole, into a node without START. */
-int lm_regex_read(const char *text, size_t len, struct lm_tree *t, struct lm_node **out,
-                  struct lm_err *err);
+/* Read a regular expression into a node without START: the texts it matches as a whole or, if
+ * search, those of which it matches a part. */
+int lm_regex_read(const char *text, size_t len, bool search, struct lm_tree *t,
+                  struct lm_node **out, struct lm_err *err);
 
 /* ---- states ---- */
 
 enum lm_op_kind {
     LM_OP_BYTES,                         /* a byte lo..hi, then a                  */
+    LM_OP_TEXT,                          /* a character as LM_NODE_TEXT, then a; its bytes after
+                                            the first are the LM_TEXT_OPS ops that follow */
     LM_OP_SPLIT,                         /* a or b                                 */
     LM_OP_CALL,                          /* rule a, then b                         */
     LM_OP_LOOP,                          /* rule a, min to max times, then b       */
@@ -92,6 +116,12 @@ enum lm_op_kind {
     LM_OP_OTHER_TOKEN,                   /* any token but a, then b                */
     LM_OP_END,                           /* of a rule                              */
 };
+
+#define LM_TEXT_OPS 7
+
+/* After the first byte of a LM_OP_TEXT: 0: its a comes next; 1 to LM_TEXT_OPS: the op so many
+ * behind it; -1: not such a byte. */
+int lm_text_step(unsigned char byte);
 
 struct lm_op {
     uint8_t  kind, lo, hi;
@@ -105,6 +135,7 @@ struct lm_grammar {
     uint32_t     *entry;                 /* [n_rules] first op of a rule           */
     size_t        n_rules, entry_cap;
     bool          has_tokens;            /* some op takes a token whole            */
+    bool          has_text;              /* there is a LM_OP_TEXT                  */
 };
 
 /* Make states of a tree, which is checked: a rule that is not defined, that is left-recursive;

@@ -493,8 +493,25 @@ static struct lm_node *reading_of(struct parser *p, const struct lm_node *node, 
     return copy;
 }
 
-int lm_regex_read(const char *text, size_t len, struct lm_tree *t, struct lm_node **out,
-                  struct lm_err *err)
+/* The node with any text before and behind it. */
+static struct lm_node *anywhere(struct parser *p, struct lm_node *node)
+{
+    struct lm_node *around = new_node(p, LM_NODE_SEQUENCE);
+    for (int i = 0; around && i < 3; i++) {
+        struct lm_node *any = new_node(p, LM_NODE_REPEAT), *one;
+        if (i != 1 && (!any || one_range(p, &one, NULL, 0, true) < 0 ||
+                       !lm_node_add(p->tree, any, one)))
+            return NULL;
+        if (i != 1)
+            any->max = LM_MANY;
+        if (!lm_node_add(p->tree, around, i == 1 ? node : any))
+            return NULL;
+    }
+    return around;
+}
+
+int lm_regex_read(const char *text, size_t len, bool search, struct lm_tree *t,
+                  struct lm_node **out, struct lm_err *err)
 {
     struct parser p = { .text = text, .at = text, .end = text + len, .tree = t, .err = err };
     if (len > LM_GRAMMAR_TEXT)
@@ -502,6 +519,8 @@ int lm_regex_read(const char *text, size_t len, struct lm_tree *t, struct lm_nod
     int s = read_choices(&p, out);
     if (s == LM_OK && p.at < p.end)
         s = fail_at(&p, p.at, "a ) that closes nothing");
+    if (s == LM_OK && search && !(*out = anywhere(&p, *out)))
+        return nomem(&p);
     if (s == LM_OK && p.anchored && !(*out = reading_of(&p, *out, AT_START)))
         s = nomem(&p);
     return s;
@@ -512,7 +531,7 @@ struct lm_grammar *lm_grammar_regex(const char *text, size_t len, struct lm_err 
     struct lm_tree t = { 0 };
     struct lm_node *node;
     struct lm_grammar *g = NULL;
-    if (lm_regex_read(text, len, &t, &node, err) == LM_OK &&
+    if (lm_regex_read(text, len, false, &t, &node, err) == LM_OK &&
         lm_tree_add_rule(&t, "the expression", node, err) == LM_OK)
         g = lm_grammar_compile(&t, err);
     lm_tree_release(&t);

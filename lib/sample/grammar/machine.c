@@ -512,8 +512,11 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
         const struct lm_op *o = &m->g->ops[w.op];
+        const int step = o->kind == LM_OP_TEXT ? lm_text_step(byte) : -1;
         if (o->kind == LM_OP_BYTES && byte >= o->lo && byte <= o->hi)
             add(m, o->a, w.stack);
+        else if (step >= 0)
+            add(m, step ? w.op + (uint32_t)step : o->a, w.stack);
     }
     int r = finish(m, s);
     m->edges[known].to = r == LM_OK ? *s : LM_STATE_DEAD;
@@ -817,7 +820,9 @@ char *lm_machine_expected(struct lm_machine *m, lm_state s, struct lm_err *err)
         const struct lm_op *o = &m->g->ops[m->ways[from.ways + i].op];
         for (unsigned c = o->lo; o->kind == LM_OP_BYTES && c <= o->hi; c++)
             taken[c] = true;
-        if (o->kind != LM_OP_BYTES && kinds++ < 10)
+        for (unsigned c = 0; o->kind == LM_OP_TEXT && c < 256; c++)
+            taken[c] |= lm_text_step((unsigned char)c) >= 0;
+        if (o->kind != LM_OP_BYTES && o->kind != LM_OP_TEXT && kinds++ < 10)
             lm_buf_printf(&b, "%s%s<[%u]>", b.len ? ", " : "",
                           o->kind == LM_OP_OTHER_TOKEN ? "!" : "", (unsigned)o->a);
     }

@@ -51,6 +51,30 @@ bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint
     return true;
 }
 
+struct lm_node *lm_node_graph(struct lm_tree *t, uint32_t n_states)
+{
+    struct lm_node *node = lm_node_new(t, LM_NODE_GRAPH);
+    struct lm_graph *g = lm_arena_alloc(&t->arena, sizeof *g);
+    bool *final = lm_arena_array(&t->arena, n_states, sizeof *final);
+    if (!node || !g || !final)
+        return NULL;
+    *g = (struct lm_graph){ .n_states = n_states, .final = final };
+    node->graph = g;
+    return node;
+}
+
+bool lm_node_add_edge(struct lm_tree *t, struct lm_node *graph, uint32_t from, uint32_t to,
+                      struct lm_node *label)
+{
+    struct lm_graph *g = graph->graph;
+    struct lm_graph_edge *edges = grown(t, g->edges, g->n, &g->cap, sizeof *edges);
+    if (!edges)
+        return false;
+    g->edges = edges;
+    g->edges[g->n++] = (struct lm_graph_edge){ from, to, label };
+    return true;
+}
+
 static int by_lo(const void *a, const void *b)
 {
     const struct lm_range *x = a, *y = b;

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON Schema: its text, its keywords, and references between its parts. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/size.h"
+#include "sample/grammar/schema_parts.h"
+
+/* ---- failures ---- */
+
+/* Append the pointer of target below v; false if it is not there. */
+static bool point_at(struct lm_buf *b, const struct lm_jval *v, const struct lm_jval *target)
+{
+    if (v == target)
+        return true;
+    size_t i = 0;
+    for (const struct lm_jval *m = v->first; m; m = m->next, i++) {
+        const size_t len = b->len;
+        lm_buf_byte(b, '/');
+        if (v->kind == LM_JSON_ARRAY)
+            lm_buf_printf(b, "%zu", i);
+        for (size_t k = 0; v->kind == LM_JSON_OBJECT && k < m->key_len; k++) {
+            if (m->key[k] == '~' || m->key[k] == '/')
+                lm_buf_str(b, m->key[k] == '~' ? "~0" : "~1");
+            else
+                lm_buf_byte(b, m->key[k]);
+        }
+        if (point_at(b, m, target))
+            return true;
+        b->len = len;
+    }
+    return false;
+}
+
+/* "#/pointer: " and the words. */
+static void say(struct lm_schema *s, struct lm_buf *b, const struct lm_jval *at, const char *fmt,
+                va_list ap)
+{
+    char words[240];
+    struct lm_buf pointer = { 0 };
+    vsnprintf(words, sizeof words, fmt, ap);
+    lm_buf_byte(&pointer, '#');
+    if (at)
+        point_at(&pointer, s->root, at);
+    if (pointer.len > 200)                        /* its end tells more */
+        lm_buf_printf(b, "...%.*s: %s", 190, pointer.data + pointer.len - 190, words);
+    else
+        lm_buf_printf(b, "%.*s: %s", (int)pointer.len, pointer.data ? pointer.data : "", words);
+    lm_buf_release(&pointer);
+}
+
+int lm_schema_fail(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
+{
+    struct lm_buf b = { 0 };
+    va_list ap;
+    if (s->failed < 0)
+        return s->failed;
+    va_start(ap, fmt);
+    say(s, &b, at, fmt, ap);
+    va_end(ap);
+    s->failed = lm_fail(s->err, LM_EUSE, "%.*s", (int)b.len, b.data ? b.data : "");
+    lm_buf_release(&b);
+    return s->failed;
+}
+
+int lm_schema_nomem(struct lm_schema *s)
+{
+    if (s->failed == LM_OK)
+        s->failed = lm_fail_nomem(s->err);
+    return s->failed;
+}
+
+void lm_schema_note(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
+{
+    va_list ap;
+    if (!s->notes || s->notes->len > 4096)        /* enough is said */
+        return;
+    va_start(ap, fmt);
+    say(s, s->notes, at, fmt, ap);
+    va_end(ap);
+    lm_buf_byte(s->notes, '\n');
+}
+
+bool lm_schema_spend(struct lm_schema *s, uint64_t steps, const struct lm_jval *at)
+{
+    s->work += steps;
+    if (s->work > LM_SCHEMA_WORK)
+        lm_schema_fail(s, at, "the schema asks for too many combinations");
+    return s->failed == LM_OK;
+}
+
+bool lm_schema_spend_states(struct lm_schema *s, uint32_t n, const struct lm_jval *at)
+{
+    s->n_states += n;
+    if (s->n_states > LM_SCHEMA_STATES)
+        lm_schema_fail(s, at, "the schema needs automata of more than %d states",
+                       LM_SCHEMA_STATES);
+    return s->failed == LM_OK;
+}
+
+/* ---- members ---- */
+
+bool lm_same_name(struct lm_name a, struct lm_name b)
+{
+    return a.len == b.len && (a.len == 0 || !memcmp(a.p, b.p, a.len));
+}
+
+const struct lm_jval *lm_schema_member(const struct lm_jval *object, struct lm_name name)
+{
+    const struct lm_jval *found = NULL;
+    if (object && object->kind == LM_JSON_OBJECT)
+        for (const struct lm_jval *m = object->first; m; m = m->next)
+            if (lm_same_name((struct lm_name){ m->key, m->key_len }, name))
+                found = m;
+    return found;
+}
+
+void lm_schema_items(const struct lm_jval *schema, const struct lm_jval **prefix,
+                     const struct lm_jval **rest)
+{
+    const struct lm_jval *items = lm_jval_get(schema, "items");
+    *prefix = lm_jval_get(schema, "prefixItems");
+    *rest = items;
+    if (items && items->kind == LM_JSON_ARRAY) {  /* the older spelling */
+        *prefix = items;
+        *rest = lm_jval_get(schema, "additionalItems");
+    }
+}
+
+/* ---- keywords ---- */
+
+enum shape {
+    ANY, SCHEMA, SCHEMAS, SCHEMA_MAP, ITEMS, STRING, BOOL, COUNT, NUMBER, POSITIVE, TYPES, LIST,
+    NAMES, NAME_MAP, DEPENDENCIES,
+};
+
+/* What a keyword's value is; known[] holds every keyword of the standard. */
+static const struct keyword {
+    const char *name;
+    enum shape  shape;
+} known[] = {
+    { "$anchor", STRING },          { "$comment", ANY },         { "$defs", SCHEMA_MAP },
+    { "$dynamicAnchor", STRING },   { "$dynamicRef", STRING },   { "$id", STRING },
+    { "$ref", STRING },             { "$schema", STRING },       { "$vocabulary", ANY },
+    { "additionalItems", SCHEMA },  { "additionalProperties", SCHEMA },
+    { "allOf", SCHEMAS },           { "anyOf", SCHEMAS },        { "const", ANY },
+    { "contains", SCHEMA },         { "contentEncoding", ANY },  { "contentMediaType", ANY },
+    { "contentSchema", ANY },       { "default", ANY },          { "definitions", SCHEMA_MAP },
+    { "dependencies", DEPENDENCIES }, { "dependentRequired", NAME_MAP },
+    { "dependentSchemas", SCHEMA_MAP }, { "deprecated", ANY },   { "description", ANY },
+    { "else", SCHEMA },             { "enum", LIST },            { "examples", ANY },
+    { "exclusiveMaximum", NUMBER }, { "exclusiveMinimum", NUMBER }, { "format", STRING },
+    { "if", SCHEMA },               { "items", ITEMS },          { "maxContains", COUNT },
+    { "maxItems", COUNT },          { "maxLength", COUNT },      { "maxProperties", COUNT },
+    { "maximum", NUMBER },          { "minContains", COUNT },    { "minItems", COUNT },
+    { "minLength", COUNT },         { "minProperties", COUNT },  { "minimum", NUMBER },
+    { "multipleOf", POSITIVE },     { "not", SCHEMA },           { "oneOf", SCHEMAS },
+    { "pattern", STRING },          { "patternProperties", SCHEMA_MAP },
+    { "prefixItems", SCHEMAS },     { "properties", SCHEMA_MAP }, { "propertyNames", SCHEMA },
+    { "readOnly", ANY },            { "required", NAMES },       { "then", SCHEMA },
+    { "title", ANY },               { "type", TYPES },           { "unevaluatedItems", SCHEMA },
+    { "unevaluatedProperties", SCHEMA }, { "uniqueItems", BOOL }, { "writeOnly", ANY },
+};
+
+static const struct keyword *find_keyword(const struct lm_jval *m)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].name) == m->key_len && !memcmp(known[i].name, m->key, m->key_len))
+            return &known[i];
+    return NULL;
+}
+
+static bool is_bool(const struct lm_jval *v)
+{
+    return v->kind == LM_JSON_TRUE || v->kind == LM_JSON_FALSE;
+}
+
+uint64_t lm_schema_count(const struct lm_jval *v)
+{
+    double x = 0;
+    lm_jval_f64(v, &x);
+    return x >= 4e18 ? UINT64_C(1) << 62 : (uint64_t)x;
+}
+
+static bool is_count(struct lm_schema *s, const struct lm_jval *v)
+{
+    struct lm_decimal d;
+    return v->kind == LM_JSON_NUMBER && lm_decimal_read(s->arena, v->str, &d) && !d.negative &&
+           lm_decimal_whole(&d);
+}
+
+static bool is_type(const struct lm_jval *v)
+{
+    static const char *const types[] = { "null", "boolean", "integer", "number", "string",
+                                         "array", "object" };
+    for (size_t i = 0; v->kind == LM_JSON_STRING && i < sizeof types / sizeof *types; i++)
+        if (strlen(types[i]) == v->len && !memcmp(types[i], v->str, v->len))
+            return true;
+    return false;
+}
+
+static int check_names(struct lm_schema *s, const struct lm_jval *v)
+{
+    if (v->kind != LM_JSON_ARRAY)
+        return lm_schema_fail(s, v, "an array of names is expected");
+    for (const struct lm_jval *m = v->first; m; m = m->next)
+        if (m->kind != LM_JSON_STRING)
+            return lm_schema_fail(s, m, "a name is a string");
+    return LM_OK;
+}
+
+static int check_types(struct lm_schema *s, const struct lm_jval *v)
+{
+    if (v->kind != LM_JSON_ARRAY)
+        return is_type(v) ? LM_OK : lm_schema_fail(s, v, "no such type");
+    if (!v->first)
+        return lm_schema_fail(s, v, "the list of types is empty");
+    for (const struct lm_jval *m = v->first; m; m = m->next)
+        if (!is_type(m))
+            return lm_schema_fail(s, m, "no such type");
+    return LM_OK;
+}
+
+static int check_all(struct lm_schema *s, const struct lm_jval *list)
+{
+    for (const struct lm_jval *m = list->first; m && s->failed == LM_OK; m = m->next)
+        lm_schema_check(s, m);
+    return s->failed;
+}
+
+/* The value of dependentRequired, or of the older dependencies. */
+static int check_dependencies(struct lm_schema *s, const struct lm_jval *v, bool names_only)
+{
+    if (v->kind != LM_JSON_OBJECT)
+        return lm_schema_fail(s, v, "an object is expected");
+    for (const struct lm_jval *m = v->first; m && s->failed == LM_OK; m = m->next) {
+        if (names_only || m->kind == LM_JSON_ARRAY)
+            check_names(s, m);
+        else
+            lm_schema_check(s, m);
+    }
+    return s->failed;
+}
+
+static int check_number(struct lm_schema *s, const struct lm_jval *v, enum shape shape)
+{
+    struct lm_decimal d;
+    if (is_bool(v) && shape == NUMBER)
+        return lm_schema_fail(s, v, "a number is expected (true and false belong to draft 4)");
+    if (v->kind != LM_JSON_NUMBER)
+        return lm_schema_fail(s, v, "a number is expected");
+    if (!lm_schema_decimal(s, v, &d))
+        return s->failed;
+    if (shape == POSITIVE && (d.negative || d.n == 0))
+        return lm_schema_fail(s, v, "a number above 0 is expected");
+    return LM_OK;
+}
+
+static int check_value(struct lm_schema *s, enum shape shape, const struct lm_jval *v)
+{
+    switch (shape) {
+    case ANY:
+        return LM_OK;
+    case SCHEMA:
+        return lm_schema_check(s, v);
+    case ITEMS:
+        return v->kind == LM_JSON_ARRAY ? check_all(s, v) : lm_schema_check(s, v);
+    case SCHEMAS:
+        return v->kind == LM_JSON_ARRAY && v->first ? check_all(s, v) :
+               lm_schema_fail(s, v, "an array of schemas is expected");
+    case SCHEMA_MAP:
+        return v->kind == LM_JSON_OBJECT ? check_all(s, v) :
+               lm_schema_fail(s, v, "an object of schemas is expected");
+    case STRING:
+        return v->kind == LM_JSON_STRING ? LM_OK : lm_schema_fail(s, v, "a string is expected");
+    case BOOL:
+        return is_bool(v) ? LM_OK : lm_schema_fail(s, v, "true or false is expected");
+    case COUNT:
+        return is_count(s, v) ? LM_OK :
+               lm_schema_fail(s, v, "a whole number, not below 0, is expected");
+    case NUMBER:
+    case POSITIVE:
+        return check_number(s, v, shape);
+    case TYPES:
+        return check_types(s, v);
+    case LIST:
+        return v->kind == LM_JSON_ARRAY ? LM_OK : lm_schema_fail(s, v, "an array is expected");
+    case NAMES:
+        return check_names(s, v);
+    case NAME_MAP:
+    case DEPENDENCIES:
+        return check_dependencies(s, v, shape == NAME_MAP);
+    }
+    return LM_OK;
+}
+
+/* Note that a schema is being checked; false if it has been. */
+static bool first_visit(struct lm_schema *s, const struct lm_jval *schema)
+{
+    for (size_t i = 0; i < s->n_checked; i++)
+        if (s->checked[i] == schema)
+            return false;
+    if (!lm_grow(&s->checked, &s->checked_cap, s->n_checked + 1, sizeof *s->checked)) {
+        lm_schema_nomem(s);
+        return false;
+    }
+    s->checked[s->n_checked++] = schema;
+    return true;
+}
+
+static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
+{
+    for (const struct lm_jval *m = schema->first; m && s->failed == LM_OK; m = m->next) {
+        const struct keyword *k = find_keyword(m);
+        if (k) {
+            check_value(s, k->shape, m);
+        } else if (s->options->strict) {
+            return lm_schema_fail(s, m, "unknown keyword");
+        } else {
+            lm_schema_note(s, m, "unknown keyword, which constrains nothing");
+        }
+        if (k && s->failed == LM_OK && !strcmp(k->name, "format") && !lm_format_known(m))
+            lm_schema_note(s, m, "unknown format, which constrains nothing");
+    }
+    return s->failed;
+}
+
+int lm_schema_check(struct lm_schema *s, const struct lm_jval *schema)
+{
+    if (is_bool(schema))
+        return LM_OK;
+    if (schema->kind != LM_JSON_OBJECT)
+        return lm_schema_fail(s, schema, "a schema is an object, true or false");
+    return check_keywords(s, schema);
+}
+
+/* ---- references ---- */
+
+/* A pointer's next part, decoded into buf, which has room; p moves behind it. */
+static struct lm_name next_part(const char **p, const char *end, char *buf)
+{
+    size_t n = 0;
+    for (; *p < end && **p != '/'; (*p)++) {
+        const char *c = *p;
+        if (*c == '~' && c + 1 < end && (c[1] == '0' || c[1] == '1')) {
+            buf[n++] = c[1] == '0' ? '~' : '/';
+            (*p)++;
+        } else {
+            buf[n++] = *c;
+        }
+    }
+    return (struct lm_name){ buf, n };
+}
+
+static const struct lm_jval *element(const struct lm_jval *array, struct lm_name index)
+{
+    const struct lm_jval *m = array->first;
+    size_t i = 0;
+    if (index.len == 0 || index.len > 9 || (index.len > 1 && *index.p == '0'))
+        return NULL;
+    for (size_t k = 0; k < index.len; k++) {
+        if (index.p[k] < '0' || index.p[k] > '9')
+            return NULL;
+        i = 10 * i + (size_t)(index.p[k] - '0');
+    }
+    while (m && i-- > 0)
+        m = m->next;
+    return m;
+}
+
+static const struct lm_jval *follow(const struct lm_jval *v, struct lm_name pointer, char *buf)
+{
+    const char *p = pointer.p, *end = pointer.p + pointer.len;
+    while (v && p < end) {
+        p++;                                      /* the slash */
+        const struct lm_name part = next_part(&p, end, buf);
+        v = v->kind == LM_JSON_ARRAY ? element(v, part) : lm_schema_member(v, part);
+    }
+    return v;
+}
+
+static struct lm_name string_of(const struct lm_jval *v)
+{
+    return v && v->kind == LM_JSON_STRING ? (struct lm_name){ v->str, v->len }
+                                          : (struct lm_name){ NULL, 0 };
+}
+
+/* What may hold schemas: the value of enum and the like does not. */
+static bool holds_schemas(const struct lm_jval *m)
+{
+    const struct keyword *k = m->key ? find_keyword(m) : NULL;
+    return !k || (k->shape != ANY && k->shape != LIST);
+}
+
+/* The schema below v with that value of `keyword`; *n counts them. */
+static const struct lm_jval *find_named(const struct lm_jval *v, const char *keyword,
+                                        struct lm_name name, int *n)
+{
+    const struct lm_jval *found = NULL;
+    const struct lm_name own = string_of(lm_jval_get(v, keyword));
+    if (own.p && lm_same_name(own, name)) {
+        ++*n;
+        found = v;
+    }
+    for (const struct lm_jval *m = v->first; m; m = m->next) {
+        const struct lm_jval *below = holds_schemas(m) ? find_named(m, keyword, name, n) : NULL;
+        found = found ? found : below;
+    }
+    return found;
+}
+
+/* Replace %HH by the byte, in place. */
+static size_t unescape(char *p, size_t n)
+{
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int hi = p[i] == '%' && i + 2 < n ? lm_hex_digit(p[i + 1]) : -1;
+        const int lo = hi >= 0 ? lm_hex_digit(p[i + 2]) : -1;
+        if (lo >= 0) {
+            p[to++] = (char)(hi << 4 | lo);
+            i += 2;
+        } else {
+            p[to++] = p[i];
+        }
+    }
+    return to;
+}
+
+/* The schema with an $id that a value below v is in; NULL: it is not below v. */
+static const struct lm_jval *base_of(const struct lm_jval *v, const struct lm_jval *below,
+                                     const struct lm_jval *base)
+{
+    const struct lm_name id = string_of(lm_jval_get(v, "$id"));
+    const struct lm_jval *found = v == below ? base : NULL;
+    if (id.len && *id.p != '#')
+        base = v;
+    for (const struct lm_jval *m = v->first; m && !found; m = m->next)
+        found = base_of(m, below, base);
+    return found;
+}
+
+/* The schema of this document that a reference's address, without fragment, names. */
+static const struct lm_jval *find_document(const struct lm_schema *s, const struct lm_jval *ref,
+                                           struct lm_name address)
+{
+    int n = 0;
+    if (address.len == 0)
+        return base_of(s->root, ref, s->root);
+    const struct lm_jval *found = find_named(s->root, "$id", address, &n);
+    const struct lm_name base = string_of(lm_jval_get(s->root, "$id"));
+    if (found)
+        return found;
+    for (size_t i = base.len; i > 0 && !found; i--) {        /* relative to the root's */
+        if (base.p[i - 1] != '/')
+            continue;
+        char *full = lm_arena_alloc(s->arena, i + address.len + 1);
+        if (!full)
+            return NULL;
+        memcpy(full, base.p, i);
+        memcpy(full + i, address.p, address.len);
+        found = find_named(s->root, "$id", (struct lm_name){ full, i + address.len }, &n);
+        break;
+    }
+    return found;
+}
+
+static const struct lm_jval *find_fragment(struct lm_schema *s, const struct lm_jval *ref,
+                                           const struct lm_jval *document, struct lm_name name)
+{
+    int n = 0, dynamic = 0;
+    char *buf = lm_arena_alloc(s->arena, name.len + 1);
+    if (!buf) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    if (name.len == 0 || *name.p == '/')
+        return follow(document, name, buf);
+    const struct lm_jval *found = find_named(document, "$anchor", name, &n);
+    const struct lm_jval *other = find_named(document, "$dynamicAnchor", name, &dynamic);
+    if (n + dynamic > 1)
+        lm_schema_fail(s, ref, "%d schemas have this anchor", n + dynamic);
+    return found ? found : other;
+}
+
+const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval *ref)
+{
+    char *text = lm_arena_copy(s->arena, ref->str, ref->len);
+    if (!text) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    const char *hash = memchr(text, '#', ref->len);
+    const size_t address = hash ? (size_t)(hash - text) : ref->len;
+    const struct lm_jval *document = find_document(s, ref, (struct lm_name){ text, address });
+    if (!document) {
+        lm_schema_fail(s, ref, "the reference leads to another document");
+        return NULL;
+    }
+    const size_t fragment = hash ? unescape(text + address + 1, ref->len - address - 1) : 0;
+    const struct lm_jval *target = find_fragment(s, ref, document,
+                                                 (struct lm_name){ text + address + 1, fragment });
+    if (!target)
+        lm_schema_fail(s, ref, "the reference leads nowhere");
+    else if (first_visit(s, target))              /* perhaps where no schema is looked for */
+        lm_schema_check(s, target);
+    return s->failed == LM_OK ? target : NULL;
+}
+
+/* ---- the whole ---- */
+
+static const struct lm_schema_options usual;
+
+static void release(struct lm_schema *s)
+{
+    for (size_t i = 0; i < s->n_matchers; i++) {
+        lm_machine_free(s->matchers[i]->machine);
+        lm_grammar_free(s->matchers[i]->grammar);
+    }
+    free(s->matchers);
+    free(s->checked);
+    free(s->places);
+    free(s->slots);
+    lm_tree_release(&s->tree);
+}
+
+struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
+                                     const struct lm_schema_options *o, struct lm_buf *notes,
+                                     struct lm_err *err)
+{
+    struct lm_schema s = { .options = o ? o : &usual, .notes = notes, .err = err };
+    struct lm_grammar *g = NULL;
+    s.arena = &s.tree.arena;
+    if (len > LM_GRAMMAR_TEXT) {
+        lm_fail(err, LM_EUSE, "the schema is larger than %d bytes", LM_GRAMMAR_TEXT);
+        return NULL;
+    }
+    s.root = lm_json_tree(s.arena, text, len, err);
+    if (!s.root && err->code == LM_EDATA)
+        err->code = LM_EUSE;                      /* another schema would do */
+    if (s.root && lm_schema_check(&s, s.root) == LM_OK &&
+        lm_tree_add_rule(&s.tree, "the schema", NULL, err) == LM_OK) {
+        struct lm_conj all = { 0 };
+        lm_conj_add(&s, &all, (struct lm_literal){ s.root, false });
+        struct lm_node *node = lm_value_node(&s, &all);
+        lm_schema_finish(&s);
+        s.tree.rules[0].node = node;
+        if (s.failed == LM_OK)
+            g = lm_grammar_compile(&s.tree, err);
+    }
+    release(&s);
+    return g;
+}
+
+struct lm_grammar *lm_grammar_choice(const char *const *texts, size_t n, struct lm_err *err)
+{
+    struct lm_schema s = { .options = &usual, .err = err };
+    struct lm_grammar *g = NULL;
+    s.arena = &s.tree.arena;
+    struct lm_node *choice = lm_schema_node(&s, LM_NODE_CHOICE);
+    for (size_t i = 0; i < n; i++)
+        lm_schema_add(&s, choice, lm_schema_text(&s, texts[i]));
+    if (s.failed == LM_OK && lm_tree_add_rule(&s.tree, "the choice", choice, err) == LM_OK)
+        g = lm_grammar_compile(&s.tree, err);
+    release(&s);
+    return g;
+}

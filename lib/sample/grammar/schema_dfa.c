@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* Automata over bytes: sets of what a search has met, fewer states, and graphs of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "sample/grammar/schema_parts.h"
+
+#define FEW_STATES 512               /* up to which equal states are looked for: the search is
+                                        quadratic for long chains                         */
+
+/* ---- what a search has met ---- */
+
+static uint64_t hash_key(const uint32_t *key, size_t words)
+{
+    uint64_t h = words;
+    for (size_t i = 0; i < words; i++) {
+        h = (h ^ key[i]) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static bool grow_met(struct lm_met *m)
+{
+    if (2 * (m->n + 1) <= m->n_slots)
+        return true;
+    const size_t n = m->n_slots ? 2 * m->n_slots : 64;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < m->n; i++) {
+        size_t k = hash_key(m->keys + i * m->words, m->words) & (n - 1);
+        while (slots[k])
+            k = (k + 1) & (n - 1);
+        slots[k] = (uint32_t)i + 1;
+    }
+    free(m->slots);
+    m->slots = slots;
+    m->n_slots = n;
+    return true;
+}
+
+uint32_t lm_met_add(struct lm_met *m, const uint32_t *key)
+{
+    if (!grow_met(m))
+        return LM_MANY;
+    size_t k = hash_key(key, m->words) & (m->n_slots - 1);
+    for (; m->slots[k]; k = (k + 1) & (m->n_slots - 1))
+        if (!memcmp(m->keys + (m->slots[k] - 1) * m->words, key, m->words * sizeof *key))
+            return m->slots[k] - 1;
+    if (!lm_grow(&m->keys, &m->cap, (m->n + 1) * m->words, sizeof *m->keys))
+        return LM_MANY;
+    memcpy(m->keys + m->n * m->words, key, m->words * sizeof *key);
+    m->slots[k] = (uint32_t)++m->n;
+    return (uint32_t)m->n - 1;
+}
+
+void lm_met_release(struct lm_met *m)
+{
+    free(m->keys);
+    free(m->slots);
+    *m = (struct lm_met){ 0 };
+}
+
+/* ---- fewer states ---- */
+
+void lm_dfa_release(struct lm_dfa *d)
+{
+    free(d->to);
+    free(d->final);
+    d->to = NULL;
+    d->final = NULL;
+    d->n = 0;
+}
+
+/* Which states lead to a final one; a chain of passes there and back, as most automata are nearly
+ * in order. */
+static void find_live(const struct lm_dfa *d, bool *live)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t k = 0; k < 2 * d->n; k++) {
+            const uint32_t i = k < d->n ? d->n - 1 - k : k - d->n;
+            bool good = live[i] || d->final[i];
+            for (size_t c = 0; !good && c < d->n_symbols; c++) {
+                const uint32_t to = d->to[i * d->n_symbols + c];
+                good = to != LM_MANY && live[to];
+            }
+            changed |= good && !live[i];
+            live[i] = good;
+        }
+    }
+}
+
+/* Put states that nothing can tell apart into one class (Moore 1956).  class [n], LM_MANY: left
+ * out.  The number of classes, or LM_MANY when memory is short. */
+static uint32_t classify(const struct lm_dfa *d, const bool *live, uint32_t *class)
+{
+    struct lm_met met = { .words = d->n_symbols + 1 };
+    uint32_t *key = lm_malloc_array(d->n_symbols + 1, sizeof *key);
+    uint32_t *next = lm_malloc_array(d->n, sizeof *next), n = 0, before = 0;
+    bool good = key && next;
+    for (uint32_t i = 0; i < d->n; i++)
+        class[i] = live[i] ? d->n > FEW_STATES ? n++ : d->final[i] : LM_MANY;
+    while (good && d->n <= FEW_STATES) {
+        for (uint32_t i = 0; good && i < d->n; i++) {
+            key[0] = class[i];
+            for (size_t c = 0; c < d->n_symbols; c++) {
+                const uint32_t to = d->to[i * d->n_symbols + c];
+                key[c + 1] = to == LM_MANY ? LM_MANY : class[to];
+            }
+            next[i] = live[i] ? lm_met_add(&met, key) : LM_MANY;
+            good = !live[i] || next[i] != LM_MANY;
+        }
+        memcpy(class, next, d->n * sizeof *class);
+        n = (uint32_t)met.n;
+        lm_met_release(&met);
+        met.words = d->n_symbols + 1;
+        if (n == before)
+            break;
+        before = n;
+    }
+    free(key);
+    free(next);
+    lm_met_release(&met);
+    return good ? n : LM_MANY;
+}
+
+/* Make the classes the states, that of the start first. */
+static bool merge_states(struct lm_dfa *d, const uint32_t *class, uint32_t n)
+{
+    const size_t row = d->n_symbols;
+    uint32_t *to = lm_malloc_array((size_t)n * row, sizeof *to);
+    bool *final = lm_malloc_array(n, sizeof *final);
+    if (!to || !final) {
+        free(to);
+        free(final);
+        return false;
+    }
+    const uint32_t start = class[0];
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (class[i] == LM_MANY)
+            continue;
+        const uint32_t me = class[i] == start ? 0 : class[i] == 0 ? start : class[i];
+        final[me] = d->final[i];
+        for (size_t c = 0; c < row; c++) {
+            const uint32_t t = d->to[i * row + c], k = t == LM_MANY ? LM_MANY : class[t];
+            to[me * row + c] = k == LM_MANY ? k : k == start ? 0 : k == 0 ? start : k;
+        }
+    }
+    lm_dfa_release(d);
+    d->to = to;
+    d->final = final;
+    d->to_cap = n * row;
+    d->final_cap = d->n = n;
+    return true;
+}
+
+bool lm_dfa_reduce(struct lm_dfa *d)
+{
+    if (d->n == 0)
+        return true;
+    bool *live = calloc(d->n, sizeof *live), good = live != NULL;
+    uint32_t *class = lm_malloc_array(d->n, sizeof *class);
+    good = good && class;
+    if (good)
+        find_live(d, live);
+    if (good && !live[0]) {
+        d->n = 0;
+    } else if (good) {
+        const uint32_t n = classify(d, live, class);
+        good = n != LM_MANY && merge_states(d, class, n);
+    }
+    free(live);
+    free(class);
+    return good;
+}
+
+/* ---- graphs ---- */
+
+/* A set of bytes. */
+struct byte_set {
+    uint64_t bits[4];
+};
+
+static bool has_byte(const struct byte_set *b, unsigned c)
+{
+    return b->bits[c / 64] >> c % 64 & 1;
+}
+
+static void put_byte(struct byte_set *b, unsigned c)
+{
+    b->bits[c / 64] |= UINT64_C(1) << c % 64;
+}
+
+static bool is_special(unsigned c)
+{
+    return c < 0x20 || c == '"' || c == '\\';
+}
+
+/* Add a choice for each run of bytes of the set, above all special ones if json. */
+static void add_runs(struct lm_schema *s, struct lm_node *choice, const struct byte_set *b,
+                     bool json)
+{
+    for (unsigned lo = 0, hi; lo < 256; lo = hi + 1) {
+        hi = lo;
+        if (!has_byte(b, lo) || (json && is_special(lo)))
+            continue;
+        while (hi < 255 && has_byte(b, hi + 1) && !(json && is_special(hi + 1)))
+            hi++;
+        lm_schema_add(s, choice, lm_schema_bytes(s, lo, hi));
+    }
+}
+
+/* The control characters of b that have no letter, as u00 and two digits. */
+static void add_numbered(struct lm_schema *s, struct lm_node *choice, const struct byte_set *b)
+{
+    for (unsigned high = 0; high < 2; high++) {
+        struct byte_set digits = { { 0 } };
+        bool any = false;
+        for (unsigned low = 0; low < 16; low++) {
+            const unsigned c = 16 * high + low;
+            if (!has_byte(b, c) || (c >= 8 && c <= 13 && c != 11))
+                continue;
+            any = true;
+            put_byte(&digits, (unsigned char)"0123456789abcdef"[low]);
+            put_byte(&digits, (unsigned char)"0123456789ABCDEF"[low]);
+        }
+        if (any) {
+            struct lm_node *last = lm_schema_node(s, LM_NODE_CHOICE);
+            add_runs(s, last, &digits, false);
+            lm_schema_add(s, choice, lm_schema_sequence(s, lm_schema_text(s, high ? "u001" : "u000"),
+                                                        last, NULL));
+        }
+    }
+}
+
+/* The special characters of b, escaped; NULL when there are none. */
+static struct lm_node *escapes(struct lm_schema *s, const struct byte_set *b)
+{
+    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    struct byte_set short_ones = { { 0 } };
+    bool any = false;
+    for (unsigned c = 0; c < 128; c++)
+        any |= is_special(c) && has_byte(b, c);
+    if (!any)
+        return NULL;
+    for (size_t i = 0; named[i]; i++)
+        if (has_byte(b, (unsigned char)named[i]))
+            put_byte(&short_ones, (unsigned char)letters[i]);
+    struct lm_node *choice = lm_schema_node(s, LM_NODE_CHOICE);
+    add_runs(s, choice, &short_ones, false);
+    add_numbered(s, choice, b);
+    return lm_schema_sequence(s, lm_schema_text(s, "\\"), choice, NULL);
+}
+
+struct lm_node *lm_schema_escapes(struct lm_schema *s, const uint64_t bits[2])
+{
+    const struct byte_set b = { { bits[0], bits[1], 0, 0 } };
+    return escapes(s, &b);
+}
+
+struct lm_node *lm_schema_character(struct lm_schema *s)
+{
+    static const uint64_t all[2] = { UINT64_MAX, UINT64_MAX };
+    struct lm_node *choice = lm_schema_node(s, LM_NODE_CHOICE);
+    lm_schema_add(s, choice, lm_schema_node(s, LM_NODE_TEXT));
+    lm_schema_add(s, choice, lm_schema_escapes(s, all));
+    return choice;
+}
+
+/* The state after a byte. */
+static uint32_t step(const struct lm_dfa *d, uint32_t state, unsigned byte)
+{
+    for (size_t c = 0; c < d->n_symbols; c++)
+        if (byte >= d->lo[c] && byte <= d->hi[c])
+            return d->to[state * d->n_symbols + c];
+    return LM_MANY;
+}
+
+/* Do all bytes lo to hi from a state, and `rest` more of any character, lead to `to`? */
+static bool all_lead(const struct lm_dfa *d, uint32_t from, unsigned lo, unsigned hi, int rest,
+                     uint32_t to)
+{
+    uint32_t last = LM_MANY;
+    for (unsigned b = lo; b <= hi; b++) {
+        const uint32_t t = step(d, from, b);
+        if (t == LM_MANY || (rest == 0 && t != to))
+            return false;
+        if (rest > 0 && t != last && !all_lead(d, t, 0x80, 0xBF, rest - 1, to))
+            return false;
+        last = t;
+    }
+    return true;
+}
+
+/* The state that every character of LM_NODE_TEXT leads to, or LM_MANY. */
+static uint32_t text_target(const struct lm_dfa *d, uint32_t from)
+{
+    static const struct { uint8_t lo, hi, rest, lo2, hi2; } leads[] = {
+        { 0xC2, 0xDF, 0, 0x80, 0xBF }, { 0xE0, 0xE0, 1, 0xA0, 0xBF }, { 0xE1, 0xEC, 1, 0x80, 0xBF },
+        { 0xED, 0xED, 1, 0x80, 0x9F }, { 0xEE, 0xEF, 1, 0x80, 0xBF }, { 0xF0, 0xF0, 2, 0x90, 0xBF },
+        { 0xF1, 0xF3, 2, 0x80, 0xBF }, { 0xF4, 0xF4, 2, 0x80, 0x8F },
+    };
+    const uint32_t to = step(d, from, 'a');
+    if (to == LM_MANY)
+        return LM_MANY;
+    for (unsigned b = 0x20; b < 0x80; b++)
+        if (!is_special(b) && step(d, from, b) != to)
+            return LM_MANY;
+    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+        uint32_t last = LM_MANY;
+        for (unsigned b = leads[i].lo; b <= leads[i].hi; b++) {
+            const uint32_t t = step(d, from, b);
+            if (t == LM_MANY || (t != last && !all_lead(d, t, leads[i].lo2, leads[i].hi2,
+                                                        leads[i].rest, to)))
+                return LM_MANY;
+            last = t;
+        }
+    }
+    return to;
+}
+
+/* The edges from one state to another. */
+static void add_edges(struct lm_schema *s, struct lm_node *graph, uint32_t from, uint32_t to,
+                      const struct byte_set *b, bool json)
+{
+    struct lm_node *choice = lm_schema_node(s, LM_NODE_CHOICE);
+    add_runs(s, choice, b, json);
+    struct lm_node *escaped = json ? escapes(s, b) : NULL;
+    if (escaped)
+        lm_schema_add(s, choice, escaped);
+    if (choice && choice->n)
+        lm_schema_edge(s, graph, from, to, choice);
+}
+
+struct lm_node *lm_dfa_node(struct lm_schema *s, const struct lm_dfa *d, bool json)
+{
+    struct lm_node *graph = lm_node_graph(&s->tree, d->n);
+    if (!graph) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    for (uint32_t from = 0; from < d->n && s->failed == LM_OK; from++) {
+        const uint32_t *row = d->to + from * d->n_symbols;
+        const uint32_t text = json ? text_target(d, from) : LM_MANY;
+        graph->graph->final[from] = d->final[from];
+        if (text != LM_MANY)
+            lm_schema_edge(s, graph, from, text, lm_schema_node(s, LM_NODE_TEXT));
+        for (size_t c = 0; c < d->n_symbols; c++) {
+            struct byte_set b = { { 0 } };
+            bool first = row[c] != LM_MANY;
+            for (size_t k = 0; first && k < c; k++)
+                first = row[k] != row[c];
+            for (size_t k = c; first && k < d->n_symbols; k++)
+                for (unsigned byte = d->lo[k]; row[k] == row[c] && byte <= d->hi[k]; byte++)
+                    if (text == LM_MANY || is_special(byte))
+                        put_byte(&b, byte);
+            if (first)
+                add_edges(s, graph, from, row[c], &b, json);
+        }
+    }
+    return s->failed == LM_OK ? graph : NULL;
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Strings: patterns, formats and lengths together are the product of automata over the bytes of
+ * the string; how JSON spells it comes last.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "sample/grammar/schema_parts.h"
+
+#define MANY_STATES 4000             /* of one expression, after which its own form is used */
+
+/* ---- expressions ---- */
+
+static bool compile_matcher(struct lm_schema *s, struct lm_matcher *m, const char *text, size_t len)
+{
+    struct lm_tree t = { 0 };
+    struct lm_node *node = NULL, *choice = NULL, *never = NULL;
+    struct lm_err err;
+    int r = lm_regex_read(text, len, m->search, &t, &node, &err);
+    if (r == LM_OK) {                            /* one that matches nothing is no error */
+        choice = lm_node_new(&t, LM_NODE_CHOICE);
+        never = lm_node_new(&t, LM_NODE_BYTES);
+        if (!choice || !never || !lm_node_add(&t, choice, node) || !lm_node_add(&t, choice, never))
+            r = lm_fail_nomem(&err);
+    }
+    if (r == LM_OK) {
+        never->min = never->max = 0xFF;           /* no byte of a text */
+        r = lm_tree_add_rule(&t, "the expression", choice, &err);
+    }
+    if (r == LM_OK && !(m->grammar = lm_grammar_compile(&t, &err)))
+        r = err.code;
+    if (r == LM_OK && !(m->machine = lm_machine_new(m->grammar, NULL, 0, NULL, 0, &err)))
+        r = err.code;
+    lm_tree_release(&t);
+    if (r == LM_ENOMEM)
+        lm_schema_nomem(s);
+    else if (r < 0)
+        lm_schema_fail(s, m->at, "%s", err.text);
+    return r == LM_OK;
+}
+
+static struct lm_matcher *matcher_for(struct lm_schema *s, const struct lm_jval *at,
+                                      const char *text, size_t len, bool search)
+{
+    for (size_t i = 0; i < s->n_matchers; i++)
+        if (s->matchers[i]->at == at)
+            return s->matchers[i];
+    struct lm_matcher *m = lm_arena_alloc(s->arena, sizeof *m);
+    if (!m || !lm_grow(&s->matchers, &s->matchers_cap, s->n_matchers + 1, sizeof *s->matchers)) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    *m = (struct lm_matcher){ .at = at, .search = search };
+    s->matchers[s->n_matchers++] = m;
+    return compile_matcher(s, m, text, len) ? m : NULL;
+}
+
+struct lm_matcher *lm_pattern_matcher(struct lm_schema *s, const struct lm_jval *pattern)
+{
+    /* The names of patternProperties are patterns too. */
+    if (pattern->kind == LM_JSON_STRING)
+        return matcher_for(s, pattern, pattern->str, pattern->len, true);
+    return matcher_for(s, pattern, pattern->key, pattern->key_len, true);
+}
+
+struct lm_matcher *lm_format_matcher(struct lm_schema *s, const struct lm_jval *format)
+{
+    const char *expression = lm_format_expression(format);
+    if (!expression) {
+        lm_schema_fail(s, format, "regular expressions cannot be enforced");
+        return NULL;
+    }
+    return matcher_for(s, format, expression, strlen(expression), false);
+}
+
+int lm_matches(struct lm_schema *s, struct lm_matcher *m, const char *p, size_t len)
+{
+    struct lm_err err;
+    lm_state state;
+    int r = lm_machine_start(m->machine, &state, &err);
+    for (size_t i = 0; r == LM_OK && i < len && state != LM_STATE_DEAD; i++)
+        r = lm_machine_byte(m->machine, &state, (unsigned char)p[i], &err);
+    if (r == LM_ENOMEM)
+        lm_schema_nomem(s);
+    else if (r < 0)
+        lm_schema_fail(s, m->at, "%s", err.text);
+    return r < 0 ? -1 : lm_machine_complete(m->machine, state);
+}
+
+/* ---- what a string must be ---- */
+
+static bool add_part(struct lm_schema *s, struct lm_string *str, struct lm_matcher *m, bool negated)
+{
+    if (!m)
+        return false;
+    for (size_t i = 0; i < str->n; i++)
+        if (str->parts[i].matcher == m && str->parts[i].negated == negated)
+            return true;
+    if (str->n == str->cap) {
+        const size_t cap = 2 * str->cap + 4;
+        struct lm_string_part *parts = lm_arena_array(s->arena, cap, sizeof *parts);
+        if (!parts) {
+            lm_schema_nomem(s);
+            return false;
+        }
+        if (str->n)
+            memcpy(parts, str->parts, str->n * sizeof *parts);
+        str->parts = parts;
+        str->cap = cap;
+    }
+    str->parts[str->n++] = (struct lm_string_part){ m, negated };
+    return true;
+}
+
+bool lm_string_add_part(struct lm_schema *s, struct lm_string *str, const struct lm_jval *pattern,
+                        bool negated)
+{
+    return add_part(s, str, lm_pattern_matcher(s, pattern), negated);
+}
+
+bool lm_string_add_not(struct lm_schema *s, struct lm_string *str, struct lm_name name)
+{
+    if (str->n_not == str->not_cap) {
+        const size_t cap = 2 * str->not_cap + 4;
+        struct lm_name *list = lm_arena_array(s->arena, cap, sizeof *list);
+        if (!list) {
+            lm_schema_nomem(s);
+            return false;
+        }
+        if (str->n_not)
+            memcpy(list, str->not, str->n_not * sizeof *list);
+        str->not = list;
+        str->not_cap = cap;
+    }
+    str->not[str->n_not++] = name;
+    return true;
+}
+
+bool lm_string_of(struct lm_schema *s, const struct lm_way *w, struct lm_string *out)
+{
+    for (size_t i = 0; i < w->n && s->failed == LM_OK; i++) {
+        const struct lm_atom *a = &w->atoms[i];
+        if (!(a->types & LM_TYPE_STRING))
+            continue;
+        out->at = a->at;
+        if (a->kind == LM_ATOM_MIN_LENGTH)
+            out->min = a->n > out->min ? a->n : out->min;
+        else if (a->kind == LM_ATOM_MAX_LENGTH)
+            out->max = a->n < out->max ? a->n : out->max;
+        else if (a->kind == LM_ATOM_PATTERN)
+            lm_string_add_part(s, out, a->value, a->negated);
+        else if (a->kind == LM_ATOM_FORMAT)
+            add_part(s, out, lm_format_matcher(s, a->value), a->negated);
+        else if (a->kind == LM_ATOM_NOT_VALUE)
+            lm_string_add_not(s, out, (struct lm_name){ a->value->str, a->value->len });
+    }
+    return s->failed == LM_OK;
+}
+
+/* ---- the product ---- */
+
+struct product {
+    struct lm_schema       *s;
+    const struct lm_string *str;
+    size_t                  n;           /* machines                                     */
+    struct lm_machine     **machines;
+    bool                   *negated;
+    struct lm_dfa           dfa;
+    struct lm_met           met;         /* keys: characters so far, a state a machine   */
+    uint32_t                most;        /* states                                       */
+    bool                    over;        /* there are more                               */
+    struct lm_grammar      *own[2];      /* any text, and the strings that it is not     */
+    struct lm_machine      *own_machines[2];
+};
+
+/* A node for one of these strings, byte by byte. */
+static struct lm_node *one_of(struct lm_schema *s, struct lm_tree *t, const struct lm_name *names,
+                              size_t n)
+{
+    struct lm_node *choice = lm_node_new(t, LM_NODE_CHOICE);
+    for (size_t i = 0; choice && i < n; i++) {
+        struct lm_node *text = lm_node_new(t, LM_NODE_SEQUENCE);
+        for (size_t k = 0; text && k < names[i].len; k++) {
+            struct lm_node *byte = lm_node_new(t, LM_NODE_BYTES);
+            if (byte)
+                byte->min = byte->max = (unsigned char)names[i].p[k];
+            if (!lm_node_add(t, text, byte))
+                text = NULL;
+        }
+        if (!lm_node_add(t, choice, text))
+            choice = NULL;
+    }
+    if (!choice)
+        lm_schema_nomem(s);
+    return choice;
+}
+
+/* Any text. */
+static struct lm_node *any_text(struct lm_schema *s, struct lm_tree *t)
+{
+    struct lm_node *any = lm_node_new(t, LM_NODE_REPEAT), *set = lm_node_new(t, LM_NODE_SET);
+    if (!any || !set || !lm_node_add_range(t, set, 0, 0x10FFFF) || !lm_node_finish_set(t, set) ||
+        !lm_node_add(t, any, set)) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    any->max = LM_MANY;
+    return any;
+}
+
+/* A machine for a node of a tree of its own, which is released. */
+static void add_own(struct product *p, int k, struct lm_tree *t, struct lm_node *node, bool negated)
+{
+    struct lm_err err;
+    if (node && lm_tree_add_rule(t, "strings", node, &err) == LM_OK &&
+        (p->own[k] = lm_grammar_compile(t, &err)) != NULL)
+        p->own_machines[k] = lm_machine_new(p->own[k], NULL, 0, NULL, 0, &err);
+    lm_tree_release(t);
+    if (!p->own_machines[k]) {
+        lm_schema_nomem(p->s);
+        return;
+    }
+    p->machines[p->n] = p->own_machines[k];
+    p->negated[p->n++] = negated;
+}
+
+static void cut_at(const struct lm_grammar *g, bool *cut)
+{
+    for (size_t i = 0; i < g->n_ops; i++)
+        if (g->ops[i].kind == LM_OP_BYTES) {
+            cut[g->ops[i].lo] = true;
+            cut[g->ops[i].hi + 1] = true;
+        }
+}
+
+/* The ranges of bytes that no machine tells apart. */
+static void find_symbols(struct product *p)
+{
+    bool cut[257] = { false };
+    static const unsigned always[] = { 0x20, '"', '"' + 1, '\\', '\\' + 1, 0x80, 0xC0, 0xF5 };
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        cut[always[i]] = true;
+    for (size_t i = 0; i < p->str->n; i++)
+        cut_at(p->str->parts[i].matcher->grammar, cut);
+    for (size_t k = 0; k < 2; k++)
+        if (p->own[k])
+            cut_at(p->own[k], cut);
+    for (unsigned lo = 0, hi; lo < 0xF5; lo = hi + 1) {
+        for (hi = lo; hi + 1 < 0xF5 && !cut[hi + 1];)
+            hi++;
+        p->dfa.lo[p->dfa.n_symbols] = (uint8_t)lo;
+        p->dfa.hi[p->dfa.n_symbols++] = (uint8_t)hi;
+    }
+}
+
+/* Change a key by a byte; false: no string begins like that. */
+static bool step(struct product *p, uint32_t *key, unsigned char byte)
+{
+    struct lm_err err;
+    if ((byte & 0xC0) != 0x80) {
+        if (p->str->max != UINT64_MAX && key[0] >= p->str->max)
+            return false;
+        if (p->str->max != UINT64_MAX || key[0] < p->str->min)
+            key[0]++;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        const int r = lm_machine_byte(p->machines[i], &key[1 + i], byte, &err);
+        if (r == LM_ENOMEM)
+            lm_schema_nomem(p->s);
+        else if (r < 0)
+            lm_schema_fail(p->s, p->str->at, "%s", err.text);
+        if (r < 0 || (key[1 + i] == LM_STATE_DEAD && !p->negated[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_final(const struct product *p, const uint32_t *key)
+{
+    bool good = key[0] >= p->str->min;
+    for (size_t i = 0; good && i < p->n; i++)
+        good = lm_machine_complete(p->machines[i], key[1 + i]) != p->negated[i];
+    return good;
+}
+
+static void search(struct product *p)
+{
+    struct lm_dfa *d = &p->dfa;
+    struct lm_met *met = &p->met;
+    struct lm_err err;
+    uint32_t *key = lm_arena_array(p->s->arena, met->words, sizeof *key);
+    bool good = key != NULL;
+    for (size_t i = 0; good && i < p->n; i++)
+        good = lm_machine_start(p->machines[i], &key[1 + i], &err) == LM_OK;
+    good = good && lm_met_add(met, key) != LM_MANY;
+    for (uint32_t from = 0; good && from < met->n && p->s->failed == LM_OK; from++) {
+        if (from >= p->most) {
+            p->over = true;
+            return;
+        }
+        good = lm_grow(&d->to, &d->to_cap, (from + 1) * d->n_symbols, sizeof *d->to) &&
+               lm_grow(&d->final, &d->final_cap, from + 1, sizeof *d->final);
+        if (!good)
+            break;
+        d->n = from + 1;
+        d->final[from] = is_final(p, met->keys + from * met->words);
+        for (size_t c = 0; good && c < d->n_symbols; c++) {
+            memcpy(key, met->keys + from * met->words, met->words * sizeof *key);
+            uint32_t to = LM_MANY;
+            if (step(p, key, d->lo[c]))
+                good = (to = lm_met_add(met, key)) != LM_MANY;
+            d->to[from * d->n_symbols + c] = to;
+        }
+        lm_schema_spend_states(p->s, 1, p->str->at);
+    }
+    if (!good)
+        lm_schema_nomem(p->s);
+}
+
+static void set_machines(struct product *p)
+{
+    const struct lm_string *str = p->str;
+    struct lm_tree t = { 0 };
+    bool positive = false;
+    p->machines = lm_arena_array(p->s->arena, str->n + 2, sizeof *p->machines);
+    p->negated = lm_arena_array(p->s->arena, str->n + 2, sizeof *p->negated);
+    if (!p->machines || !p->negated) {
+        lm_schema_nomem(p->s);
+        return;
+    }
+    for (size_t i = 0; i < str->n; i++) {
+        p->machines[p->n] = str->parts[i].matcher->machine;
+        p->negated[p->n++] = str->parts[i].negated;
+        positive |= !str->parts[i].negated;
+    }
+    if (!positive)
+        add_own(p, 0, &t, any_text(p->s, &t), false);
+    if (str->n_not && p->s->failed == LM_OK)
+        add_own(p, 1, &t, one_of(p->s, &t, str->not, str->n_not), true);
+}
+
+/* The automaton of all that is asked; p->over if it has too many states. */
+static struct lm_node *product_node(struct product *p)
+{
+    struct lm_node *node = NULL;
+    set_machines(p);
+    p->met.words = 1 + p->n;
+    if (p->s->failed == LM_OK) {
+        find_symbols(p);
+        search(p);
+    }
+    if (p->s->failed == LM_OK && !p->over) {
+        if (!lm_dfa_reduce(&p->dfa))
+            lm_schema_nomem(p->s);
+        else
+            node = p->dfa.n ? lm_dfa_node(p->s, &p->dfa, true) :
+                              lm_schema_node(p->s, LM_NODE_CHOICE);
+    }
+    lm_dfa_release(&p->dfa);
+    lm_met_release(&p->met);
+    for (size_t k = 0; k < 2; k++) {
+        lm_machine_free(p->own_machines[k]);
+        lm_grammar_free(p->own[k]);
+    }
+    return node;
+}
+
+/* ---- one expression in its own form ---- */
+
+/* A set as JSON spells its characters. */
+static struct lm_node *spelt_set(struct lm_schema *s, const struct lm_node *set)
+{
+    uint64_t special[2] = { 0, 0 };
+    struct lm_node *plain = lm_schema_node(s, LM_NODE_SET);
+    struct lm_node *choice = lm_schema_node(s, LM_NODE_CHOICE);
+    bool good = plain && choice;
+    for (size_t i = 0; good && i < set->n; i++) {
+        uint32_t lo = set->ranges[i].lo;
+        const uint32_t hi = set->ranges[i].hi;
+        for (; good && lo <= hi && lo <= '\\'; lo++) {
+            if (lo < 0x20 || lo == '"' || lo == '\\')
+                special[lo / 64] |= UINT64_C(1) << lo % 64;
+            else
+                good = lm_node_add_range(&s->tree, plain, lo, lo);
+        }
+        good = good && (lo > hi || lm_node_add_range(&s->tree, plain, lo, hi));
+    }
+    if (!good || !lm_node_finish_set(&s->tree, plain)) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    lm_schema_add(s, choice, plain);
+    struct lm_node *escaped = lm_schema_escapes(s, special);
+    if (escaped)
+        lm_schema_add(s, choice, escaped);
+    return choice;
+}
+
+static struct lm_node *spelt(struct lm_schema *s, const struct lm_node *node)
+{
+    if (node->kind == LM_NODE_SET)
+        return spelt_set(s, node);
+    struct lm_node *copy = lm_schema_node(s, node->kind);
+    if (!copy)
+        return NULL;
+    copy->min = node->min;
+    copy->max = node->max;
+    for (size_t i = 0; i < node->n && s->failed == LM_OK; i++)
+        lm_schema_add(s, copy, spelt(s, node->nodes[i]));
+    return copy;
+}
+
+/* The rule's end, which the expression may ask for, has to be that of the string. */
+static struct lm_node *expression_node(struct lm_schema *s, const struct lm_matcher *m)
+{
+    struct lm_node *node, *rule = lm_schema_node(s, LM_NODE_RULE);
+    const char *format = m->search ? NULL : lm_format_expression(m->at);
+    const struct lm_name text = format ? (struct lm_name){ format, strlen(format) } :
+        m->at->kind == LM_JSON_STRING ? (struct lm_name){ m->at->str, m->at->len } :
+        (struct lm_name){ m->at->key, m->at->key_len };
+    if (!rule || lm_regex_read(text.p, text.len, m->search, &s->tree, &node, s->err) < 0 ||
+        lm_tree_add_rule(&s->tree, "pattern", spelt(s, node), s->err) < 0) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    rule->rule = (uint32_t)s->tree.n - 1;
+    return rule;
+}
+
+/* ---- nodes ---- */
+
+static struct lm_node *quoted(struct lm_schema *s, struct lm_node *body)
+{
+    if (!body || lm_schema_is_nothing(body))
+        return body;
+    return lm_schema_sequence(s, lm_schema_text(s, "\""), body, lm_schema_text(s, "\""), NULL);
+}
+
+struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str)
+{
+    if (s->failed < 0)
+        return NULL;
+    if (str->min > str->max)
+        return lm_schema_nothing(s);
+    if (str->n == 0 && str->n_not == 0) {
+        if (str->min == 0 && str->max == UINT64_MAX)
+            return lm_schema_any_string(s);
+        if (str->min > INT32_MAX)
+            lm_schema_fail(s, str->at, "lengths count to %d at most", INT32_MAX);
+        return quoted(s, lm_schema_repeat(s, lm_schema_character(s), str->min, str->max));
+    }
+    const bool simple = str->n == 1 && str->n_not == 0 && !str->parts[0].negated &&
+                        str->min == 0 && str->max == UINT64_MAX;
+    struct product p = { .s = s, .str = str, .most = simple ? MANY_STATES : UINT32_MAX };
+    struct lm_node *node = product_node(&p);
+    if (p.over && s->failed == LM_OK)
+        node = expression_node(s, str->parts[0].matcher);
+    return quoted(s, node);
+}
+
+struct lm_node *lm_string_literal(struct lm_schema *s, struct lm_name text)
+{
+    struct lm_node *sequence = lm_schema_node(s, LM_NODE_SEQUENCE);
+    lm_schema_add(s, sequence, lm_schema_text(s, "\""));
+    for (size_t i = 0; i < text.len && s->failed == LM_OK; i++) {
+        const unsigned char c = (unsigned char)text.p[i];
+        uint64_t bits[2] = { 0, 0 };
+        if (c < 0x80)
+            bits[c / 64] = UINT64_C(1) << c % 64;
+        struct lm_node *escaped = c < 0x80 ? lm_schema_escapes(s, bits) : NULL;
+        lm_schema_add(s, sequence, escaped ? escaped : lm_schema_bytes(s, c, c));
+    }
+    lm_schema_add(s, sequence, lm_schema_text(s, "\""));
+    return sequence;
+}
