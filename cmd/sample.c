@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "io/input.h"
@@ -41,7 +42,12 @@ static const char help[] =
     "      --banned-string=TEXT  never generate it: go back and choose again\n"
     "      --grammar=FILE        generate only what this grammar (GBNF) allows\n"
     "      --regex=EXPRESSION    generate only what this expression matches\n"
-    "      --check-grammar=FILE  is the text in the grammar?\n"
+    "      --json-schema=FILE    generate only JSON that this schema describes\n"
+    "      --json-gap=KIND       its white space: free, one or none [free]\n"
+    "      --open-objects        properties does not close an object\n"
+    "      --strict-schema       an unknown keyword is an error\n"
+    "      --choice=TEXT         generate one of these texts\n"
+    "      --check-grammar=FILE  is the text in the grammar, or valid for the schema?\n"
     "      --dry-sequence-breaker=TEXT\n"
     "                            dry looks for repeats after it; none: no breakers\n"
     "      --parallel=N          at most N lines at once [1]\n"
@@ -61,7 +67,7 @@ static const char help[] =
 
 enum {
     GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED, BREAKER,
-    GRAMMAR, REGEX, CHECK_GRAMMAR,
+    GRAMMAR, REGEX, JSON_SCHEMA, JSON_GAP, OPEN_OBJECTS, STRICT_SCHEMA, CHOICE, CHECK_GRAMMAR,
     PARALLEL, DRAFT, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
 };
 
@@ -80,6 +86,11 @@ static const struct option fixed_options[] = {
     { "dry-sequence-breaker", required_argument, NULL, BREAKER },
     { "grammar",              required_argument, NULL, GRAMMAR },
     { "regex",                required_argument, NULL, REGEX },
+    { "json-schema",          required_argument, NULL, JSON_SCHEMA },
+    { "json-gap",             required_argument, NULL, JSON_GAP },
+    { "open-objects",         no_argument,       NULL, OPEN_OBJECTS },
+    { "strict-schema",        no_argument,       NULL, STRICT_SCHEMA },
+    { "choice",               required_argument, NULL, CHOICE },
     { "check-grammar",        required_argument, NULL, CHECK_GRAMMAR },
     { "parallel",             required_argument, NULL, PARALLEL },
     { "draft",                required_argument, NULL, DRAFT },
@@ -113,11 +124,12 @@ struct args {
     size_t             n_chances;
     int32_t           *stop;
     size_t             n_stop, stop_cap;
-    struct texts       stops, banned, breakers;
+    struct texts       stops, banned, breakers, choices;
     bool               dry;                     /* its multiplier is above 0 */
     size_t             parallel, ngram, n_draft;
     const char        *draft, *record, *replay;
-    const char        *grammar, *regex, *check;
+    const char        *grammar, *regex, *schema, *check;
+    struct lm_schema_options schema_options;
     bool               quiet, verbose;
 
     /* What is made of it. */
@@ -210,6 +222,18 @@ static void set_order(struct args *a, const char *list)
     a->sampling.samplers = list;
 }
 
+static void set_gap(struct args *a, const char *text)
+{
+    static const char *const kinds[] = { [LM_GAP_FREE] = "free", [LM_GAP_ONE] = "one",
+                                         [LM_GAP_NONE] = "none" };
+    int i = 0;
+    while (i < 3 && strcmp(text, kinds[i]))
+        i++;
+    if (i == 3)
+        cli_bad_usage("--json-gap: '%s' is none of free, one and none", text);
+    a->schema_options.gap = (enum lm_schema_gap)i;
+}
+
 /* One option; true if it asks for information that is now printed, with *status. */
 static bool take_option(struct args *a, int c, const char *text, int *status)
 {
@@ -236,6 +260,11 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
     case GRAMMAR:       a->grammar = text; break;
     case REGEX:         a->regex = text; break;
+    case JSON_SCHEMA:   a->schema = text; break;
+    case JSON_GAP:      set_gap(a, text); break;
+    case OPEN_OBJECTS:  a->schema_options.open = true; break;
+    case STRICT_SCHEMA: a->schema_options.strict = true; break;
+    case CHOICE:        add_text(&a->choices, "choice", text); break;
     case CHECK_GRAMMAR: a->check = text; break;
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
@@ -274,6 +303,36 @@ static bool read_options(struct args *a, int argc, char *argv[], int *status)
     return false;
 }
 
+/* The options that say what a line must be; the last is NULL. */
+struct form {
+    const char *option;
+    bool        given;
+};
+
+static void find_forms(const struct args *a, struct form forms[5])
+{
+    forms[0] = (struct form){ "--grammar", a->grammar };
+    forms[1] = (struct form){ "--regex", a->regex };
+    forms[2] = (struct form){ "--json-schema", a->schema };
+    forms[3] = (struct form){ "--choice", a->choices.n };
+    forms[4] = (struct form){ NULL, false };
+}
+
+/* The one that is given, or NULL; they exclude each other and --replay. */
+static const char *form_of(const struct args *a)
+{
+    struct form forms[5];
+    const char *one = a->replay ? "--replay" : NULL, *form = NULL;
+    find_forms(a, forms);
+    for (const struct form *f = forms; f->option; f++) {
+        if (f->given && one)
+            cli_bad_usage("%s and %s exclude each other", one, f->option);
+        if (f->given)
+            one = form = f->option;
+    }
+    return form;
+}
+
 /* Options that only mean something in a loop. */
 static void refuse_in_filter(const struct args *a)
 {
@@ -282,11 +341,12 @@ static void refuse_in_filter(const struct args *a)
         { "--stop", a->stops.n },         { "--min-tokens", a->min_n },
         { "--banned-string", a->banned.n }, { "--parallel", a->parallel > 1 },
         { "--draft", a->draft },          { "--draft-ngram", a->ngram },
-        { "--grammar", a->grammar },      { "--regex", a->regex },
     };
     for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
         if (loop[i].given)
             cli_bad_usage("%s needs a command after --", loop[i].option);
+    if (form_of(a))
+        cli_bad_usage("%s needs a command after --", form_of(a));
 }
 
 /* What one option means for another, and for the way the program is used. */
@@ -298,13 +358,11 @@ static void settle(struct args *a, bool loop)
         { "--draft", "--replay", a->draft && a->replay },
         { "--banned-string", "--probs", a->banned.n && a->chances },
         { "--banned-string", "--replay", a->banned.n && a->replay },
-        { "--grammar", "--regex", a->grammar && a->regex },
-        { "--grammar", "--replay", a->grammar && a->replay },
-        { "--regex", "--replay", a->regex && a->replay },
     };
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (apart[i].both)
             cli_bad_usage("%s and %s exclude each other", apart[i].one, apart[i].other);
+    form_of(a);
     if (!loop)
         refuse_in_filter(a);
     if (!a->seeded)
@@ -340,16 +398,41 @@ static bool wants_infill(const struct args *a)
     return a->sampling.samplers && lm_sampling_names(a->sampling.samplers, infill);
 }
 
-/* The grammar in a file. */
-static struct lm_grammar *read_grammar(const char *path, const struct lm_vocab *v)
+/* A JSON Schema is told from a grammar by how it begins. */
+static bool looks_like_schema(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < len && strchr(" \t\r\n", text[i]))
+        i++;
+    while (i < len && len > i && strchr(" \t\r\n", text[len - 1]))
+        len--;
+    return i < len && (text[i] == '{' || (len - i == 4 && !memcmp(text + i, "true", 4)) ||
+                       (len - i == 5 && !memcmp(text + i, "false", 5)));
+}
+
+/* The grammar, or the schema, in a file. */
+enum kind { A_GRAMMAR, A_SCHEMA, EITHER };
+
+static struct lm_grammar *read_grammar(const struct args *a, const char *path,
+                                       const struct lm_vocab *v, enum kind kind)
 {
     struct lm_err err;
+    struct lm_buf notes = { 0 };
     char *text;
     size_t len;
     if (lm_read_file(path, LM_GRAMMAR_TEXT, &text, &len, &err) < 0)
         cli_die_err(NULL, &err);
-    struct lm_grammar *g = lm_grammar_gbnf(text, len, v, &err);
+    if (kind == EITHER)
+        kind = looks_like_schema(text, len) ? A_SCHEMA : A_GRAMMAR;
+    struct lm_grammar *g = kind == A_GRAMMAR ? lm_grammar_gbnf(text, len, v, &err) :
+        lm_grammar_schema(text, len, &a->schema_options, &notes, &err);
     free(text);
+    for (size_t at = 0; g && !a->quiet && at < notes.len;) {
+        const size_t n = strcspn(notes.data + at, "\n");
+        cli_warn("%s: %.*s", path, (int)n, notes.data + at);
+        at += n + 1;
+    }
+    lm_buf_release(&notes);
     if (!g)
         cli_die_err(path, &err);
     return g;
@@ -358,8 +441,12 @@ static struct lm_grammar *read_grammar(const char *path, const struct lm_vocab *
 static void make_rules(struct args *a)
 {
     struct lm_err err;
-    if (a->grammar)
-        a->rules = read_grammar(a->grammar, a->vocab);
+    if (a->grammar || a->schema)
+        a->rules = read_grammar(a, a->grammar ? a->grammar : a->schema, a->vocab,
+                                a->grammar ? A_GRAMMAR : A_SCHEMA);
+    else if (a->choices.n &&
+             !(a->rules = lm_grammar_choice(a->choices.list, a->choices.n, &err)))
+        cli_die_err("--choice", &err);
     else if (a->regex && !(a->rules = lm_grammar_regex(a->regex, strlen(a->regex), &err)))
         cli_die_err("--regex", &err);
 }
@@ -368,8 +455,8 @@ static void make_rules(struct args *a)
 static void want_vocabulary(const struct args *a)
 {
     const struct { const char *option; bool given; } all[] = {
-        { "--stop", a->stops.n }, { "--banned-string", a->banned.n }, { "--grammar", a->grammar },
-        { "--regex", a->regex },  { "infill", wants_infill(a) },
+        { "--stop", a->stops.n }, { "--banned-string", a->banned.n },
+        { form_of(a), form_of(a) }, { "infill", wants_infill(a) },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].given && !a->model)
@@ -410,6 +497,7 @@ static void release(struct args *a)
     free(a->stops.list);
     free(a->banned.list);
     free(a->breakers.list);
+    free(a->choices.list);
 }
 
 /* Die as a program does that never heard of EPIPE; the shell sees 141. */
@@ -420,14 +508,14 @@ static _Noreturn void die_of_sigpipe(void)
     _Exit(CLI_TROUBLE);
 }
 
-/* --check-grammar: is what path holds in the grammar? */
+/* --check-grammar: is what path holds in the grammar, or valid for the schema? */
 static int check_text(const struct args *a, const char *path)
 {
     struct lm_err err;
     struct lm_vocab *v = NULL;
     if (a->model && !(v = lm_vocab_open(a->model, NULL, &err)))
         cli_die_err(a->model, &err);
-    struct lm_grammar *g = read_grammar(a->check, v);
+    struct lm_grammar *g = read_grammar(a, a->check, v, EITHER);
     struct lm_in *in = lm_in_open(path, 0, &err);
     if (!in)
         cli_die_err(path, &err);
@@ -468,7 +556,7 @@ static int run(struct args *a, const char *path, char *const command[])
         .n_stop   = a->n_stop,
         .watch    = { a->vocab, a->stops.list, a->stops.n, a->banned.list, a->banned.n },
         .grammar  = a->rules,
-        .grammar_option = a->grammar ? "--grammar" : "--regex",
+        .grammar_option = form_of(a),
         .parallel = a->parallel,
         .command  = command,
         .draft    = a->draft ? draft : NULL,

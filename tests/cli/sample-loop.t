@@ -154,6 +154,40 @@ ok "$? $(cat err)" "1 sample: <stdin>: byte 2, line 1, column 3: the text ends t
 sample --check-grammar nothere </dev/null 2>err
 ok $? 2 'a grammar that is not there'
 
+# ---- schemas and choices ----
+cat >point.json <<'END'
+{"type": "object", "properties": {"x": {"type": "integer", "minimum": -9, "maximum": 9},
+ "to": {"enum": ["here", "there"]}, "by": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}},
+ "required": ["x", "to"], "minumum": 1}
+END
+loop -s 6 -m "$m" --json-schema point.json --temp 2 --json-gap none -n 400 >ids 2>err
+ok "$(cat err)" 'sample: point.json: #/minumum: unknown keyword, which constrains nothing' 'an unknown keyword is told'
+ok "$(tokenize -m "$m" -dl ids | grep -cxE '\{"x":(0|-?[1-9]),"to":"(t)?here"(,"by":\[((true|false)(,(true|false))?)?\])?\}')" \
+    9 'every line is valid'
+loop -s 6 -q -m "$m" --json-schema point.json --temp 2 --json-gap none -n 400 --parallel 4 >again
+same ids again 'several at once'
+printf '{"x": -9, "to": "here"}' | sample -q --check-grammar point.json
+ok $? 0 'a valid instance'
+printf '{"x": -10, "to": "here"}' | sample -q --check-grammar point.json 2>err
+ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 8, line 1, column 9: this cannot follow' 'one that is not'
+printf '{"x": 1, "to": "here", "z": 2}' | sample -q --check-grammar point.json 2>err
+ok $? 1 'other members'
+printf '{"x": 1, "to": "here", "z": 2}' | sample -q --open-objects --check-grammar point.json
+ok $? 0 'in an open object'
+sample --strict-schema --check-grammar point.json </dev/null 2>err
+ok "$? $(cat err)" '2 sample: point.json: #/minumum: unknown keyword' 'an unknown keyword that is refused'
+for bad in '{"type": "strin"}' '{"minLength": -1}' '{"$ref": "#/nowhere"}' 'false' '{"uniqueItems": true}' '{'; do
+    echo "$bad" >bad.json
+    printf '3\n' | sample -m "$m" --json-schema bad.json -- decode -i -m "$m" >out 2>err
+    ok "$? $(wc -l <err) $(grep -c bad.json err)" '2 1 1' "refused: $bad"
+done
+loop -s 3 -m "$m" --choice 'yes, "so"' --choice no --temp 3 | tokenize -m "$m" -dl >texts
+ok "$(grep -cxE 'yes, "so"|no' texts) $(sort -u texts | wc -l)" '9 2' 'one of several texts'
+printf '3\n' | sample -m "$m" --choice a --regex b -- decode -i -m "$m" 2>err
+ok $? 2 'a choice and an expression exclude each other'
+sample --json-gap some </dev/null 2>err
+ok $? 2 'an unknown kind of gap'
+
 # ---- ends ----
 printf '12\n' | sample --greedy -- "$fake" >out
 ok "$(cat out)" '13 14 15 0 ' 'the end of the text'

@@ -171,6 +171,30 @@ static void test_regex(void **state)
     lm_arena_release(&a);
 }
 
+static void run_schemas(const struct lm_jval *cases, int *checked, int *refused)
+{
+    for (const struct lm_jval *c = cases->first; c; c = c->next) {
+        const struct lm_jval *schema = lm_jval_get(c, "schema");
+        struct lm_err err = { 0 };
+        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL, &err);
+        *refused += !g && !lm_jval_get(c, "error");
+        *checked += check_case(c, lm_jval_str(lm_jval_get(c, "name")), g, &err);
+    }
+}
+
+static void test_schemas(void **state)
+{
+    struct lm_arena a = { 0 };
+    int checked = 0, refused = 0;
+    (void)state;
+    const struct lm_jval *cases = read_json(&a, "tests/data/sample/schema.json");
+    assert_non_null(cases);
+    run_schemas(cases, &checked, &refused);
+    assert_true(checked >= 700);
+    assert_int_equal(refused, 1);                 /* a pattern with \p */
+    lm_arena_release(&a);
+}
+
 /* ---- masks ---- */
 
 static void check_mask(struct lm_vocab *v, const struct lm_jval *c)
@@ -236,7 +260,8 @@ static void test_masks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gbnf), cmocka_unit_test(test_regex), cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_gbnf), cmocka_unit_test(test_regex), cmocka_unit_test(test_schemas),
+        cmocka_unit_test(test_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
