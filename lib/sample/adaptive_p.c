@@ -19,7 +19,7 @@ enum { TARGET, DECAY };
 struct average {
     double    target, decay;
     double    sum, weight;       /* A and B                                      */
-    float    *p;                 /* [n_vocab] of the step's candidates           */
+    float    *p;                 /* [n_vocab + LM_CHUNK] of the step's candidates */
     uint32_t  n_vocab;
     bool      waiting;           /* a token was drawn and not yet accepted       */
     uint32_t  id;
@@ -42,7 +42,7 @@ static void reset(void *state)
 static struct average *make(uint32_t n_vocab)
 {
     struct average *a = calloc(1, sizeof *a);
-    if (a && !(a->p = lm_malloc_array(n_vocab, sizeof *a->p))) {
+    if (a && !(a->p = lm_malloc_array((size_t)n_vocab + LM_CHUNK, sizeof *a->p))) {
         free(a);
         return NULL;
     }

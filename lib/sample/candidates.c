@@ -12,6 +12,7 @@
 #include "sample/fixed_math.h"
 #include "sample/row_scan.h"
 
+#define STRETCH     512      /* entries looked at at once: whole blocks                */
 #define LIST_BLOCKS 128      /* a row with no more blocks of candidates becomes a list */
 
 int lm_cands_init(struct lm_cands *c, uint32_t n_vocab, struct lm_err *err)
@@ -66,13 +67,19 @@ static int fail_nan(uint32_t id, struct lm_err *err)
     return lm_fail(err, LM_EDATA, "id %u: the logit is NaN", (unsigned)id);
 }
 
-/* The largest of the blocks' best ones. */
+/* The largest of the blocks' best ones: several at a time, since each has to wait for the one
+ * before it. */
 static void find_top(struct lm_cands *c)
 {
-    float m = -INFINITY;
-    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
-        m = c->best[b] > m ? c->best[b] : m;
-    c->top = m;
+    const size_t n = lm_row_blocks(c->n_vocab);
+    float m[8];
+    for (size_t k = 0; k < 8; k++)
+        m[k] = -INFINITY;
+    for (size_t b = 0; b < n; b++)
+        m[b % 8] = c->best[b] > m[b % 8] ? c->best[b] : m[b % 8];
+    for (size_t k = 1; k < 8; k++)
+        m[0] = m[k] > m[0] ? m[k] : m[0];
+    c->top = m[0];
 }
 
 int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
@@ -145,24 +152,33 @@ bool lm_cands_empty(const struct lm_cands *c)
     return c->row ? lm_cands_max(c) == -INFINITY : c->n == 0;
 }
 
-void lm_cands_load(const struct lm_cands *c, size_t first, double *l)
+/* The chunk of the row that begins there: its candidates are the entries of *least or more.  Where
+ * it is not that simple, a copy in `own`. */
+static const float *chunk_at(const struct lm_cands *c, size_t first, float *least, float *own)
 {
     const float *x = c->row + first;
     const size_t m = c->n_vocab - first;
-    if (m >= LM_CHUNK && (first > c->last || c->last - first >= LM_CHUNK - 1)) {
-        const float least = first > c->last ? nextafterf(c->least, INFINITY) : c->least;
-        c->ops->load(x, least, c->times, l);
-        return;
-    }
+    *least = first > c->last ? nextafterf(c->least, INFINITY) : c->least;
+    if (m >= LM_CHUNK && (first > c->last || c->last - first >= LM_CHUNK - 1))
+        return x;
     for (size_t k = 0; k < LM_CHUNK; k++)
-        l[k] = k < m && is_candidate(c, x[k], first + k) ? x[k] * c->times : -INFINITY;
+        own[k] = k < m && is_candidate(c, x[k], first + k) ? x[k] : -INFINITY;
+    return own;
 }
 
-/* Has the chunk of the row that begins there an entry of `least` or more? */
+/* Has the chunk of the row that begins there a candidate? */
 static bool has_some(const struct lm_cands *c, size_t first)
 {
     const size_t b = first / LM_ROW_BLOCK, end = lm_row_blocks(c->n_vocab);
     return c->best[b] >= c->least || (b + 1 < end && c->best[b + 1] >= c->least);
+}
+
+/* The logits of the row's ids from `first` on, a chunk, into l; -inf for no candidate. */
+static void load(const struct lm_cands *c, size_t first, double *l)
+{
+    float least, own[LM_CHUNK];
+    const float *x = chunk_at(c, first, &least, own);
+    c->ops->load(x, least, c->times, l);
 }
 
 bool lm_cands_next(struct lm_cands_walk *w, double *l)
@@ -172,7 +188,7 @@ bool lm_cands_next(struct lm_cands_walk *w, double *l)
         while (w->at < c->n_vocab && !has_some(c, w->at))
             w->at += LM_CHUNK;
         if (w->at < c->n_vocab) {
-            lm_cands_load(c, w->at, l);
+            load(c, w->at, l);
             w->at += LM_CHUNK;
             return true;
         }
@@ -200,13 +216,13 @@ static double sum_lanes(const double *lane)
 
 size_t lm_cands_count(const struct lm_cands *c)
 {
-    struct lm_cands_walk at = { .c = c };
-    double l[LM_CHUNK], lane[LM_LANES] = { 0 };
-    size_t n = 0;
-    if (!c->row)
-        return c->n;
-    while (lm_cands_next(&at, l))
-        n += c->ops->spread(l, 0, 0, lane);
+    float least, own[LM_CHUNK];
+    size_t n = c->row ? c->n_changed : c->n;
+    for (size_t i = 0; c->row && i < c->n_vocab; i += LM_CHUNK)
+        if (has_some(c, i)) {
+            const float *x = chunk_at(c, i, &least, own);
+            n += c->ops->count(x, least);
+        }
     return n;
 }
 
@@ -231,19 +247,20 @@ uint64_t lm_cands_total(const struct lm_cands *c)
     return total;
 }
 
-double lm_cands_entropy(const struct lm_cands *c, uint64_t *total, uint64_t *weights)
+double lm_entropy(uint64_t total, const double *lane)
 {
-    /* -sum p ln p = ln W - sum w d / W with w the weight at distance d, W their sum. */
+    return lm_ln((double)total / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)total;
+}
+
+double lm_cands_entropy(const struct lm_cands *c)
+{
     const double max = lm_cands_max(c);
     struct lm_cands_walk at = { .c = c };
-    uint64_t w[LM_CHUNK];
+    uint64_t w[LM_CHUNK], total = 0;
     double l[LM_CHUNK], lane[LM_LANES] = { 0 };
-    *total = 0;
-    while (lm_cands_next(&at, l)) {
-        *total += c->ops->weigh(l, max, weights ? weights : w, lane);
-        weights = weights ? weights + LM_CHUNK : NULL;
-    }
-    return lm_ln((double)*total / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)*total;
+    while (lm_cands_next(&at, l))
+        total += c->ops->weigh(l, max, w, lane);
+    return lm_entropy(total, lane);
 }
 
 double lm_cands_deviation(const struct lm_cands *c)
@@ -292,32 +309,41 @@ float lm_cands_entry(const struct lm_cands *c, double l)
     return f;
 }
 
-uint32_t lm_cands_block(const struct lm_cands *c, size_t b, float least, float most)
+/* Append the candidates among x [n] from `least` to `most`, the row's ids from `first` on. */
+static size_t copy_some(const struct lm_cands *c, size_t first, size_t n, float least, float most,
+                        struct lm_cand *to)
 {
-    const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
-    const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
-    uint32_t bits = 0;
-    if (n == LM_ROW_BLOCK && (least > c->least || c->last >= first + n))
-        return c->ops->between(c->row + first, least > c->least ? least : c->least, most);
-    for (size_t i = 0; i < n; i++) {
-        const float x = c->row[first + i];
-        bits |= (uint32_t)(x >= least && x <= most && is_candidate(c, x, first + i)) << i;
+    uint32_t at[STRETCH];
+    const size_t whole = n - n % LM_ROW_BLOCK;
+    const float *x = c->row + first;
+    size_t found = c->ops->find(x, whole, least, most, at), m = 0;
+    for (size_t i = whole; i < n; i++)
+        if (x[i] >= least && x[i] <= most)
+            at[found++] = (uint32_t)i;
+    for (size_t k = 0; k < found; k++) {
+        const size_t id = first + at[k];
+        if (is_candidate(c, c->row[id], id))
+            to[m++] = (struct lm_cand){ .l = c->row[id] * c->times, .id = (uint32_t)id };
     }
-    return bits;
+    return m;
 }
 
 /* The candidates among the row's entries from `least` to `most`, in order of ids, into to;
  * their number. */
 static size_t copy_between(const struct lm_cands *c, float least, float most, struct lm_cand *to)
 {
-    size_t n = 0, blocks = lm_row_blocks(c->n_vocab);
-    for (size_t b = 0; b < blocks; b++) {
-        if (c->best[b] < least || c->best[b] < c->least)
-            continue;
-        for (uint32_t bits = lm_cands_block(c, b, least, most); bits; bits &= bits - 1) {
-            const size_t i = b * LM_ROW_BLOCK + (size_t)__builtin_ctz(bits);
-            to[n++] = (struct lm_cand){ .l = c->row[i] * c->times, .id = (uint32_t)i };
-        }
+    size_t n = 0;
+    least = least > c->least ? least : c->least;
+    for (size_t b = 0, end = lm_row_blocks(c->n_vocab); b < end; ) {
+        const size_t first = b * LM_ROW_BLOCK;
+        size_t size = 0;
+        for (; b < end && c->best[b] >= least && size < STRETCH; b++)
+            size += LM_ROW_BLOCK;
+        if (size)
+            n += copy_some(c, first, size < c->n_vocab - first ? size : c->n_vocab - first, least,
+                           most, to + n);
+        else
+            b++;
     }
     return n;
 }
@@ -334,9 +360,13 @@ void lm_cands_list(struct lm_cands *c)
     merge_changed(c);
 }
 
-size_t lm_cands_peek(struct lm_cands *c, float least, float most)
+size_t lm_cands_peek(struct lm_cands *c, float least, float most, size_t n)
 {
-    size_t n = copy_between(c, least, most, c->work);
+    return n + copy_between(c, least, most, c->work + n);
+}
+
+size_t lm_cands_peek_changed(struct lm_cands *c, size_t n)
+{
     for (size_t i = 0; i < c->n_changed; i++)
         c->work[n++] = c->changed[i];
     return n;
@@ -404,18 +434,23 @@ static void edit_list(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn
     settle(c);
 }
 
+void lm_cands_drop(struct lm_cands *c, uint32_t id)
+{
+    const size_t b = id / LM_ROW_BLOCK, end = (b + 1) * LM_ROW_BLOCK;
+    float best = -INFINITY;
+    c->copy[id] = -INFINITY;
+    for (size_t i = b * LM_ROW_BLOCK; i < end && i < c->n_vocab; i++)
+        best = c->copy[i] > best ? c->copy[i] : best;
+    c->best[b] = best;
+}
+
 /* Move one id of the row to the changed logits, unless it is no candidate. */
 static void take_out(struct lm_cands *c, uint32_t id)
 {
     if (!is_candidate(c, c->copy[id], id))
         return;
     c->changed[c->n_changed++] = (struct lm_cand){ .l = c->copy[id] * c->times, .id = id };
-    c->copy[id] = -INFINITY;
-    size_t b = id / LM_ROW_BLOCK, end = (b + 1) * LM_ROW_BLOCK;
-    float best = -INFINITY;
-    for (size_t i = b * LM_ROW_BLOCK; i < end && i < c->n_vocab; i++)
-        best = c->copy[i] > best ? c->copy[i] : best;
-    c->best[b] = best;
+    lm_cands_drop(c, id);
 }
 
 int lm_cands_edit(struct lm_cands *c, const uint32_t *ids, size_t n, edit_fn *fn,
@@ -539,18 +574,21 @@ void lm_cands_divide(struct lm_cands *c, double t)
         c->order = LM_UNORDERED;
 }
 
+/* ---- favouring a probability ---- */
+
 /* lm_cands_favor for a list, or the changed logits of a row. */
 static void favor_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max,
-                       double share, double want, float *p)
+                       const struct lm_favor *f, float *p)
 {
+    float chance[LM_CHUNK], y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK];
     double l[LM_CHUNK];
-    float chance[LM_CHUNK], y[LM_CHUNK];
     uint64_t w[LM_CHUNK];
     for (size_t i = 0; i < n; i += LM_CHUNK) {
         for (size_t k = 0; k < LM_CHUNK; k++)
             l[k] = i + k < n ? list[i + k].l : -INFINITY;
         c->ops->weigh(l, max, w, NULL);
-        c->ops->favor(w, share, want, chance, y);
+        c->ops->narrow(l, w, chance);
+        c->ops->favor(f, chance, y, best);
         for (size_t k = 0; k < LM_CHUNK && i + k < n; k++) {
             p[list[i + k].id] = chance[k];
             list[i + k].l = y[k];
@@ -558,34 +596,55 @@ static void favor_list(const struct lm_cands *c, struct lm_cand *list, size_t n,
     }
 }
 
-/* The weights of the row into work, by chunk; returns the sum with that of the changed ones. */
-static uint64_t weigh_row(struct lm_cands *c, double max)
+/* The weights of the row into p, below 0 for no candidate; returns the sum with that of the changed
+ * ones. */
+static uint64_t weigh_row(struct lm_cands *c, double max, float *p)
 {
-    uint64_t *w = (uint64_t *)c->work, total = 0;
+    uint64_t w[LM_CHUNK], total = 0;
     double l[LM_CHUNK];
-    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK, w += LM_CHUNK) {
-        lm_cands_load(c, i, l);
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK) {
+        load(c, i, l);
         total += c->ops->weigh(l, max, w, NULL);
+        c->ops->narrow(l, w, p + i);
     }
     for (size_t i = 0; i < c->n_changed; i++)
         total += lm_weight(c->changed[i].l - max);
     return total;
 }
 
-/* lm_cands_favor for a row whose weights are in work, into the copy. */
-static void favor_row(struct lm_cands *c, double share, double want, float *p)
+/* lm_cands_favor for a row whose weights are in p, into the copy. */
+static void favor_row(struct lm_cands *c, const struct lm_favor *f, float *p)
 {
-    const uint64_t *w = (const uint64_t *)c->work;
-    float chance[LM_CHUNK], y[LM_CHUNK];
-    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK, w += LM_CHUNK) {
-        const size_t n = c->n_vocab - i < LM_CHUNK ? c->n_vocab - i : LM_CHUNK;
-        c->ops->favor(w, share, want, chance, y);
-        for (size_t k = 0; k < n; k++)
-            if (!is_candidate(c, c->row[i + k], i + k))
-                y[k] = -INFINITY;
-        memcpy(p + i, chance, n * sizeof *p);
-        memcpy(c->copy + i, y, n * sizeof *y);
+    float y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK];
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK) {
+        const size_t left = c->n_vocab - i, n = left < LM_CHUNK ? left : LM_CHUNK;
+        float *to = n == LM_CHUNK ? c->copy + i : y;
+        c->ops->favor(f, p + i, to, best);
+        memcpy(c->best + i / LM_ROW_BLOCK, best, lm_row_blocks(n) * sizeof *best);
+        if (to == y)
+            memcpy(c->copy + i, y, n * sizeof *y);
     }
+}
+
+/* The least |p - want| among the best candidates of blocks and the changed ones, or those of a
+ * list. */
+static double nearest(const struct lm_cands *c, double max, double share, double want)
+{
+    const struct lm_cand *list = c->row ? c->changed : c->list;
+    double base = INFINITY;
+    for (size_t i = 0; i < (c->row ? c->n_changed : c->n); i++)
+        base = fmin(base, fabs((double)lm_weight(list[i].l - max) * share - want));
+    for (size_t i = 0, n = lm_row_blocks(c->n_vocab); c->row && i < n; i += LM_CHUNK) {
+        double l[LM_CHUNK];
+        uint64_t w[LM_CHUNK];
+        for (size_t k = 0; k < LM_CHUNK; k++)
+            l[k] = i + k < n && c->best[i + k] >= c->least ? c->best[i + k] * c->times : -INFINITY;
+        c->ops->weigh(l, max, w, NULL);
+        for (size_t k = 0; k < LM_CHUNK; k++)
+            if (l[k] > -INFINITY)
+                base = fmin(base, fabs((double)w[k] * share - want));
+    }
+    return base;
 }
 
 void lm_cands_use_copy(struct lm_cands *c)
@@ -599,35 +658,62 @@ void lm_cands_use_copy(struct lm_cands *c)
 void lm_cands_favor(struct lm_cands *c, double want, float *p)
 {
     const double max = lm_cands_max(c);
+    struct lm_favor f;
     if (c->row) {
-        const double share = 1 / (double)weigh_row(c, max);
-        favor_row(c, share, want, p);
-        favor_list(c, c->changed, c->n_changed, max, share, want, p);
+        const double share = 1 / (double)weigh_row(c, max, p);
+        lm_favor_init(&f, share, want, nearest(c, max, share, want));
+        favor_row(c, &f, p);
+        favor_list(c, c->changed, c->n_changed, max, &f, p);
         c->times = 1;
-        lm_row_scan(c->copy, c->n_vocab, c->best);
         lm_cands_use_copy(c);
         return;
     }
-    favor_list(c, c->list, c->n, max, 1 / (double)lm_cands_total(c), want, p);
+    const double share = 1 / (double)lm_cands_total(c);
+    lm_favor_init(&f, share, want, nearest(c, max, share, want));
+    favor_list(c, c->list, c->n, max, &f, p);
     if (c->order == LM_BY_RANK)
         c->order = LM_UNORDERED;
     settle(c);
 }
 
+void lm_cands_select(struct lm_cands *c, float least, float most)
+{
+    const size_t whole = c->n_vocab - c->n_vocab % LM_ROW_BLOCK;
+    if (least > c->least || c->last == UINT32_MAX) {
+        least = least > c->least ? least : c->least;
+        c->ops->keep(c->row, whole, least, most, c->copy, c->best);
+    } else {
+        for (size_t i = 0; i < whole; i++)
+            c->copy[i] = c->row[i] >= least && c->row[i] <= most && is_candidate(c, c->row[i], i) ?
+                         c->row[i] : -INFINITY;
+        lm_row_scan(c->copy, whole, c->best);
+    }
+    for (size_t i = whole; i < c->n_vocab; i++)
+        c->copy[i] = c->row[i] >= least && c->row[i] <= most && is_candidate(c, c->row[i], i) ?
+                     c->row[i] : -INFINITY;
+    lm_row_scan(c->copy + whole, c->n_vocab - whole, c->best + whole / LM_ROW_BLOCK);
+}
+
 /* ---- drawing ---- */
 
-uint64_t lm_cands_weigh(struct lm_cands *c)
+uint64_t lm_cands_weigh_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max)
 {
     double l[LM_CHUNK];
     uint64_t w[LM_CHUNK], total = 0;
-    lm_cands_list(c);
-    struct lm_cands_walk at = { .c = c };
-    for (size_t i = 0; lm_cands_next(&at, l); i += LM_CHUNK) {
-        total += c->ops->weigh(l, c->max, w, NULL);
-        for (size_t k = 0; k < LM_CHUNK && i + k < c->n; k++)
-            c->list[i + k].w = w[k];
+    for (size_t i = 0; i < n; i += LM_CHUNK) {
+        for (size_t k = 0; k < LM_CHUNK; k++)
+            l[k] = i + k < n ? list[i + k].l : -INFINITY;
+        total += c->ops->weigh(l, max, w, NULL);
+        for (size_t k = 0; k < LM_CHUNK && i + k < n; k++)
+            list[i + k].w = w[k];
     }
     return total;
+}
+
+uint64_t lm_cands_weigh(struct lm_cands *c)
+{
+    lm_cands_list(c);
+    return lm_cands_weigh_list(c, c->list, c->n, c->max);
 }
 
 /* The place in [0, total) that u points to. */
@@ -638,41 +724,83 @@ static uint64_t place_of(double u, uint64_t total)
     return r < total ? r : total - 1;             /* u * total may be rounded up */
 }
 
-/* The weights of the row's ids from `first` on, a chunk, into w; returns their sum.  *changed is
- * the index of the first changed logit not yet met. */
+/* The weights of the ids from `first` on, a chunk, into w; returns their sum.  *changed is the
+ * index of the first changed logit not yet met. */
 static uint64_t weigh_chunk(const struct lm_cands *c, size_t first, double max, size_t *changed,
                             uint64_t *w)
 {
     double l[LM_CHUNK];
-    const bool some = has_some(c, first);
-    if (!some && (*changed == c->n_changed || c->changed[*changed].id >= first + LM_CHUNK)) {
-        memset(w, 0, LM_CHUNK * sizeof *w);
-        return 0;
-    }
-    lm_cands_load(c, first, l);
+    load(c, first, l);
     for (; *changed < c->n_changed && c->changed[*changed].id < first + LM_CHUNK; ++*changed)
         l[c->changed[*changed].id - first] = c->changed[*changed].l;
     return c->ops->weigh(l, max, w, NULL);
+}
+
+/* The sum of the weights of entries y [m], which is made whole with entries that have none. */
+static uint64_t weigh_entries(const struct lm_cands *c, float *y, size_t m, double max)
+{
+    uint64_t w[LM_CHUNK], sum = 0;
+    double l[LM_CHUNK];
+    for (size_t i = m; i % LM_CHUNK; i++)
+        y[i] = -INFINITY;
+    for (size_t i = 0; i < m; i += LM_CHUNK) {
+        c->ops->load(y + i, -INFINITY, c->times, l);
+        sum += c->ops->weigh(l, max, w, NULL);
+    }
+    return sum;
+}
+
+/* A stretch of chunks with that sum, which begins at chunk `first`, at the end of work [*n]. */
+static void add_stretch(struct lm_cands *c, size_t *n, size_t first, uint64_t sum)
+{
+    c->work[(*n)++] = (struct lm_cand){ .w = sum, .id = (uint32_t)first };
+}
+
+/* Weigh the row without its changed logits, stretch by stretch, into work; their number.  What is
+ * left of a chunk is put together with that of its neighbours: what is gone costs little. */
+static size_t weigh_stretches(struct lm_cands *c, double max)
+{
+    float y[4 * LM_CHUNK] = { 0 }, own[LM_CHUNK], least;
+    size_t n = 0, m = 0, first = 0, chunk = 0;
+    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK, chunk++) {
+        if (!has_some(c, i))
+            continue;
+        const float *x = chunk_at(c, i, &least, own);
+        first = m ? first : chunk;
+        m += c->ops->pack(x, least, y + m);
+        if (m <= 3 * LM_CHUNK)
+            continue;
+        add_stretch(c, &n, first, weigh_entries(c, y, m, max));
+        m = 0;
+    }
+    add_stretch(c, &n, m ? first : chunk, weigh_entries(c, y, m, max));
+    return n;
 }
 
 /* lm_cands_pick from a row, of which no list is made. */
 static uint32_t pick_row(struct lm_cands *c, double u)
 {
     const double max = lm_cands_max(c);
-    uint64_t w[LM_CHUNK], total = 0, r;
-    size_t n = 0, changed = 0, k = 0;
-    for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK) {   /* sums of chunks, kept in work */
-        c->work[n].id = (uint32_t)changed;
-        total += c->work[n++].w = weigh_chunk(c, i, max, &changed, w);
+    const size_t n = weigh_stretches(c, max);
+    uint64_t w[LM_CHUNK], total = 0, r, sum;
+    size_t i = 0, changed = 0, k = 0;
+    for (size_t at = 0; at < n; at++) {           /* those changed before the next stretch */
+        const size_t end = at + 1 < n ? (size_t)c->work[at + 1].id * LM_CHUNK : c->n_vocab;
+        for (; changed < c->n_changed && c->changed[changed].id < end; changed++)
+            c->work[at].w += lm_weight(c->changed[changed].l - max);
+        total += c->work[at].w;
     }
     r = place_of(u, total);
-    for (n = 0; c->work[n].w <= r; n++)
-        r -= c->work[n].w;
-    changed = c->work[n].id;
-    weigh_chunk(c, n * LM_CHUNK, max, &changed, w);
+    for (; c->work[i].w <= r; i++)
+        r -= c->work[i].w;
+    size_t first = i ? (size_t)c->work[i].id * LM_CHUNK : 0;
+    for (changed = 0; changed < c->n_changed && c->changed[changed].id < first; )
+        changed++;
+    for (; (sum = weigh_chunk(c, first, max, &changed, w)) <= r; first += LM_CHUNK)
+        r -= sum;
     for (; w[k] <= r; k++)
         r -= w[k];
-    return (uint32_t)(n * LM_CHUNK + k);
+    return (uint32_t)(first + k);
 }
 
 uint32_t lm_cands_pick(struct lm_cands *c, double u)

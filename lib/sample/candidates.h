@@ -75,11 +75,10 @@ double lm_cands_max(const struct lm_cands *c);
 size_t lm_cands_count(const struct lm_cands *c);
 double lm_cands_logit(const struct lm_cands *c, uint32_t id);
 
-/* Sum of lm_weight(l - max l); entropy of the probabilities in nats, with that sum (weights:
- * NULL); standard deviation of the logits (of the population).  The set is not empty, and
- * stays as it is. */
+/* Sum of lm_weight(l - max l); entropy of the probabilities in nats; standard deviation of the
+ * logits (of the population).  The set is not empty, and stays as it is. */
 uint64_t lm_cands_total(const struct lm_cands *c);
-double   lm_cands_entropy(const struct lm_cands *c, uint64_t *total, uint64_t *weights);
+double   lm_cands_entropy(const struct lm_cands *c);
 double   lm_cands_deviation(const struct lm_cands *c);
 
 /* The k >= 1 best in rank order, *n of them; valid until the set is used again, which stays as
@@ -106,7 +105,7 @@ void lm_cands_allow(struct lm_cands *c, const uint64_t *allowed);
 void lm_cands_divide(struct lm_cands *c, double t);
 
 /* Give every candidate a new logit that is the higher the nearer its probability is to `want`
- * (see lm_chunk_ops.favor); p [n_vocab] takes the candidates' probabilities. */
+ * (see lm_chunk_ops.favor); p [n_vocab + LM_CHUNK] takes the probabilities of candidates. */
 void lm_cands_favor(struct lm_cands *c, double want, float *p);
 
 /* Keep the k >= 1 best; those of logit >= l, and not fewer than the min_keep best if there are;

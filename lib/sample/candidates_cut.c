@@ -77,9 +77,28 @@ static struct lm_cand last_of_prefix(struct lm_cand *a, size_t n, uint64_t need)
 
 /* ---- buckets ---- */
 
-/* Of keys from 0 up; the last bucket takes all the rest. */
-#define BUCKETS  1024
-#define PER_UNIT (BUCKETS / -LM_WEIGHT_GONE)
+/* Of keys from 0 up; the last bucket takes all the rest, whose weights are below e^-16. */
+#define BUCKETS  384
+#define PER_UNIT 24
+
+/*
+ * The sums of weights in buckets, and a chunk on its way there.  They are made in several parts, so
+ * that an addition need not wait for the one before it; what else is touched then lies elsewhere in
+ * its page than any sum, since processors take a load for one that waits for a store when the
+ * addresses agree in their lowest 12 bits.
+ */
+#define PARTS 4
+struct tally {
+    _Alignas(4096) struct {
+        uint64_t sums[BUCKETS];
+        union {
+            uint64_t w[LM_CHUNK];        /* of part 0: weights          */
+            double   l[LM_CHUNK];        /* of part 1: logits           */
+        };
+        uint32_t b[2 * LM_CHUNK];        /* of part 0: their buckets    */
+    } part[PARTS];
+};
+_Static_assert(sizeof(struct tally) == PARTS * 4096, "a part is a page");
 
 static inline size_t bucket(double key)
 {
@@ -96,33 +115,46 @@ static size_t crossing(const uint64_t *sums, uint64_t *need)
     return b;
 }
 
-/* Keys that all of bucket b are at least, and below. */
-static double bucket_start(size_t b)
+/* The entries of a row that may be in the buckets from b on, or up to before it, of max - l. */
+static float entry_from(const struct lm_cands *c, double max, size_t b)
 {
-    return ((double)b - 0.001) / PER_UNIT;
+    return lm_cands_entry(c, max - ((double)b - 0.001) / PER_UNIT);
 }
 
-static double bucket_end(size_t b)
+static float entry_before(const struct lm_cands *c, double max, size_t b)
 {
-    return b + 1 < BUCKETS ? ((double)b + 1.001) / PER_UNIT : INFINITY;
+    return b < BUCKETS ? lm_cands_entry(c, max - ((double)b + 0.001) / PER_UNIT) : -FLT_MAX;
 }
 
-/* Add the weights w of a chunk to the buckets of |l - center|. */
-static void fill_buckets(const struct lm_cands *c, const double *l, const uint64_t *w,
-                         double center, uint64_t *sums)
+/* Add the weights of the chunk of logits to the buckets of max - l. */
+static void fill_buckets(const struct lm_chunk_ops *ops, struct tally *t, double max)
 {
-    uint32_t b[LM_CHUNK];
-    c->ops->buckets(l, center, PER_UNIT, BUCKETS - 1, b);
-    for (size_t k = 0; k < LM_CHUNK; k++)
-        sums[b[k]] += w[k];
+    const uint64_t *w = t->part[0].w;
+    uint32_t *b = t->part[0].b;
+    ops->buckets(t->part[1].l, max, PER_UNIT, BUCKETS - 1, b);
+    for (size_t k = 0; k < LM_CHUNK; k += PARTS) {
+        t->part[0].sums[b[k]] += w[k];
+        t->part[1].sums[b[k + 1]] += w[k + 1];
+        t->part[2].sums[b[k + 2]] += w[k + 2];
+        t->part[3].sums[b[k + 3]] += w[k + 3];
+    }
 }
 
-/* The sum in all buckets. */
-static uint64_t sum_of(const uint64_t *sums)
+/* The sums of the weights of a set in the buckets of max - l, in the end in part 0; returns the sum
+ * of all.  lane as of weigh. */
+static uint64_t tally_up(const struct lm_cands *c, struct tally *t, double *lane)
 {
-    uint64_t total = 0;
+    const double max = lm_cands_max(c);
+    struct lm_cands_walk at = { .c = c };
+    uint64_t total = 0, *sums = t->part[0].sums;
+    memset(t, 0, sizeof *t);
+    while (lm_cands_next(&at, t->part[1].l)) {
+        total += c->ops->weigh(t->part[1].l, max, t->part[0].w, lane);
+        fill_buckets(c->ops, t, max);
+    }
     for (size_t b = 0; b < BUCKETS; b++)
-        total += sums[b];
+        for (size_t i = 1; i < PARTS; i++)
+            sums[b] += t->part[i].sums[b];
     return total;
 }
 
@@ -225,8 +257,11 @@ void lm_cands_keep_best(struct lm_cands *c, size_t k)
 const struct lm_cand *lm_cands_best(struct lm_cands *c, size_t k, size_t *n)
 {
     assert(k > 0);
-    size_t m = c->row ? lm_cands_peek(c, lm_cands_entry(c, reached_by(c, k)), INFINITY) : c->n;
-    if (!c->row && m)
+    size_t m = c->n;
+    if (c->row)
+        m = lm_cands_peek_changed(
+            c, lm_cands_peek(c, lm_cands_entry(c, reached_by(c, k)), INFINITY, 0));
+    else if (m)
         memcpy(c->work, c->list, m * sizeof *c->work);
     for (size_t i = 0; i < m; i++)
         c->work[i].w = 1;
@@ -269,25 +304,18 @@ void lm_cands_keep_above(struct lm_cands *c, double l, size_t min_keep)
 static void keep_mass_of_row(struct lm_cands *c, double p)
 {
     const double max = lm_cands_max(c);
-    struct lm_cands_walk at = { .c = c };
-    uint64_t sums[BUCKETS] = { 0 }, w[LM_CHUNK];
-    double l[LM_CHUNK];
-    while (lm_cands_next(&at, l)) {
-        c->ops->weigh(l, max, w, NULL);
-        fill_buckets(c, l, w, max, sums);
-    }
-    uint64_t need = share(p, sum_of(sums));
-    const size_t b = crossing(sums, &need);
-    const size_t n = lm_cands_peek(c, lm_cands_entry(c, max - bucket_end(b)),
-                                   lm_cands_entry(c, max - bucket_start(b)));
+    struct tally t;
+    uint64_t need = share(p, tally_up(c, &t, NULL));
+    const size_t b = crossing(t.part[0].sums, &need);
+    const size_t n = lm_cands_peek_changed(
+        c, lm_cands_peek(c, entry_before(c, max, b + 1), entry_from(c, max, b), 0));
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
-        if (bucket(max - c->work[i].l) == b) {
-            c->work[m] = c->work[i];
-            c->work[m++].w = lm_weight(c->work[i].l - max);
-        }
+        if (bucket(max - c->work[i].l) == b)
+            c->work[m++] = c->work[i];
     if (m == 0)                                   /* all together weigh less */
         return;
+    lm_cands_weigh_list(c, c->work, m, max);
     const struct lm_cand last = last_of_prefix(c->work, m, need);
     keep_through(c, &last);
 }
@@ -322,44 +350,71 @@ static struct lm_cand near_entry(double l, uint64_t w, uint32_t id, double cente
     return (struct lm_cand){ .l = -fabs(l - center), .w = w, .id = l < center ? id | BELOW : id };
 }
 
-/* Weights and entropy first: the center of the order, and what it takes to get a share p.  The
- * weights stay in work, by chunk. */
-static uint64_t find_center(struct lm_cands *c, double p, double *center)
+/* Buckets of max - l around the border of those that are near: the ones from `inner` to before
+ * `inner_end` stay, those before `outer` or from `outer_end` on do not.  need is what is missing
+ * without the inner ones. */
+struct border {
+    size_t   outer, inner, inner_end, outer_end;
+    uint64_t need;
+};
+
+/* A place among the buckets as a number, at most their number. */
+static size_t place_in(double x)
 {
-    uint64_t total;
-    const double entropy = lm_cands_entropy(c, &total, (uint64_t *)c->work);
-    *center = lm_cands_max(c) + lm_ln((double)total / LM_WEIGHT_ONE) - entropy;
-    return share(p, total);
+    return x <= 0 ? 0 : x < BUCKETS ? (size_t)x : BUCKETS;
 }
 
-/* The bucket of |l - center| in which the sum is reached; need becomes what is missing at its
- * start. */
-static size_t find_bucket(const struct lm_cands *c, double center, uint64_t *need)
+/*
+ * Find the border when the center is `at` buckets below max.  A bucket is surely no farther from it
+ * than m if both its ends are, and surely farther if neither is; the last one has no end.  The
+ * least m for which the former hold enough, and the largest for which all but the latter do not,
+ * are on both sides of the border.
+ */
+static struct border find_border(const uint64_t *sums, double at, uint64_t need)
 {
-    const uint64_t *w = (const uint64_t *)c->work;
-    struct lm_cands_walk at = { .c = c };
-    uint64_t sums[BUCKETS] = { 0 };
-    double l[LM_CHUNK];
-    for (; lm_cands_next(&at, l); w += LM_CHUNK)
-        fill_buckets(c, l, w, center, sums);
-    return crossing(sums, need);
+    const double margin = 0.01;                   /* ends are where they are but for rounding */
+    uint64_t before[BUCKETS + 1] = { 0 };
+    struct border e = { .need = need };
+    for (size_t b = 0; b < BUCKETS; b++)
+        before[b + 1] = before[b] + sums[b];
+    e.inner = e.inner_end = place_in(at);
+    for (double m = 1;; m++) {
+        const size_t first = place_in(ceil(at - m + margin)), in = place_in(at + m - margin);
+        const size_t end = in < BUCKETS ? in : BUCKETS - 1;
+        e.outer = place_in(at - m - margin);
+        e.outer_end = place_in(ceil(at + m + margin));
+        if (before[e.outer_end] - before[e.outer] < need && first < end) {
+            e.inner = first;
+            e.inner_end = end;
+            e.need = need - (before[end] - before[first]);
+        }
+        if ((first < end && before[end] - before[first] >= need) ||
+            (e.outer == 0 && e.outer_end == BUCKETS))
+            return e;
+    }
 }
 
-/* The entries of the candidates in bucket b, into work; their number. */
-static size_t peek_bucket(struct lm_cands *c, double center, size_t b)
+/* The candidates in the buckets at the border, as entries of the order, into work; their number. */
+static size_t peek_border(struct lm_cands *c, const struct border *e, double center)
 {
-    const double max = lm_cands_max(c), end = bucket_end(b);
-    const struct lm_cand *from = c->list;
+    const double max = lm_cands_max(c);
+    const struct lm_cand *from = c->row ? c->work : c->list;
     size_t n = c->n, m = 0;
     if (c->row) {
-        const double top = center + end;
-        n = lm_cands_peek(c, lm_cands_entry(c, center - end),
-                          top < max ? lm_cands_entry(c, top) : INFINITY);
-        from = c->work;
+        const float high = entry_from(c, max, e->outer), above = entry_before(c, max, e->inner);
+        const float below = entry_from(c, max, e->inner_end);
+        n = below < above ? lm_cands_peek(c, above, high, 0) : 0;
+        n = lm_cands_peek(c, entry_before(c, max, e->outer_end), below < above ? below : high, n);
+        n = lm_cands_peek_changed(c, n);
     }
-    for (size_t i = 0; i < n; i++)
-        if (bucket(fabs(from[i].l - center)) == b)
-            c->work[m++] = near_entry(from[i].l, lm_weight(from[i].l - max), from[i].id, center);
+    for (size_t i = 0; i < n; i++) {
+        const size_t b = bucket(max - from[i].l);
+        if ((b >= e->outer && b < e->inner) || (b >= e->inner_end && b < e->outer_end))
+            c->work[m++] = from[i];
+    }
+    lm_cands_weigh_list(c, c->work, m, max);
+    for (size_t i = 0; i < m; i++)
+        c->work[i] = near_entry(c->work[i].l, c->work[i].w, c->work[i].id, center);
     return m;
 }
 
@@ -390,39 +445,16 @@ static float farthest(const struct lm_cands *c, double center, double key, bool 
     return float_number(good);
 }
 
-/* Of block b, the candidates from lo to hi into the copy, -inf for the others. */
-static void copy_block(struct lm_cands *c, size_t b, float lo, float hi)
-{
-    const size_t first = b * LM_ROW_BLOCK, left = c->n_vocab - first;
-    const size_t n = left < LM_ROW_BLOCK ? left : LM_ROW_BLOCK;
-    if (n == LM_ROW_BLOCK && lo > c->least) {
-        c->best[b] = c->ops->select(c->row + first, lo, hi, c->copy + first);
-        return;
-    }
-    c->best[b] = -INFINITY;
-    const uint32_t bits = lm_cands_block(c, b, lo, hi);
-    for (size_t i = 0; i < n; i++) {
-        c->copy[first + i] = bits >> i & 1 ? c->row[first + i] : -INFINITY;
-        c->best[b] = c->copy[first + i] > c->best[b] ? c->copy[first + i] : c->best[b];
-    }
-}
-
 /* Of a row, keep what does not come after `last`.  Entries as near as it are among work [n]. */
 static void keep_near_row(struct lm_cands *c, const struct lm_cand *last, double center, size_t n)
 {
     const double key = -last->l;
     const float lo = farthest(c, center, key, true), hi = farthest(c, center, key, false);
     size_t m = 0;
-    for (size_t k = 0; k < lm_row_blocks(c->n_vocab); k++)
-        copy_block(c, k, lo, hi);
-    for (size_t i = 0; i < n; i++) {              /* as near as the last one, but after it */
-        const size_t id = c->work[i].id & ~BELOW, first = id - id % LM_ROW_BLOCK;
-        if (!lm_cand_before(last, &c->work[i]))
-            continue;
-        c->copy[id] = -INFINITY;
-        lm_row_scan(c->copy + first, c->n_vocab - first < LM_ROW_BLOCK ? c->n_vocab - first :
-                    LM_ROW_BLOCK, c->best + id / LM_ROW_BLOCK);
-    }
+    lm_cands_select(c, lo, hi);
+    for (size_t i = 0; i < n; i++)                /* as near as the last one, but after it */
+        if (lm_cand_before(last, &c->work[i]) && -c->work[i].l <= key)
+            lm_cands_drop(c, c->work[i].id & ~BELOW);
     for (size_t i = 0; i < c->n_changed; i++) {
         const struct lm_cand e = near_entry(c->changed[i].l, 0, c->changed[i].id, center);
         if (!lm_cand_before(last, &e))
@@ -450,15 +482,18 @@ static void keep_near_list(struct lm_cands *c, const struct lm_cand *last, doubl
 
 void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep)
 {
-    double center;
+    double lane[LM_LANES] = { 0 };
+    struct tally t;
     if (min_keep > 1)
         lm_cands_list(c);
-    uint64_t need = find_center(c, p, &center);
-    const size_t b = find_bucket(c, center, &need);
-    size_t n = peek_bucket(c, center, b);
+    const uint64_t total = tally_up(c, &t, lane);
+    const double below = lm_entropy(total, lane) - lm_ln((double)total / LM_WEIGHT_ONE);
+    const double center = lm_cands_max(c) - below;
+    const struct border e = find_border(t.part[0].sums, below * PER_UNIT, share(p, total));
+    const size_t n = peek_border(c, &e, center);
     if (n == 0)                                   /* all together weigh less */
         return;
-    struct lm_cand last = last_of_prefix(c->work, n, need);
+    struct lm_cand last = last_of_prefix(c->work, n, e.need);
     if (c->row) {
         keep_near_row(c, &last, center, n);
         return;

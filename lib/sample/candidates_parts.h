@@ -27,22 +27,28 @@ struct lm_cands_walk {
 /* The next logits into l [LM_CHUNK], -inf where there is no candidate; false at the end. */
 bool lm_cands_next(struct lm_cands_walk *w, double *l);
 
-/* The logits of the row's ids first .. first + LM_CHUNK - 1 (a multiple of it) into l. */
-void lm_cands_load(const struct lm_cands *c, size_t first, double *l);
+/* The entropy -sum p ln p in nats from what weigh has summed: ln W - sum w d / W with w the weight
+ * at distance d, W their sum. */
+double lm_entropy(uint64_t total, const double *lane);
 
 /* The smallest finite entry of a row whose logit is at least l; infinite if there is none. */
 float lm_cands_entry(const struct lm_cands *c, double l);
 
-/* Which entries of block b of the row are candidates from `least` to `most`: a bit each. */
-uint32_t lm_cands_block(const struct lm_cands *c, size_t b, float least, float most);
+/* Give n candidates their weights; returns the sum. */
+uint64_t lm_cands_weigh_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max);
 
-/* The row is now the copy, whose blocks' best ones are known; every finite entry is a
- * candidate. */
+/* The candidates of the row from `least` to `most` into the copy, -inf for the others.  An id is
+ * no candidate in the copy.  Both keep the blocks' best ones. */
+void lm_cands_select(struct lm_cands *c, float least, float most);
+void lm_cands_drop(struct lm_cands *c, uint32_t id);
+
+/* The row is now the copy; every finite entry is a candidate. */
 void lm_cands_use_copy(struct lm_cands *c);
 
-/* Entries of the row from `least` to `most` that are candidates, and all changed logits, into
- * work; their number. */
-size_t lm_cands_peek(struct lm_cands *c, float least, float most);
+/* Entries of the row from `least` to `most` that are candidates into work from its n-th place on,
+ * and all changed logits; the number of places filled. */
+size_t lm_cands_peek(struct lm_cands *c, float least, float most, size_t n);
+size_t lm_cands_peek_changed(struct lm_cands *c, size_t n);
 
 /* Of a row: entries below `least`, and those equal to it of ids above `last`, are no candidates
  * any more.  A short rest becomes a list. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The operations on a chunk that a compiler makes vectors of.  Included once for each
- * instruction set; the others are the including
- * file's.
+ * instruction set; the others are the including file's.
  */
 #include "sample/chunk_ops.h"
 
@@ -19,6 +18,14 @@ static void buckets(const double *restrict l, double center, double per_unit, ui
         x = x < most ? x : most;
         b[i] = (uint32_t)(int32_t)x;
     }
+}
+
+static uint32_t count(const float *restrict x, float least)
+{
+    int32_t n = 0;
+    for (int i = 0; i < LM_CHUNK; i++)
+        n += x[i] >= least;
+    return (uint32_t)n;
 }
 
 static uint32_t spread(const double *restrict l, double from, int square, double *restrict lane)
@@ -43,9 +50,8 @@ static uint32_t spread(const double *restrict l, double from, int square, double
     return (uint32_t)all;
 }
 
-#define FAVOR_WIDTH 0.3
-#define FAVOR_PEAK  5.0
-#define FAVOR_SLOPE 10.0
+#define FAVOR_WIDTH 0.3f
 
-#define CHUNK_OPS { .load = load, .between = between, .select = select, .weigh = weigh, \
-                    .favor = favor, .buckets = buckets, .spread = spread }
+#define CHUNK_OPS { .load = load, .find = find, .keep = keep, .count = count, .pack = pack, \
+                    .weigh = weigh, .narrow = narrow, .favor = favor, .buckets = buckets, \
+                    .spread = spread }

@@ -10,31 +10,55 @@ static void load(const float *x, float least, double times, double *l)
         l[i] = x[i] >= least ? x[i] * times : -INFINITY;
 }
 
-static uint32_t between(const float *x, float least, float most)
+static size_t find(const float *x, size_t n, float least, float most, uint32_t *at)
 {
-    uint32_t bits = 0;
-    for (int i = 0; i < LM_CHUNK / 2; i++)
-        bits |= (uint32_t)(x[i] >= least && x[i] <= most) << i;
-    return bits;
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] >= least && x[i] <= most)
+            at[found++] = (uint32_t)i;
+    return found;
 }
 
-static float select(const float *x, float least, float most, float *y)
+static void keep(const float *x, size_t n, float least, float most, float *y, float *best)
 {
-    float top = -INFINITY;
-    for (int i = 0; i < LM_CHUNK / 2; i++) {
-        y[i] = x[i] >= least && x[i] <= most ? x[i] : -INFINITY;
-        top = y[i] > top ? y[i] : top;
+    for (size_t b = 0; b < n / LM_BLOCK; b++) {
+        best[b] = -INFINITY;
+        for (size_t i = b * LM_BLOCK; i < (b + 1) * LM_BLOCK; i++) {
+            y[i] = x[i] >= least && x[i] <= most ? x[i] : -INFINITY;
+            best[b] = y[i] > best[b] ? y[i] : best[b];
+        }
     }
-    return top;
 }
 
-static void favor(const uint64_t *w, double share, double want, float *p, float *y)
+static uint32_t pack(const float *x, float least, float *y)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < LM_CHUNK; i++) {
+        y[n] = x[i];
+        n += x[i] >= least;
+    }
+    return n;
+}
+
+static void narrow(const double *l, const uint64_t *w, float *p)
+{
+    for (int i = 0; i < LM_CHUNK; i++)
+        p[i] = l[i] > -INFINITY ? (float)w[i] : -1;
+}
+
+static void favor(const struct lm_favor *f, float *p, float *y, float *best)
 {
     for (int i = 0; i < LM_CHUNK; i++) {
-        const double chance = (double)w[i] * share;
-        const double d = fabs(chance - want) * (1 / FAVOR_WIDTH);
+        const double chance = p[i] * f->share;
+        const float u = (float)(fabs(chance - f->want) - f->base), c = u + f->f;
+        const float fall = u * (c * f->a + f->b) * f->g / (c + FAVOR_WIDTH);
+        y[i] = p[i] >= 0 ? fall : -INFINITY;
         p[i] = (float)chance;
-        y[i] = (float)(FAVOR_PEAK - FAVOR_SLOPE * (d * d) / (1 + d));
+    }
+    for (int b = 0; b < LM_CHUNK / LM_BLOCK; b++) {
+        best[b] = -INFINITY;
+        for (int i = b * LM_BLOCK; i < (b + 1) * LM_BLOCK; i++)
+            best[b] = y[i] > best[b] ? y[i] : best[b];
     }
 }
 
@@ -48,6 +72,16 @@ static uint64_t weigh(const double *l, double max, uint64_t *w, double *lane)
             lane[i % LM_LANES] += (double)w[i] * d;
     }
     return sum;
+}
+
+void lm_favor_init(struct lm_favor *f, double share, double want, double base)
+{
+    const double width = FAVOR_WIDTH;
+    *f = (struct lm_favor){
+        .share = share, .want = want, .base = base, .f = (float)base,
+        .a = (float)(width + base), .b = (float)(width * base),
+        .g = (float)(-10 / 0.3 / (width + base)),
+    };
 }
 
 static const struct lm_chunk_ops plain = CHUNK_OPS;

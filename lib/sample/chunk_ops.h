@@ -11,28 +11,48 @@
  * width of the instructions.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define LM_CHUNK 64
+#define LM_BLOCK 32              /* half a chunk; as in row_scan.h */
 #define LM_LANES 16
+
+/* What favor needs to know, W 0.3: see lm_favor. */
+struct lm_favor {
+    double share;                /* probability of a weight of 1                          */
+    double want;
+    double base;                 /* |p - want| of a likely id                             */
+    float  f, a, b, g;           /* base, W + base, W base, -10 / W / (W + base)          */
+};
 
 struct lm_chunk_ops {
     /* l[i] = x[i] >= least ? x[i] * times : -inf */
     void (*load)(const float *x, float least, double times, double *l);
 
-    /* Bit i: least <= x[i] <= most, for the LM_CHUNK / 2 of a block. */
-    uint32_t (*between)(const float *x, float least, float most);
+    /* Which x[i] are from least to most, ascending, into at [n]; returns how many.  n is a multiple
+     * of LM_BLOCK. */
+    size_t (*find)(const float *x, size_t n, float least, float most, uint32_t *at);
 
-    /* y[i] = least <= x[i] <= most ? x[i] : -inf, for a block; y may be x.  The largest y[i]. */
-    float (*select)(const float *x, float least, float most, float *y);
+    /* y[i] = least <= x[i] <= most ? x[i] : -inf, n as above; best[b] the largest of a block; y may
+     * be x. */
+    void (*keep)(const float *x, size_t n, float least, float most, float *y, float *best);
+
+    /* How many of a chunk are x[i] >= least; these in order into y [LM_CHUNK], whose rest may
+     * change. */
+    uint32_t (*count)(const float *x, float least);
+    uint32_t (*pack)(const float *x, float least, float *y);
 
     /* w[i] = lm_weight(l[i] - max); returns their sum.  lane [LM_LANES], unless NULL: += the sum
      * of w[i] (l[i] - max). */
     uint64_t (*weigh)(const double *l, double max, uint64_t *w, double *lane);
 
-    /* p[i] = w[i] * share; y[i] = 5 - 10 d^2 / (1 + d) with d = |p[i] - want| / 0.3: logits that
-     * favour probabilities near `want` (adaptive_p) */
-    void (*favor)(const uint64_t *w, double share, double want, float *p, float *y);
+    /* p[i] = l[i] > -inf ? w[i] : -1 */
+    void (*narrow)(const double *l, const uint64_t *w, float *p);
+
+    /* p[i] *= share; y[i] a logit that is the higher the nearer p[i] is to want, -inf where p[i] is
+     * below 0; best[b] the largest of a block. */
+    void (*favor)(const struct lm_favor *f, float *p, float *y, float *best);
 
     /* b[i] = |l[i] - center| * per_unit as a whole number, at most `last` */
     void (*buckets)(const double *l, double center, double per_unit, uint32_t last, uint32_t *b);
@@ -41,6 +61,17 @@ struct lm_chunk_ops {
      * l[i]; returns how many there are. */
     uint32_t (*spread)(const double *l, double from, int square, double *lane);
 };
+
+/*
+ * lm_favor_init - for the logits of adaptive_p: 5 - 10 d^2 / (1 + d), d = |p - want| / W, W = 0.3.
+ *
+ *   base  |p - want| of one of the most likely ids to be drawn
+ *
+ * Differences alone count, so that of base is subtracted.  With c = |p - want| and u = c - base it
+ * leaves -10 / W / (W + base) u (c (W + base) + W base) / (W + c), which floats hold exactly enough
+ * where u is small.
+ */
+void lm_favor_init(struct lm_favor *f, double share, double want, double base);
 
 /* Those for this machine. */
 const struct lm_chunk_ops *lm_chunk_ops(void);

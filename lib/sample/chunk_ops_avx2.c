@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
+#include <string.h>
 
 static void load(const float *x, float least, double times, double *l)
 {
@@ -17,11 +18,12 @@ static void load(const float *x, float least, double times, double *l)
     }
 }
 
-static uint32_t between(const float *x, float least, float most)
+/* Bit i: least <= x[i] <= most, for a block. */
+static inline uint32_t between(const float *x, float least, float most)
 {
     const __m256 lo = _mm256_set1_ps(least), hi = _mm256_set1_ps(most);
     uint32_t bits = 0;
-    for (int i = 0; i < LM_CHUNK / 2; i += 8) {
+    for (int i = 0; i < LM_BLOCK; i += 8) {
         const __m256 a = _mm256_loadu_ps(x + i);
         const __m256 in = _mm256_and_ps(_mm256_cmp_ps(a, lo, _CMP_GE_OQ),
                                         _mm256_cmp_ps(a, hi, _CMP_LE_OQ));
@@ -30,39 +32,98 @@ static uint32_t between(const float *x, float least, float most)
     return bits;
 }
 
-static float select(const float *x, float least, float most, float *y)
+static size_t find(const float *x, size_t n, float least, float most, uint32_t *at)
 {
-    const __m256 lo = _mm256_set1_ps(least), hi = _mm256_set1_ps(most);
-    const __m256 none = _mm256_set1_ps(-INFINITY);
-    __m256 top = none;
-    for (int i = 0; i < LM_CHUNK / 2; i += 8) {
-        const __m256 a = _mm256_loadu_ps(x + i);
-        const __m256 in = _mm256_and_ps(_mm256_cmp_ps(a, lo, _CMP_GE_OQ),
-                                        _mm256_cmp_ps(a, hi, _CMP_LE_OQ));
-        const __m256 kept = _mm256_blendv_ps(none, a, in);
-        _mm256_storeu_ps(y + i, kept);
-        top = _mm256_max_ps(top, kept);
+    size_t found = 0;
+    for (size_t i = 0; i < n; i += LM_BLOCK)
+        for (uint32_t bits = between(x + i, least, most); bits; bits &= bits - 1)
+            at[found++] = (uint32_t)i + (uint32_t)__builtin_ctz(bits);
+    return found;
+}
+
+static uint32_t pack(const float *x, float least, float *y)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < LM_CHUNK; i += LM_BLOCK) {
+        uint32_t bits = between(x + i, least, INFINITY);
+        if (bits == UINT32_MAX) {
+            memcpy(y + n, x + i, LM_BLOCK * sizeof *y);
+            n += LM_BLOCK;
+            continue;
+        }
+        for (; bits; bits &= bits - 1)
+            y[n++] = x[i + __builtin_ctz(bits)];
     }
-    __m128 h = _mm_max_ps(_mm256_castps256_ps128(top), _mm256_extractf128_ps(top, 1));
+    return n;
+}
+
+static inline float largest(__m256 v)
+{
+    __m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     h = _mm_max_ps(h, _mm_movehl_ps(h, h));
     return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 
-static void favor(const uint64_t *w, double share, double want, float *p, float *y)
+static void keep(const float *x, size_t n, float least, float most, float *y, float *best)
 {
-    const __m256d base = _mm256_set1_pd(0x1p52), one = _mm256_set1_pd(1);
+    const __m256 lo = _mm256_set1_ps(least), hi = _mm256_set1_ps(most);
+    const __m256 none = _mm256_set1_ps(-INFINITY);
+    for (size_t i = 0; i < n; ) {
+        __m256 top = none;
+        for (int k = 0; k < LM_BLOCK; k += 8, i += 8) {
+            const __m256 a = _mm256_loadu_ps(x + i);
+            const __m256 in = _mm256_and_ps(_mm256_cmp_ps(a, lo, _CMP_GE_OQ),
+                                            _mm256_cmp_ps(a, hi, _CMP_LE_OQ));
+            const __m256 kept = _mm256_blendv_ps(none, a, in);
+            _mm256_storeu_ps(y + i, kept);
+            top = _mm256_max_ps(top, kept);
+        }
+        best[i / LM_BLOCK - 1] = largest(top);
+    }
+}
+
+static void narrow(const double *l, const uint64_t *w, float *p)
+{
+    const __m256d none = _mm256_set1_pd(-INFINITY), base = _mm256_set1_pd(0x1p52);
     for (int i = 0; i < LM_CHUNK; i += 4) {
         const __m256i u = _mm256_loadu_si256((const __m256i *)(w + i));      /* below 2^52 */
         const __m256d v = _mm256_sub_pd(_mm256_castsi256_pd(
             _mm256_or_si256(u, _mm256_castpd_si256(base))), base);
-        const __m256d chance = _mm256_mul_pd(v, _mm256_set1_pd(share));
-        const __m256d off = _mm256_andnot_pd(_mm256_set1_pd(-0.0),
-                                             _mm256_sub_pd(chance, _mm256_set1_pd(want)));
-        const __m256d d = _mm256_mul_pd(off, _mm256_set1_pd(1 / FAVOR_WIDTH));
-        const __m256d fall = _mm256_div_pd(
-            _mm256_mul_pd(_mm256_set1_pd(FAVOR_SLOPE), _mm256_mul_pd(d, d)), _mm256_add_pd(one, d));
-        _mm_storeu_ps(p + i, _mm256_cvtpd_ps(chance));
-        _mm_storeu_ps(y + i, _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_set1_pd(FAVOR_PEAK), fall)));
+        const __m256d there = _mm256_cmp_pd(_mm256_loadu_pd(l + i), none, _CMP_GT_OQ);
+        _mm_storeu_ps(p + i, _mm256_cvtpd_ps(_mm256_blendv_pd(_mm256_set1_pd(-1), v, there)));
+    }
+}
+
+/* Four chances from weights; how much farther from the wanted one they are than the base. */
+static inline __m128 farther(const struct lm_favor *f, float *p)
+{
+    const __m256d chance = _mm256_mul_pd(_mm256_cvtps_pd(_mm_loadu_ps(p)),
+                                         _mm256_set1_pd(f->share));
+    const __m256d c = _mm256_andnot_pd(_mm256_set1_pd(-0.0),
+                                       _mm256_sub_pd(chance, _mm256_set1_pd(f->want)));
+    _mm_storeu_ps(p, _mm256_cvtpd_ps(chance));
+    return _mm256_cvtpd_ps(_mm256_sub_pd(c, _mm256_set1_pd(f->base)));
+}
+
+static void favor(const struct lm_favor *f, float *p, float *y, float *best)
+{
+    const __m256 none = _mm256_set1_ps(-INFINITY), g = _mm256_set1_ps(f->g);
+    for (int b = 0, i = 0; b < LM_CHUNK / LM_BLOCK; b++) {
+        __m256 top = none;
+        for (int k = 0; k < LM_BLOCK; k += 8, i += 8) {
+            const __m256 there = _mm256_cmp_ps(_mm256_loadu_ps(p + i), _mm256_setzero_ps(),
+                                               _CMP_GE_OQ);
+            const __m256 u = _mm256_set_m128(farther(f, p + i + 4), farther(f, p + i));
+            const __m256 c = _mm256_add_ps(u, _mm256_set1_ps(f->f));
+            const __m256 t = _mm256_add_ps(_mm256_mul_ps(c, _mm256_set1_ps(f->a)),
+                                           _mm256_set1_ps(f->b));
+            const __m256 fall = _mm256_div_ps(_mm256_mul_ps(_mm256_mul_ps(u, t), g),
+                                              _mm256_add_ps(c, _mm256_set1_ps(FAVOR_WIDTH)));
+            const __m256 kept = _mm256_blendv_ps(none, fall, there);
+            _mm256_storeu_ps(y + i, kept);
+            top = _mm256_max_ps(top, kept);
+        }
+        best[b] = largest(top);
     }
 }
 
@@ -70,9 +131,8 @@ static void favor(const uint64_t *w, double share, double want, float *p, float 
 static inline __m256d weights4(__m256d d)
 {
     const __m256d rounder = _mm256_set1_pd(LM_ROUNDER);
-    __m256d s = _mm256_add_pd(_mm256_mul_pd(d, _mm256_set1_pd(LM_STEPS_E)), rounder);
-    __m256d k = _mm256_sub_pd(s, rounder);
-    __m256d r = _mm256_sub_pd(d, _mm256_mul_pd(k, _mm256_set1_pd(LM_STEP)));
+    const __m256d t = _mm256_mul_pd(d, _mm256_set1_pd(LM_LOG2_E)), s = _mm256_add_pd(t, rounder);
+    const __m256d r = _mm256_sub_pd(t, _mm256_sub_pd(s, rounder));
     __m256d p = _mm256_set1_pd(lm_weight_terms[0]);
     for (int i = 1; i < LM_WEIGHT_TERMS; i++)
         p = _mm256_add_pd(_mm256_mul_pd(p, r), _mm256_set1_pd(lm_weight_terms[i]));
@@ -117,7 +177,8 @@ static uint64_t weigh(const double *l, double max, uint64_t *w, double *lane)
             add_products(lane + i % LM_LANES + 4, y, b);
         }
     }
-    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum),
+                                       _mm256_extracti128_si256(sum, 1));
     return (uint64_t)_mm_cvtsi128_si64(half) + (uint64_t)_mm_extract_epi64(half, 1);
 }
 

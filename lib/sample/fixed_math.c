@@ -18,14 +18,15 @@ const double lm_weight_powers[LM_EXP_STEPS] = {         /* 2^(40 + j/16) */
     0x1.ae89f995ad3adp+40, 0x1.c199bdd85529cp+40, 0x1.d5818dcfba487p+40, 0x1.ea4afa2a490dap+40,
 };
 
-/* The Taylor polynomial of degree 5, its last term spread over the others by the Chebyshev
- * polynomial of that degree. */
-#define A2 (LM_STEP * LM_STEP / 4)                      /* (ln 2 / 32)^2 */
+/* The Taylor polynomial of degree 4 of 2^r, its last term spread over the one before last so that
+ * the error is the same on all sides: x^4 is about 2 (sqrt 2 - 1) A^2 x^2 up to A. */
+#define LN2 0.6931471805599453
+#define A2  (LN2 * LN2 / (4 * LM_EXP_STEPS * LM_EXP_STEPS))      /* of x = r ln 2 */
 const double lm_weight_terms[LM_WEIGHT_TERMS] = {
-    1.0 / 24, 1.0 / 6 + A2 / 96, 0.5, 1 - A2 * A2 / 384, 1,
+    LN2 * LN2 * LN2 / 6, LN2 * LN2 * (0.5 + 0.8284271247461903 * A2 / 24), LN2, 1,
 };
 
-#define LOG2_E   1.4426950408889634
+#define WHOLE    0x1.8p52               /* adding it rounds to a whole number */
 #define LN2_HIGH 6.93147180369123816490e-01             /* ends in 21 zero bits */
 #define LN2_LOW  1.90821492927058770002e-10
 
@@ -43,7 +44,7 @@ double lm_exp(double x)
         return INFINITY;
     if (x < -708.39641853226408)
         return 0;
-    double k = (x * LOG2_E + LM_ROUNDER) - LM_ROUNDER;
+    double k = (x * LM_LOG2_E + WHOLE) - WHOLE;
     double r = (x - k * LN2_HIGH) - k * LN2_LOW;
     double p = 1.0 / 6227020800;                            /* 1 / 13! */
     static const double terms[] = {
@@ -88,10 +89,10 @@ uint64_t lm_weight(double d)
 {
     if (!(d >= LM_WEIGHT_GONE))
         return 0;
-    double k = (d * LM_STEPS_E + LM_ROUNDER) - LM_ROUNDER, r = d - k * LM_STEP;
+    const double t = d * LM_LOG2_E, k = (t + LM_ROUNDER) - LM_ROUNDER, r = t - k;
     double p = lm_weight_terms[0];
     for (int i = 1; i < LM_WEIGHT_TERMS; i++)
         p = p * r + lm_weight_terms[i];
-    int j = (int)k & (LM_EXP_STEPS - 1), e = ((int)k - j) / LM_EXP_STEPS;
-    return (uint64_t)(p * lm_weight_powers[j] * power_of_2(e));
+    const int step = (int)(k * LM_EXP_STEPS), j = step & (LM_EXP_STEPS - 1);
+    return (uint64_t)(p * lm_weight_powers[j] * power_of_2((step - j) / LM_EXP_STEPS));
 }

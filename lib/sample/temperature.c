@@ -20,8 +20,7 @@ static bool off(const double *v)
 static double dynamic(const struct lm_cands *c, const double *v, size_t n)
 {
     const double lo = v[TEMP] > v[RANGE] ? v[TEMP] - v[RANGE] : 0, hi = v[TEMP] + v[RANGE];
-    uint64_t total;
-    double u = lm_cands_entropy(c, &total, NULL) / lm_ln((double)n);
+    double u = lm_cands_entropy(c) / lm_ln((double)n);
     u = u < 0 ? 0 : u > 1 ? 1 : u;
     return lo + (hi - lo) * lm_exp(v[EXPONENT] * lm_ln(u));
 }

@@ -53,14 +53,14 @@ static int apply(struct lm_cands *c, const double *v, void *state, const struct 
 
     /* No more than 1 / threshold candidates can reach it. */
     const double least = v[THRESHOLD] * (double)lm_cands_total(c);
-    const size_t count = lm_cands_count(c);
     const double most = v[THRESHOLD] > 0 ? floor(1.0001 / v[THRESHOLD]) : INFINITY;
     const double max = lm_cands_max(c);
     size_t n, likely = 0;
-    const struct lm_cand *best = lm_cands_best(c, most < count ? (size_t)most : count, &n);
+    const struct lm_cand *best =
+        lm_cands_best(c, most < c->n_vocab ? (size_t)most : c->n_vocab, &n);
     while (likely < n && (double)lm_weight(best[likely].l - max) >= least)
         likely++;
-    if (likely < 2 || count - (likely - 1) < v[MIN_KEEP])
+    if (likely < 2 || (v[MIN_KEEP] > 1 && lm_cands_count(c) - (likely - 1) < v[MIN_KEEP]))
         return LM_OK;
     return remove_best(c, best, likely - 1, err);
 }
