@@ -86,6 +86,57 @@ gguf-convert --lora lora l.gguf
 ok "$(gguf-inspect --json l.gguf | grep -o '"shape":\[[0-9,]*\]' | tr '\n' ' ')" \
    '"shape":[4,368] "shape":[4,128] ' "the embedding too: a row of A for each token"
 
+# ---- value heads in another order: the matrix beside them is tiled as the model's own is ----
+mkdir tiled lora_tiled && cp llama/tokenizer.json tiled
+cat >tiled/config.json <<'EOF'
+{"architectures":["Qwen3_5ForCausalLM"],"num_hidden_layers":1,"layer_types":["linear_attention"],
+"hidden_size":64,"intermediate_size":96,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,
+"linear_conv_kernel_dim":4,"linear_key_head_dim":32,"linear_num_key_heads":2,
+"linear_num_value_heads":4,"linear_value_head_dim":32,"max_position_embeddings":512,
+"rms_norm_eps":1e-6,"vocab_size":368,"rope_parameters":{"rope_type":"default","rope_theta":1e6,
+"partial_rotary_factor":0.5,"mrope_section":[4,2,2]}}
+EOF
+layer=model.layers.0
+printf '%s\n' 'lm_head.weight F32 368 64' 'model.embed_tokens.weight F32 368 64' \
+    "$layer.input_layernorm.weight F32 64" "$layer.linear_attn.A_log F32 4" \
+    "$layer.linear_attn.conv1d.weight F32 256 1 4" "$layer.linear_attn.dt_bias F32 4" \
+    "$layer.linear_attn.in_proj_a.weight F32 4 64" "$layer.linear_attn.in_proj_b.weight F32 4 64" \
+    "$layer.linear_attn.in_proj_qkv.weight F32 256 64" "$layer.linear_attn.in_proj_z.weight F32 128 64" \
+    "$layer.linear_attn.norm.weight F32 32" "$layer.linear_attn.out_proj.weight F32 64 128" \
+    "$layer.mlp.down_proj.weight F32 64 96" "$layer.mlp.gate_proj.weight F32 96 64" \
+    "$layer.mlp.up_proj.weight F32 96 64" "$layer.post_attention_layernorm.weight F32 64" \
+    'model.norm.weight F32 64' | st zeros
+cp head tiled.head; seq 300000 | head -c "$(cat size)" >data
+{ head -c $(($(wc -c <tiled.head) + 8)) zeros; cat data; } >tiled/model.safetensors
+# values NAME: the bytes of a tensor of that model
+values() {
+    # shellcheck disable=SC2046
+    set -- $(sed 's/.*"'"$1"'":{[^}]*"data_offsets":\[\([0-9]*\),\([0-9]*\)\].*/\1 \2/' tiled.head)
+    tail -c +$(($1 + 1)) data | head -c $(($2 - $1))
+}
+# Every pair is of rank 64, with the model's own values in the matrix that lies along its heads.
+p=base_model.model.$layer.linear_attn
+printf '%s\n' "$p.in_proj_qkv.lora_A.weight F32 64 64" "$p.in_proj_qkv.lora_B.weight F32 256 64" \
+    "$p.in_proj_z.lora_A.weight F32 64 64" "$p.in_proj_z.lora_B.weight F32 128 64" \
+    "$p.out_proj.lora_A.weight F32 64 128" "$p.out_proj.lora_B.weight F32 64 64" | st zeros
+{
+    head -c $(($(wc -c <head) + 8)) zeros; head -c 16384 data
+    values "$layer.linear_attn.in_proj_qkv.weight"; head -c 16384 data
+    values "$layer.linear_attn.in_proj_z.weight"
+    values "$layer.linear_attn.out_proj.weight"; head -c 16384 data
+} >lora_tiled/adapter_model.safetensors
+echo '{"peft_type":"LORA","base_model_name_or_path":"../tiled","r":64,"lora_alpha":64}' \
+    >lora_tiled/adapter_config.json
+gguf-convert -q -T f32 tiled tiled.gguf; ok $? 0 "a model with value heads"
+gguf-convert -q --lora lora_tiled tl.gguf; ok $? 0 "its adapter"
+hash() { gguf-inspect --hash "$1" | sed -n "s/^\([0-9a-f]*\)  $2\$/\1/p"; }
+for t in attn_qkv.weight.lora_b attn_gate.weight.lora_b ssm_out.weight.lora_a; do
+    ok "$(hash tl.gguf "blk.0.$t") $(hash tl.gguf "blk.0.$t" | wc -c)" \
+       "$(hash tiled.gguf "blk.0.${t%.lora_?}") 17" "$t is tiled as the weight is"
+done
+ok "$(hash tl.gguf blk.0.ssm_out.weight.lora_b)" "$(hash tl.gguf blk.0.attn_gate.weight.lora_a)" \
+   "the other matrix of a pair stays as it is"
+
 # ---- what is refused ----
 # refused STATUS PART NAME: the adapter in lora/ is, with PART in the message
 refused() {
