@@ -167,6 +167,11 @@ mk one 40 40
 gguf-convert one one.gguf 2>err;                  ok "$? $(cat err)" "0 " "a model made here converts"
 gguf-inspect --check one.gguf >out;               ok "$? $(cat out)" "0 " "to a file without fault"
 ok "$(get one.gguf llama.attention.head_count_kv) $(get one.gguf general.file_type)" "1 32" "with its numbers"
+# the same in a 7z, whose weights are what seq prints
+seq 2000 >values; mkdir seven
+{ head -c $(($(wc -c <head) + 8)) one/model.safetensors; head -c "$(cat size)" values; } >seven/model.safetensors
+cp one/*.json seven
+ok "$(gguf-convert "$root/tests/data/one.7z" | sum)" "$(gguf-convert --model-name=One seven | sum)" "from a 7z"
 
 # ---- vocabulary against embedding ----
 mk short 40 42
@@ -209,6 +214,13 @@ layer 40 BF16 | grep -v lm_head | st tied/model.safetensors
 gguf-convert tied tied.gguf 2>err;                ok $? 0 "and without"
 cmp copy.gguf tied.gguf;                          ok $? 0 "are the same"
 ok "$(gguf-inspect --tensors tied.gguf | grep -c -e '^output.weight' -e '^token_embd')" 1 "with one table"
+for type in BF16 F32; do                # the copy in another shard, and in another type
+    layer 40 BF16 | grep -v lm_head | st tied/model-00001-of-00002.safetensors
+    echo "lm_head.weight $type 40 8" | st tied/model-00002-of-00002.safetensors
+    rm -f tied/model.safetensors
+    gguf-convert tied tied2.gguf 2>err;           ok "$? $(cat err)" "0 " "a copy in another shard: $type"
+    cmp tied2.gguf tied.gguf;                     ok $? 0 "is left out: $type"
+done
 
 # ---- shards ----
 mk shards 40 40
@@ -455,6 +467,8 @@ echo '{"eos_token_id":[2,7]}' >ends/generation_config.json
 echo '{"eos_token":"<q>","chat_template":"x"}' >ends/tokenizer_config.json
 gguf-convert ends ends.gguf
 ok "$(get ends.gguf tokenizer.ggml.eos_token_id) $(get ends.gguf tokenizer.ggml.eot_token_id)" "7 2" "two end tokens"
+ok "$(: | decode -m ends.gguf - | head -c 4096 | tr -d '\000' | grep -ao '"eog":\[[0-9,]*\]')" '"eog":[2,7]' \
+   "both end what is generated"
 mk ends 40 40; sed -i 's/_token_id":2/_token_id":40/' ends/config.json
 refused ends 1 "eos_token_id 40: the vocabulary has only 40" "an end token beyond the vocabulary"
 
