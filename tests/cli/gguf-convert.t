@@ -172,6 +172,8 @@ seq 2000 >values; mkdir seven
 { head -c $(($(wc -c <head) + 8)) one/model.safetensors; head -c "$(cat size)" values; } >seven/model.safetensors
 cp one/*.json seven
 ok "$(gguf-convert "$root/tests/data/one.7z" | sum)" "$(gguf-convert --model-name=One seven | sum)" "from a 7z"
+cat "$root/tests/data/one.7z" | gguf-convert - seven.gguf 2>err; ok "$? $(ls | grep -c seven.gguf)" "2 0" "a 7z from a pipe"
+has "$(cat err)" "a 7z cannot be read from a pipe" "is told"
 
 # ---- vocabulary against embedding ----
 mk short 40 42
