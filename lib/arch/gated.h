@@ -7,8 +7,14 @@
 #include "arch/recurrent.h"
 #include "arch/rows.h"
 
-/* For struct lm_dense's `qkv`: queries [head_k] with a gate behind each head, whose sigmoid the
- * weighted values are multiplied by (Qiu et al., "Gated Attention for LLMs", 2025). */
+/*
+ * lm_gated_qkv - for struct lm_dense's `qkv`: queries [head_k] with a gate behind each head, whose
+ * sigmoid the weighted values are multiplied by (Qiu et al., "Gated Attention for LLMs", 2025).
+ *
+ * x [n_embd, n] and table, the angles of the tokens' positions or NULL, are the graph's; out
+ * becomes queries [head_k, n_head, n], keys and values [.., n_head_kv, n], and the sigmoids of the
+ * gates [n_head * head_v, n]; NULL where the graph has failed.
+ */
 void lm_gated_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struct lm_tensor *table,
                   struct lm_tensor *out[4]);
 

@@ -101,7 +101,8 @@ struct lm_device_ops {
     bool                  (*supports_buft)(const struct lm_device *d, const struct lm_buft *b);
     /* Has it no products for a weight's type but by way of floats? */
     bool                  (*decodes_first)(const struct lm_device *d, const struct lm_tensor *w);
-    /* Set it to work with env->n_threads threads where that matters. */
+    /* Set it to work with env->n_threads threads where that matters; the caller frees the
+     * backend.  NULL with *err filled. */
     struct lm_backend    *(*open)(const struct lm_device *d, const struct lm_env *env,
                                   struct lm_err *err);
 };
@@ -118,6 +119,7 @@ struct lm_buft_ops {
     size_t            (*tensor_size)(const struct lm_buft *b, const struct lm_tensor *t);
     /* Would it hold t as a file does, so that mapped data can stand in for it? */
     bool              (*as_in_file)(const struct lm_buft *b, const struct lm_tensor *t);
+    /* A buffer of size bytes (0 is one too) for the caller to free; NULL, LM_ENOMEM. */
     struct lm_buffer *(*alloc)(const struct lm_buft *b, size_t size, struct lm_err *err);
 };
 struct lm_buft {
@@ -127,7 +129,7 @@ struct lm_buft {
 /* 4. Buffer. */
 struct lm_buffer_ops {
     void  (*free)(struct lm_buffer *b);
-    void *(*base)(struct lm_buffer *b);
+    void *(*base)(struct lm_buffer *b);     /* its first byte, aligned as its type says  */
     /* A tensor now lives at data, inside the buffer: sets ->data, ->buffer, ->layout. */
     int   (*init_tensor)(struct lm_buffer *b, struct lm_tensor *t, void *data,
                          struct lm_err *err);
@@ -157,7 +159,7 @@ struct lm_backend_ops {
     void            (*free)(struct lm_backend *b);
     /* Make the nodes of a placed graph ready to run; they must stay as they are, but the
      * data of inputs and outputs in host memory may move between runs.  Allocates what the
-     * runs need. */
+     * runs need; release frees it.  NULL with *err filled. */
     struct lm_exec *(*compile)(struct lm_backend *b, const struct lm_graph *g,
                                struct lm_err *err);
     void            (*release)(struct lm_backend *b, struct lm_exec *e);
@@ -178,9 +180,10 @@ struct lm_backend_ops {
      * cannot.  NULL: never. */
     bool            (*copy)(struct lm_backend *b, const struct lm_tensor *src,
                             struct lm_backend *to, struct lm_tensor *dst);
-    /* Events: a point in what the backend was asked for.  record sets it to now; wait lets
-     * this backend go on only when an event of another one is reached, false when it knows
-     * no such event; reach waits for it here.  All NULL: it is never behind. */
+    /* Events: a point in what the backend was asked for, the caller's to free; NULL with *err
+     * filled.  record sets it to now; wait lets this backend go on only when an event of
+     * another one is reached, false when it knows no such event; reach waits for it here.  All
+     * NULL: it is never behind. */
     struct lm_event *(*event_new)(struct lm_backend *b, struct lm_err *err);
     void            (*event_free)(struct lm_backend *b, struct lm_event *e);
     void            (*event_record)(struct lm_backend *b, struct lm_event *e);

@@ -68,9 +68,11 @@ struct lm_attn {
  * heads. */
 size_t lm_attn_scratch(size_t n_tok, size_t n_head, size_t d_k, size_t d_v);
 
+/* Writes a's results, n_tok * n_head rows of d_v floats; reads what a points to, keeps nothing,
+ * cannot fail.  scratch: lm_attn_scratch bytes, aligned to 64, the thread's own. */
 typedef void lm_attn_fn(const struct lm_attn *a, void *scratch);
 
-/* The fastest that needs at most isa.  scratch: aligned to 64, the thread's own. */
+/* The fastest that needs at most isa; never NULL. */
 lm_attn_fn *lm_attn_find(enum lm_isa isa);
 
 #endif

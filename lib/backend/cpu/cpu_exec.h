@@ -21,6 +21,9 @@
 
 struct lm_step;
 
+/* Do job 0 .. n_jobs - 1 of a step on a thread: writes that part of the step's nodes, or the
+ * activations of lm_exec_act, and uses lm_exec_scratch; cannot fail.  Jobs of a step may run in any
+ * order, at the same time. */
 typedef void lm_kernel(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread);
 
 /* One product of a step that has several. */
@@ -81,7 +84,8 @@ static inline void *lm_exec_scratch(const struct lm_exec *e, int thread)
 /* A row for each operation that is computed. */
 struct lm_cpu_op {
     lm_kernel *run;
-    /* Rows (or whatever run counts) in all, and bytes of scratch a thread needs. */
+    /* Rows (or whatever run counts) in all, bytes of scratch a thread needs, and how many rows
+     * make a job; from the node's shape and that of its sources alone. */
     size_t   (*count)(const struct lm_tensor *t);
     size_t   (*scratch)(const struct lm_tensor *t);      /* NULL: none                   */
     size_t   (*per_job)(const struct lm_tensor *t);
@@ -99,7 +103,8 @@ lm_kernel lm_cpu_sort_rows, lm_cpu_activate_sorted, lm_cpu_stack_products;
 /* Bytes of the lists of a product with a stack of matrices. */
 size_t lm_cpu_lists_size(const struct lm_tensor *t);
 
-/* Kernels of cpu_experts.c and cpu_attn.c, for cpu_ops.c. */
+/* Kernels of cpu_experts.c and cpu_attn.c, for cpu_ops.c, and what their rows need (struct
+ * lm_cpu_op). */
 lm_kernel lm_cpu_select, lm_cpu_gate, lm_cpu_weighted_sum, lm_cpu_add_id;
 lm_kernel lm_cpu_kv_store, lm_cpu_attn, lm_cpu_attn_whole, lm_cpu_distance_bias;
 size_t lm_cpu_select_scratch(const struct lm_tensor *t);
@@ -109,14 +114,16 @@ size_t lm_cpu_attn_count(const struct lm_tensor *t);
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
 size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
 
-/* Kernels of cpu_states.c. */
+/* Kernels of cpu_states.c, likewise. */
 lm_kernel lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
 size_t lm_cpu_conv_count(const struct lm_tensor *t);
 size_t lm_cpu_conv_scratch(const struct lm_tensor *t);
 size_t lm_cpu_scan_count(const struct lm_tensor *t);
 size_t lm_cpu_delta_count(const struct lm_tensor *t);
 
-/* The functions of the backend table. */
+/* The functions of the backend table (backend.h).  What lm_cpu_compile returns is freed by
+ * lm_cpu_release; NULL with *err filled: LM_ENOSUP naming a node that no kernel computes,
+ * LM_ENOMEM.  lm_cpu_run is done on return and cannot fail. */
 struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
                                struct lm_err *err);
 void lm_cpu_release(struct lm_backend *b, struct lm_exec *e);
