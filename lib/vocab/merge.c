@@ -285,7 +285,18 @@ static size_t char_start(const struct lm_vocab *v, const char *p, size_t at)
 /* The longest text of a token, in bytes. */
 static size_t reach(const struct lm_vocab *v)
 {
-    return v->longest < 4 ? 4 : v->longest;
+    return v->reach < 4 ? 4 : v->reach;
+}
+
+void lm_merge_measure(struct lm_vocab *v)
+{
+    const struct lm_pieces *pieces = v->by_char ? &v->text : &v->bytes;
+    for (uint32_t i = 0; i < v->n; i++) {
+        size_t len;
+        lm_pieces_get(pieces, i, &len);
+        if ((v->by_score ? lm_scored(v, i) : (v->attr[i] & LM_ATTR_MERGED) != 0) && len > v->reach)
+            v->reach = (uint32_t)len;
+    }
 }
 
 /*
@@ -344,15 +355,18 @@ size_t lm_merge_window(const struct lm_encoder *e)
 int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, size_t *done,
                    struct lm_err *err)
 {
-    size_t least = lm_merge_window(e), w = least;
+    enum { TRIES = 8 };                          /* of windows that end elsewhere */
+    size_t least = lm_merge_window(e), w = least, tries = 0;
     bool ok = true;
     *done = 0;
     while (ok && w < SIZE_MAX / 2 && len - *done > w + w / 2) {
-        size_t n = merge_window(e, p + *done, w, lead && !*done, &ok);
+        size_t less = tries * (reach(e->v) / 2 + 1);
+        size_t n = merge_window(e, p + *done, w - less, lead && !*done, &ok);
         int s = n ? lm_encoder_pass(e, err) : LM_OK;
         if (s != LM_OK)
             return s;
-        w = n ? least : 2 * w;
+        tries = n || tries == TRIES ? 0 : tries + 1;
+        w = n ? least : tries ? w : 2 * w;
         *done += n;
     }
     return ok ? LM_OK : lm_fail_nomem(err);

@@ -93,6 +93,7 @@ struct lm_vocab {
     uint8_t                   *type, *attr;
     float                     *score;            /* NULL: none                       */
     uint32_t                   longest;          /* text of a piece, in bytes        */
+    uint32_t                   reach;            /* of text that merges make one piece of */
     struct lm_text_slot       *slots;
     uint32_t                   slot_mask;
 
@@ -465,6 +466,8 @@ bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
  */
 int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, size_t *done,
                    struct lm_err *err);
+/* Fill in v->reach. */
+void lm_merge_measure(struct lm_vocab *v);
 /* The least that is worth a call; SIZE_MAX: words of this vocabulary are merged as a whole. */
 size_t lm_merge_window(const struct lm_encoder *e);
 

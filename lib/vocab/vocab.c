@@ -364,6 +364,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (!src->attr)
         guess_strips(v, src->name);
     v->by_lines = v->by_lines && !v->rules && !v->user_inside && lm_added_by_lines(v);
+    lm_merge_measure(v);
     lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
             v->model->name, v->pre_name, v->n, v->n_merges);
     return lm_vocab_sort_added(v, err);
