@@ -33,6 +33,7 @@ static const char help[] =
     "      --keep-split             a file for each shard of IN, OUT-00001-of-...\n"
     "      --leave-output-tensor    keep output.weight as it is\n"
     "      --long                   allow zstd input with windows above 128 MiB\n"
+    "      --max-buffer-size=N      bytes of a tensor read at a time [4Mi]\n"
     "  -o, --output=OUT             instead of the operand OUT\n"
     "      --output-tensor-type=T   T for output.weight\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
@@ -59,7 +60,7 @@ static const char help[] =
 
 enum {
     OPT_REQUANT = 256, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX, OPT_INCLUDE, OPT_LEAVE,
-    OPT_KEEP_SPLIT, OPT_LONG, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY, OPT_PROGRESS,
+    OPT_KEEP_SPLIT, OPT_LONG, OPT_BUFFER, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY, OPT_PROGRESS,
     OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_RESUME, OPT_SORT, OPT_STRICT, OPT_TARGET_BPW,
     OPT_TARGET_SIZE, OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
 };
@@ -75,6 +76,7 @@ static const struct option options[] = {
     { "keep-split",           no_argument,       NULL, OPT_KEEP_SPLIT },
     { "leave-output-tensor",  no_argument,       NULL, OPT_LEAVE },
     { "long",                 no_argument,       NULL, OPT_LONG },
+    { "max-buffer-size",      required_argument, NULL, OPT_BUFFER },
     { "output",               required_argument, NULL, 'o' },
     { "output-tensor-type",   required_argument, NULL, OPT_OUTPUT_TYPE },
     { "override-kv",          required_argument, NULL, OPT_OVERRIDE },
@@ -111,6 +113,7 @@ static const char *in_path, *out_path, *imatrix_path, *type_file;
 static const char *report_path;
 static uint32_t *prune;
 static size_t prune_cap;
+static uint64_t buffer;
 static bool force, long_window, plan_only, provenance, resume, strict;
 
 static void must_grow(void *array, size_t *cap, size_t need, size_t size)
@@ -269,6 +272,7 @@ static void read_options(int argc, char *argv[])
         case OPT_KEEP_SPLIT:     o.keep_split = true; break;
         case OPT_LEAVE:          o.leave_output = true; break;
         case OPT_LONG:           long_window = true; break;
+        case OPT_BUFFER:         buffer = cli_u64("max-buffer-size", optarg, 1, 1u << 30); break;
         case OPT_OUTPUT_TYPE:    o.output_type = tensor_type("output-tensor-type", optarg); break;
         case OPT_OVERRIDE:       add_override(optarg); break;
         case OPT_PLAN_ONLY:      plan_only = true; break;
@@ -500,7 +504,7 @@ static int write_model(const struct lm_quantize *q, const struct lm_env *env)
         if (!outs[n])
             cli_die_err(path, &err);
         free(path);
-        const struct lm_quantize_output output = { outs[n], errors, resume };
+        const struct lm_quantize_output output = { outs[n], errors, resume, buffer };
         s = lm_quantize_run(q, n++, &output, env, &err);
     }
     for (size_t i = 0; i < n && s != LM_OK; i++)

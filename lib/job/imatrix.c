@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "base/thread.h"
+#include "job/square_sums.h"
 #include "stream/logits.h"
 
 #define BATCH 512           /* most tokens evaluated at once */
@@ -83,24 +84,7 @@ static struct column_sums *find_sums(struct lm_imatrix *im, const struct lm_obse
     return new_sums(im, o);
 }
 
-#define ROWS 64             /* tokens and columns of a tile */
-#define COLS 64
-
-/* Add the squares of n tokens' columns `at` and those that follow, token after token. */
-static void add_squares(const float *const *x, double *const *sums, size_t n, size_t at,
-                        size_t cols)
-{
-    for (size_t k = 0; k < n; k++) {
-        const float *v = x[k] + at;
-        double *sum = sums[k] + at;
-        if (cols == COLS)                       /* a count that the compiler knows */
-            for (size_t i = 0; i < COLS; i++)
-                sum[i] += (double)v[i] * (double)v[i];
-        else
-            for (size_t i = 0; i < cols; i++)
-                sum[i] += (double)v[i] * (double)v[i];
-    }
-}
+#define ROWS 64             /* tokens whose columns are added together, at most */
 
 static void observe(void *arg, const struct lm_observed *o)
 {
@@ -114,17 +98,16 @@ static void observe(void *arg, const struct lm_observed *o)
         return;
     }
     const float *rows[ROWS];
-    double *sums[ROWS];
-    for (size_t t = 0; t < o->n; t += ROWS) {
-        const size_t n = o->n - t < ROWS ? o->n - t : ROWS;
-        for (size_t k = 0; k < n; k++) {
-            size_t mat;
-            rows[k] = lm_observed_row(o, t + k, &mat);
-            sums[k] = s->sum2 + mat * s->cols;
-            s->count[mat]++;
+    for (size_t t = 0, n; t < o->n; t += n) {
+        size_t mat, next;
+        rows[0] = lm_observed_row(o, t, &mat);
+        for (n = 1; n < ROWS && t + n < o->n; n++) {
+            rows[n] = lm_observed_row(o, t + n, &next);
+            if (next != mat)
+                break;
         }
-        for (size_t i = 0; i < s->cols; i += COLS)
-            add_squares(rows, sums, n, i, s->cols - i < COLS ? s->cols - i : COLS);
+        lm_square_sums(rows, n, s->cols, s->sum2 + mat * s->cols);
+        s->count[mat] += (double)n;
     }
 }
 

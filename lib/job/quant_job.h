@@ -122,7 +122,11 @@ struct lm_quantize_output {
                                                 or NULL                              */
     bool                      resume;        /* go over what an earlier run left: out is from
                                                 lm_out_open_kept, errors NULL        */
+    uint64_t                  buffer;        /* bytes of input at a time, or one row if that
+                                                is more; 0: LM_QUANTIZE_BUFFER       */
 };
+
+#define LM_QUANTIZE_BUFFER (4 * 1024 * 1024)
 
 /* Write part k of the output, in order, each once: header, then tensor by tensor.  Uses env's
  * threads.  err names the file that a failure is about. */

@@ -16,7 +16,6 @@
 #include "job/resume.h"
 
 #define PIECE (64 * 1024)              /* weights in a piece, or one row if that is more */
-#define BATCH (4 * 1024 * 1024)        /* bytes of input in a batch, or one piece        */
 
 /* A tensor as the pass sees it: `rows` rows, `slice` of which share importance. */
 struct shape {
@@ -47,6 +46,7 @@ struct run {
     float                       **scratch;         /* a piece of floats for each thread  */
     float                       **result;          /* the same, read back; NULL: error is */
     int                           n_threads;
+    uint64_t                      buffer;          /* bytes of a batch, at most          */
     float                        *weights;         /* [slices][cols], or NULL            */
     uint64_t                      first_row;       /* of the batch                       */
     uint64_t                      n_rows;          /* in the batch                       */
@@ -75,8 +75,9 @@ static uint64_t pieces_in_all(const struct shape *s)
     return s->rows / s->slice * pieces_in_slice(s);
 }
 
-/* Copies are cut between any two blocks, whatever the rows are. */
-static struct shape shape_of(const struct lm_quantize_row *row)
+/* Copies are cut between any two blocks, whatever the rows are.  A batch has at most `most`
+ * bytes of input, or one piece. */
+static struct shape shape_of(const struct lm_quantize_row *row, uint64_t most)
 {
     const struct lm_gguf_tensor *t = row->in;
     struct shape s = { .cols = t->ne[0], .slice = t->ne[1],
@@ -87,11 +88,12 @@ static struct shape shape_of(const struct lm_quantize_row *row)
     }
     s.in_row = t->bytes / s.rows;
     s.out_row = row->bytes / s.rows;
-    /* Where rows help each other, twice as many together. */
     s.piece = at_least_1(PIECE / s.cols);
+    if (s.piece > at_least_1(most / s.in_row))
+        s.piece = at_least_1(most / s.in_row);
     if (s.piece > s.slice)
         s.piece = s.slice;
-    s.batch = at_least_1(BATCH / at_least_1(s.piece * s.in_row));
+    s.batch = at_least_1(most / at_least_1(s.piece * s.in_row));
     if (s.batch > pieces_in_all(&s))
         s.batch = pieces_in_all(&s);
     return s;
@@ -310,7 +312,7 @@ static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, const st
 {
     const struct lm_importance_entry *e = r->row->weights;
     int s = LM_OK;
-    r->s = shape_of(r->row);
+    r->s = shape_of(r->row, r->buffer);
     r->weights = e ? lm_malloc_array((size_t)(e->width * e->n_mat), sizeof(float)) : NULL;
     if (e && !r->weights)
         s = lm_fail_nomem(err);
@@ -403,7 +405,8 @@ int lm_quantize_run(const struct lm_quantize *q, size_t k, const struct lm_quant
 {
     struct lm_err own;
     err = err ? err : &own;
-    struct run r = { .q = q, .part = &q->parts[k], .n_threads = lm_env_threads(env) };
+    struct run r = { .q = q, .part = &q->parts[k], .n_threads = lm_env_threads(env),
+                     .buffer = o->buffer ? o->buffer : LM_QUANTIZE_BUFFER };
     struct lm_pool *pool = lm_pool_new(r.n_threads, err);
     if (!pool)
         return (int)err->code;

@@ -49,7 +49,8 @@ void lm_f16_unpack_avx2(const void *src, float *dst, size_t n)
 static __m256i to_bf16(const float *p)
 {
     const __m256i u = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    const __m256i high = _mm256_srli_epi32(u, 16), odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const __m256i high = _mm256_srli_epi32(u, 16);
+    const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
     const __m256i near = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
     const __m256 f = _mm256_castsi256_ps(u), nan = _mm256_cmp_ps(f, f, _CMP_UNORD_Q);
     const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));

@@ -67,6 +67,11 @@ ok "$(cat writer)" 0 "input is read to its end, for the writer's sake"
 cmp -s q.gguf q2.gguf; ok $? 0 "and what follows the tensors ignored"
 
 # ---- options ----
+for size in 1 1000 64Ki 1G; do
+    quantize -q --max-buffer-size $size input.gguf p.gguf Q4_K_M; cmp -s q.gguf p.gguf
+    ok $? 0 "--max-buffer-size $size: the same file"
+done
+quantize --max-buffer-size 0 input.gguf p.gguf Q4_K_M 2>/dev/null; ok $? 2 "none is refused"
 ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weight"')" \
    "$(printf 'output.weight\t256x5\tf16\tq6_K\t2560\t1050\tno')" "--dry-run prints the plan"
 ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
@@ -199,5 +204,7 @@ if sh -c 'ulimit -v 131072; exec quantize --version' >/dev/null 2>&1; then
     dd if=/dev/zero of=one.gguf bs=1 count=1 seek=$((at + 134217727)) 2>/dev/null
     (ulimit -v 131072; quantize -q -t 2 one.gguf - Q8_0 | wc -c) >size
     ok "$(($(cat size) - 71303168 < 256))" 1 "128 MiB of weights in less address space"
+    (ulimit -v 131072; quantize -q -t 2 --max-buffer-size 1G one.gguf p.gguf Q8_0) 2>/dev/null
+    ok $? 2 "as long as no larger buffer is asked for"
 fi
 echo "1..$n"
