@@ -126,6 +126,11 @@ enum lm_key_from {
     LM_FROM_FF_ADJUSTED,    /* config[], cut by LFM2's rule                               */
     LM_FROM_GLOBAL,         /* config[0], else config[1] of what per_layer_config says, the
                                same in all its layers, else the rest of config[]          */
+    LM_FROM_ROPE_NTK,       /* as ROPE; with dynamic scaling by a constant alpha, times
+                               alpha^(d / (d - 2)), d being head_dim                      */
+    LM_FROM_EACH,           /* the first of config[] there is, a number or a list of equal ones */
+    LM_FROM_DENSE_FIRST,    /* config[0], else the first layers that mlp_layer_types calls
+                               dense, the others being sparse                             */
     LM_FROM_UNLESS,         /* config[0], but the default is not written                  */
     LM_FROM_SPARSE_LAYERS,  /* f32 array: the quantile of the normal distribution at every
                                share of the list config[0]                                */
@@ -340,7 +345,8 @@ enum lm_role {
     LM_STREAM_PROJ, LM_STREAM_UNPROJ, LM_STREAM_NORM, LM_STREAM_NORM_B, LM_STREAM_ROUTER,
     LM_STREAM_ROUTER_B, LM_STREAM_PREDICT, LM_STREAM_PREDICT_B, LM_STREAM_CORRECT,
     LM_STREAM_CORRECT_B, LM_STREAM_SCALE, LM_LAUREL_L, LM_LAUREL_L_B, LM_LAUREL_R, LM_LAUREL_R_B,
-    LM_LAUREL_NORM, LM_LAUREL_NORM_B, LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B, LM_ROUTER_SCALE, LM_EXPERT_SCALE,
+    LM_LAUREL_NORM, LM_LAUREL_NORM_B, LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B,
+    LM_ROUTER_SCALE, LM_EXPERT_SCALE,
     LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
     LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
     LM_N_ROLES

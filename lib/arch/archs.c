@@ -20,7 +20,8 @@ extern const struct lm_arch
     lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5, lm_arch_olmoe,
     lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
-    lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n;
+    lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
+    lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -37,6 +38,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_seed_oss, &lm_arch_minimax_m2, &lm_arch_ernie4_5_moe, &lm_arch_glm4moe,
     &lm_arch_gemma_embedding, &lm_arch_mistral3, &lm_arch_qwen2vl, &lm_arch_qwen3vl,
     &lm_arch_qwen3vlmoe, &lm_arch_gemma4, &lm_arch_gemma3n,
+    &lm_arch_glm4_lite, &lm_arch_solar_open, &lm_arch_hunyuan_dense, &lm_arch_hunyuan_moe,
+    &lm_arch_arcee,
     NULL
 };
 

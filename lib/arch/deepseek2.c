@@ -17,42 +17,48 @@
 
 #include <math.h>
 
+#define GATING_SAID \
+    { "expert_gating_func", LM_GGUF_U32, 0, LM_FROM_GATING, { "scoring_func" }, LM_FIELD(gating) }
+#define GATING_SIGMOID LM_KEY_U32("expert_gating_func", 0, gating, "=2")
+#define KEYS(gating_key, dense_default) \
+    LM_KEY_LAYERS, \
+    LM_KEY_CTX, \
+    LM_KEY_EMBD, \
+    LM_KEY_FF, \
+    LM_KEY_HEADS, \
+    LM_KEY_U32("attention.head_count_kv", LM_KEY_REQUIRED, n_head_kv, "=1"), \
+    LM_KEYS_ROPE_SCALING, \
+    LM_KEY_BASE("=10000"), \
+    LM_KEY_RMS_EPS("=1e-6"), \
+    LM_KEYS_EXPERTS(LM_KEY_REQUIRED), \
+    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
+    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
+    gating_key, \
+    { "attention.key_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_SUM, \
+      { "kv_lora_rank", "qk_rope_head_dim" }, LM_FIELD(head_k) }, \
+    LM_KEY_U32("attention.value_length", LM_KEY_REQUIRED, head_v, "kv_lora_rank"), \
+    LM_KEY_FILE_TYPE, \
+    { "leading_dense_block_count", LM_GGUF_U32, 0, LM_FROM_DENSE_FIRST, \
+      { "first_k_dense_replace", dense_default }, LM_FIELD(n_dense_first) }, \
+    LM_KEY_VOCAB, \
+    LM_KEY_U32("attention.q_lora_rank", 0, q_rank, "q_lora_rank"), \
+    LM_KEY_U32("attention.kv_lora_rank", LM_KEY_REQUIRED, kv_rank, "kv_lora_rank"), \
+    { "attention.key_length_mla", LM_GGUF_U32, 0, LM_FROM_SUM, \
+      { "qk_nope_head_dim", "qk_rope_head_dim" }, LM_FIELD(head_k_full) }, \
+    LM_KEY_U32("attention.value_length_mla", 0, head_v_full, "v_head_dim"), \
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
+               "moe_intermediate_size"), \
+    LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"), \
+    LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"), \
+    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" }, \
+      LM_FIELD(experts_norm) }, \
+    LM_KEY_U32("rope.dimension_count", LM_KEY_REQUIRED, n_rot, "qk_rope_head_dim"), \
+    { "rope.scaling.yarn_log_multiplier", LM_GGUF_F32, 0, LM_FROM_YARN_LOG, { "mscale_all_dim" }, \
+      LM_FIELD(yarn_log) }, \
+    LM_KEYS_END
+
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS,
-    LM_KEY_CTX,
-    LM_KEY_EMBD,
-    LM_KEY_FF,
-    LM_KEY_HEADS,
-    LM_KEY_U32("attention.head_count_kv", LM_KEY_REQUIRED, n_head_kv, "=1"),
-    LM_KEYS_ROPE_SCALING,
-    LM_KEY_BASE("=10000"),
-    LM_KEY_RMS_EPS("=1e-6"),
-    LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"),
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"),
-    { "expert_gating_func", LM_GGUF_U32, 0, LM_FROM_GATING, { "scoring_func" },
-      LM_FIELD(gating) },
-    { "attention.key_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_SUM,
-      { "kv_lora_rank", "qk_rope_head_dim" }, LM_FIELD(head_k) },
-    LM_KEY_U32("attention.value_length", LM_KEY_REQUIRED, head_v, "kv_lora_rank"),
-    LM_KEY_FILE_TYPE,
-    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"),
-    LM_KEY_VOCAB,
-    LM_KEY_U32("attention.q_lora_rank", 0, q_rank, "q_lora_rank"),
-    LM_KEY_U32("attention.kv_lora_rank", LM_KEY_REQUIRED, kv_rank, "kv_lora_rank"),
-    { "attention.key_length_mla", LM_GGUF_U32, 0, LM_FROM_SUM,
-      { "qk_nope_head_dim", "qk_rope_head_dim" }, LM_FIELD(head_k_full) },
-    LM_KEY_U32("attention.value_length_mla", 0, head_v_full, "v_head_dim"),
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
-               "moe_intermediate_size"),
-    LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"),
-    LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"),
-    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" },
-      LM_FIELD(experts_norm) },
-    LM_KEY_U32("rope.dimension_count", LM_KEY_REQUIRED, n_rot, "qk_rope_head_dim"),
-    { "rope.scaling.yarn_log_multiplier", LM_GGUF_F32, 0, LM_FROM_YARN_LOG, { "mscale_all_dim" },
-      LM_FIELD(yarn_log) },
-    LM_KEYS_END,
+    KEYS(GATING_SAID, NULL)
 };
 
 #define MATRIX(role, name, source, cols, rows, when) \
@@ -196,6 +202,18 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_deepseek2 = {
     .name = "deepseek2", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
+    .dense = &dense,
+};
+
+/* GLM-4.7-Flash (Z.ai, 2026) is the same; its files leave out what is always so. */
+static const struct lm_arch_key lite_keys[] = {
+    KEYS(GATING_SIGMOID, "=1")
+};
+static const char *const lite_classes[] = { "Glm4MoeLiteForCausalLM", NULL };
+
+const struct lm_arch lm_arch_glm4_lite = {
+    .name = "deepseek2", .hf_classes = lite_classes, .keys = lite_keys, .tensors = tensors,
     .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
     .dense = &dense,
 };

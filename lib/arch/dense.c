@@ -277,12 +277,14 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[1] = heads(b, k, h->head_k, h->n_head_kv);
         out[2] = heads(b, v, h->head_v, h->n_head_kv);
     }
-    out[0] = norm_heads(b, layer, LM_ATTN_Q_NORM, out[0], h->head_k, h->n_head);
-    out[1] = norm_heads(b, layer, LM_ATTN_K_NORM, out[1], h->head_k, h->n_head_kv);
-    if (table) {
-        out[0] = lm_rope(b->graph, out[0], table);
-        out[1] = lm_rope(b->graph, out[1], table);
-    }
+    for (int turn = 0; turn < 2; turn++)
+        if (turn == b->arch->dense->norm_turned) {
+            out[0] = norm_heads(b, layer, LM_ATTN_Q_NORM, out[0], h->head_k, h->n_head);
+            out[1] = norm_heads(b, layer, LM_ATTN_K_NORM, out[1], h->head_k, h->n_head_kv);
+        } else if (table) {
+            out[0] = lm_rope(b->graph, out[0], table);
+            out[1] = lm_rope(b->graph, out[1], table);
+        }
     if (h->far_scale > 0)
         out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale, (float)h->rope_orig_ctx, 0);
 }
@@ -300,7 +302,8 @@ void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
     rope.orig_ctx = b->h->rope_orig_ctx;
     tables[0] = tables[1] = lm_rope_table(b->graph, b->pos, near, far, far ? b->lengths : NULL,
                                           &rope);
-    if (b->h->rope_base_local != b->h->rope_base) {
+    if (b->h->rope_base_local != b->h->rope_base ||
+        (b->arch->dense->local_plain && b->h->rope_scaling != LM_ROPE_NONE)) {
         local = (struct lm_rope){
             .n_rot = b->h->n_rot_local ? b->h->n_rot_local : rope.n_rot,
             .base = b->h->rope_base_local, .factor = 1, .halves = rope.halves,

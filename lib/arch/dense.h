@@ -43,6 +43,8 @@ struct lm_dense {
     bool         learned_positions; /* position_embd instead of rotation                     */
     uint32_t     all_every;         /* with a window: every n-th layer sees everything; 0:
                                        the window is every layer's                           */
+    bool         local_plain;       /* the rotation of layers with a window is not stretched */
+    bool         norm_turned;       /* queries and keys are normalized after they turned     */
     bool         all_unturned;      /* with a window: layers that see everything have no
                                        rotation                                              */
     uint32_t     unturned_every;    /* every n-th layer has no rotation; 0: all have one     */

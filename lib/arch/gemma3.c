@@ -57,7 +57,8 @@ static const struct lm_arch_token tokens[] = {
     { NULL, NULL, 0 },
 };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 6,
+    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,
+    .all_every = 6,
     .constants = constants,
 };
 

@@ -286,7 +286,8 @@ static const struct lm_arch_need needs[] = {
     { NULL, { NULL } },
 };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 5,
+    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,
+    .all_every = 5,
     .constants = constants, .qkv = lm_shared_qkv,
 };
 

@@ -173,7 +173,8 @@ static const struct lm_arch_need needs[] = {
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 6,
-    .constants = constants, .qkv = lm_shared_qkv, .begin = lm_layer_inputs, .feed = feed, .after = after,
+    .constants = constants, .qkv = lm_shared_qkv, .begin = lm_layer_inputs, .feed = feed,
+    .after = after,
 };
 
 const struct lm_arch lm_arch_gemma4 = {

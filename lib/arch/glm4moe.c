@@ -4,26 +4,32 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
+#define KEYS(base, turned, ff) \
+    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, \
+    LM_KEY_U32("feed_forward_length", LM_KEY_REQUIRED, n_ff, "intermediate_size", ff), \
+    LM_KEY_HEADS, LM_KEY_HEADS_KV, \
+    LM_KEYS_ROPE_SCALING, \
+    LM_KEY_BASE(base), \
+    LM_KEY_RMS_EPS("=1e-5"), \
+    LM_KEYS_EXPERTS(LM_KEY_REQUIRED), \
+    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
+    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
+    LM_KEYS_HEAD_DIM("head_dim", "=128"), \
+    LM_KEY_FILE_TYPE, \
+    LM_KEY_ROT("partial_rotary_factor", turned), \
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
+               "moe_intermediate_size"), \
+    LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"), \
+    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"), \
+    LM_KEY_U32("expert_gating_func", 0, gating, "=2"), \
+    LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"), \
+    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" }, \
+      LM_FIELD(experts_norm) }, \
+    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) }, \
+    LM_KEYS_END
+
 static const struct lm_arch_key keys[] = {
-    LM_KEYS_BEGIN,
-    LM_KEY_BASE("=10000"),
-    LM_KEY_RMS_EPS("=1e-5"),
-    LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"),
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"),
-    LM_KEYS_HEAD_DIM("head_dim", "=128"),
-    LM_KEY_FILE_TYPE,
-    LM_KEY_ROT("partial_rotary_factor", "=0.5"),
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
-               "moe_intermediate_size"),
-    LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"),
-    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"),
-    LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
-    LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"),
-    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" },
-      LM_FIELD(experts_norm) },
-    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) },
-    LM_KEYS_END,
+    KEYS("=10000", "=0.5", NULL)
 };
 
 #define MATRIX(role, name, source, cols, rows, when) \
@@ -79,6 +85,18 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_glm4moe = {
     .name = "glm4moe", .hf_classes = classes, .keys = keys, .tensors = tensors,
+    .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
+    .dense = &dense,
+};
+
+/* Solar Open (Upstage, 2026): every layer has experts, and all of a head turns. */
+static const struct lm_arch_key solar_keys[] = {
+    KEYS("=1000000", "=1", "moe_intermediate_size")
+};
+static const char *const solar_classes[] = { "SolarOpenForCausalLM", NULL };
+
+const struct lm_arch lm_arch_solar_open = {
+    .name = "glm4moe", .hf_classes = solar_classes, .keys = solar_keys, .tensors = tensors,
     .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
     .dense = &dense,
 };

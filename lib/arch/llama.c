@@ -68,7 +68,7 @@ static const char *const own_ignored[] = { NULL };
 
 static const char *const classes[] = {
     "LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "MistralForCausalLM",
-    "MixtralForCausalLM", NULL
+    "MixtralForCausalLM", "InternLM3ForCausalLM", NULL
 };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_dense dense = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* OLMo 2 (2024): norms after attention and feed-forward only; queries and keys are normalized over
- * all heads. */
+/* OLMo 2 and 3 (2024, 2025): norms after attention and feed-forward only; queries and keys are
+ * normalized over all heads.  The third has a window in three layers of four, whose rotation is
+ * not stretched. */
 #include "arch/dense.h"
 #include "arch/rows.h"
 
@@ -9,6 +10,8 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
+    LM_KEY_WINDOW,
+    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
@@ -25,11 +28,12 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-static const char *const classes[] = { "Olmo2ForCausalLM", NULL };
+static const char *const classes[] = { "Olmo2ForCausalLM", "Olmo3ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smaug-bpe", "dbrx", "llama-bpe", "dbrx", NULL };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true,
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .local_plain = true,
+    .all_every = 4,
 };
 
 const struct lm_arch lm_arch_olmo2 = {

@@ -38,6 +38,14 @@ static bool can_scale(const struct lm_arch *a, const char *type)
     return k->name;
 }
 
+static bool knows_ntk(const struct lm_arch *a)
+{
+    const struct lm_arch_key *k = a->keys;
+    while (k->name && k->from != LM_FROM_ROPE_NTK)
+        k++;
+    return k->name;
+}
+
 /* The scalings that this version's files can say; "dynamic" only acts beyond the training
  * length. */
 static int read_rope(struct lm_convert *c, struct lm_err *err)
@@ -58,6 +66,8 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(type, known[i]) && can_scale(g->arch, type))
             g->rope_type = known[i];
+    if (!strcmp(type, "dynamic") && present(lm_jval_get(g->rope, "alpha")) && knows_ntk(g->arch))
+        return LM_OK;
     if (!strcmp(type, "dynamic"))
         lm_note(c->env, LM_WARN, "config.json: rope_scaling dynamic is left out: it acts beyond "
                 "the training length only");
@@ -290,7 +300,10 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
                  k->from == LM_FROM_GATING || k->from == LM_FROM_IF_TRUE ||
                  k->from == LM_FROM_POOLING_NAME || k->from == LM_FROM_POSITIONS)
             v = present(lm_jval_get(g->json, name));
-        else if (k->from == LM_FROM_ROPE && !(v = present(lm_jval_get(g->rope, name))))
+        else if (k->from == LM_FROM_EACH || k->from == LM_FROM_DENSE_FIRST)
+            v = present(lm_jval_get(g->json, name));
+        else if ((k->from == LM_FROM_ROPE || k->from == LM_FROM_ROPE_NTK) &&
+                 !(v = present(lm_jval_get(g->rope, name))))
             v = present(lm_jval_get(g->json, name));
         else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||
                  ((k->from == LM_FROM_ROPE_YARN || k->from == LM_FROM_YARN_LOG) && yarn))
@@ -711,15 +724,67 @@ static bool is_never_zero(const struct lm_arch_key *k)
 
 /* A number that is not written where it is what readers take for it. */
 static int unless(const struct lm_convert_config *g, const struct lm_arch_key *k, uint32_t *u,
-                  struct lm_err *err)
+                  float *f, struct lm_err *err)
 {
-    const int64_t usual = strtoll(k->config[1] + 1, NULL, 10);
+    const double usual = strtod(k->config[1] + 1, NULL);
     const struct lm_jval *v = present(lm_jval_get(g->json, k->config[0]));
-    int64_t i = usual;
-    if (v && (!lm_jval_i64(v, &i) || i < 0 || i > UINT32_MAX))
+    double d = usual;
+    if (v && (!lm_jval_f64(v, &d) ||
+              (k->kind == LM_GGUF_U32 && (d != floor(d) || d < 0 || d > UINT32_MAX))))
         return lm_fail(err, LM_EDATA, "config.json: %s is no number that fits", k->config[0]);
-    *u = (uint32_t)i;
-    return i == usual;
+    if (k->kind == LM_GGUF_F32)
+        *f = (float)d;
+    else
+        *u = (uint32_t)d;
+    return d == usual;
+}
+
+/* How a constant alpha stretches the base of rotation (bloc97, "NTK-aware scaled RoPE", 2023). */
+static double ntk(const struct lm_convert_config *g, struct lm_err *err)
+{
+    const struct lm_jval *t = lm_jval_get(g->rope, "rope_type");
+    const char *type = lm_jval_str(t ? t : lm_jval_get(g->rope, "type"));
+    double alpha = 0;
+    int64_t d;
+    if (!type || strcmp(type, "dynamic") ||
+        !lm_jval_f64(lm_jval_get(g->rope, "alpha"), &alpha) || !(alpha > 0) ||
+        head_dim(g, &d, err) || d < 3)
+        return 1;
+    return pow(alpha, (double)d / (double)(d - 2));
+}
+
+/* The number that all of a list are. */
+static const struct lm_jval *each(const struct lm_jval *v, const char *name, struct lm_err *err)
+{
+    double a, b;
+    if (!v || v->kind != LM_JSON_ARRAY)
+        return v;
+    for (const struct lm_jval *m = v->first; m; m = m->next)
+        if (!lm_jval_f64(v->first, &a) || !lm_jval_f64(m, &b) || a != b) {
+            lm_fail(err, LM_ENOSUP, "config.json: %s: layers that differ cannot be converted",
+                    name);
+            return NULL;
+        }
+    return v->first;
+}
+
+/* How many layers come before those with experts, by a list that names the kind of each. */
+static int dense_first(const struct lm_convert_config *g, int64_t *out, struct lm_err *err)
+{
+    const struct lm_jval *list = present(lm_jval_get(g->json, "mlp_layer_types"));
+    int64_t n = 0, at = 0;
+    if (!list)
+        return LM_OK;
+    for (const struct lm_jval *m = list->first; m; m = m->next, at++) {
+        const char *s = lm_jval_str(m);
+        if (s && !strcmp(s, "dense") && n == at)
+            n++;
+        else if (!s || strcmp(s, "sparse"))
+            return lm_fail(err, LM_ENOSUP, "config.json: mlp_layer_types: layer %lld cannot be "
+                           "converted", (long long)at);
+    }
+    *out = n;
+    return LM_OK;
 }
 
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
@@ -762,7 +827,7 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         return g->pooling ? LM_OK : 1;
     }
     if (k->from == LM_FROM_UNLESS)
-        return unless(g, k, u, err);
+        return unless(g, k, u, f, err);
     v = made || k->from == LM_FROM_GLOBAL ? NULL : find_value(g, k, &text);
     int r = k->from == LM_FROM_GLOBAL ? of_global(g, k, &i, err)
           : is_computed(k->from) ? computed(g, k, &i, err)
@@ -771,6 +836,11 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         return r;
     if (k->from == LM_FROM_GLOBAL && i < 0)
         v = find_value(g, k, &text);
+    if (k->from == LM_FROM_EACH && v && !(v = each(v, k->config[0], err)))
+        return err->code;
+    if (k->from == LM_FROM_DENSE_FIRST && !v && (r = dense_first(g, &i, err)))
+        return r;
+    text = i >= 0 && !made ? NULL : text;
     if (!v && !text && i < 0)
         return k->flags & LM_KEY_REQUIRED
                    ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
@@ -789,7 +859,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
     } else if (k->kind == LM_GGUF_F32) {
         d = text ? strtod(text, NULL) : 0;
         ok = text || lm_jval_f64(v, &d);
-        *f = (float)(k->from == LM_FROM_YARN_LOG ? 0.1 * d : d);
+        d *= k->from == LM_FROM_ROPE_NTK ? ntk(g, err) : k->from == LM_FROM_YARN_LOG ? 0.1 : 1;
+        *f = (float)d;
     } else {
         i = text ? strtoll(text, NULL, 10) : i;
         if (k->from == LM_FROM_GATING)
