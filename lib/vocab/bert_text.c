@@ -7,6 +7,21 @@
 #include "base/size.h"
 #include "vocab/pretok.h"
 
+#include "vocab/unicode_form.h"
+
+size_t lm_bert_settled(const char *p, size_t len)
+{
+    const size_t all = len;
+    while ((len = lm_uni_form_settled(p, len, LM_FORM_D)) > 0) {
+        int k;
+        uint32_t r = lm_uni_next(p + len, p + all, &k);
+        if (r == ' ' || r == '\n' || (lm_uni_class(r) & (LM_U_L | LM_U_N | LM_U_P | LM_U_S) &&
+                                      r != 0xFFFD))
+            break;
+    }
+    return len;
+}
+
 #ifdef LM_HAVE_UTF8PROC
 #include <utf8proc.h>
 

@@ -32,6 +32,10 @@ enum {
 int lm_bert_normalize(const char *p, size_t len, unsigned opts, struct lm_buf *out,
                       struct lm_remap *map, struct lm_err *err);
 
+/* The length of a begin of the text that may be normalized by itself, whatever follows: up to
+ * the last character that neither goes nor joins with what stands before it. */
+size_t lm_bert_settled(const char *p, size_t len);
+
 /* Is it punctuation, a word of its own? */
 bool lm_bert_punct(uint32_t rune);
 

@@ -19,15 +19,16 @@ static uint32_t offset_of(uint32_t unit)
 }
 
 /* Follow p[0 .. n); *to is what the longest, or the shortest, string there becomes.  Returns
- * the length of that string.  A NUL ends every string. */
+ * the length of that string.  A NUL ends every string.  *open, if not NULL, is set if more text
+ * behind it might make a difference. */
 static size_t walk(const struct lm_charsmap *m, const char *p, size_t n, bool longest,
-                   struct lm_str *to)
+                   struct lm_str *to, bool *open)
 {
-    size_t best = 0;
+    size_t best = 0, i;
     if (!m->n)
         return 0;
     uint32_t node = offset_of(m->unit[0]);
-    for (size_t i = 0; i < n && p[i]; i++) {
+    for (i = 0; i < n && p[i]; i++) {
         unsigned char c = (unsigned char)p[i];
         node ^= c;
         if (node >= m->n || (m->unit[node] & 0x800000FFu) != c)
@@ -44,6 +45,8 @@ static size_t walk(const struct lm_charsmap *m, const char *p, size_t n, bool lo
         if (!longest)
             break;
     }
+    if (open && i == n)
+        *open = true;
     return best;
 }
 
@@ -69,7 +72,7 @@ int lm_charsmap_init(struct lm_charsmap *m, const void *blob, size_t len, struct
     for (int c = 0; c < 128; c++) {
         struct lm_str to;
         char s = (char)c;
-        m->plain[c] = c != '\r' && (!walk(m, &s, 1, false, &to) || (to.len == 1 && *to.p == c));
+        m->plain[c] = c != '\r' && (!walk(m, &s, 1, false, &to, NULL) || (to.len == 1 && *to.p == c));
     }
     return LM_OK;
 }
@@ -82,9 +85,9 @@ void lm_charsmap_release(struct lm_charsmap *m)
 }
 
 size_t lm_charsmap_longest(const struct lm_charsmap *m, const char *p, const char *end,
-                           struct lm_str *to)
+                           struct lm_str *to, bool *open)
 {
-    return walk(m, p, (size_t)(end - p), true, to);
+    return walk(m, p, (size_t)(end - p), true, to, open);
 }
 
 static bool replace(const char *begin, const char *p, size_t len, struct lm_str to,
@@ -100,12 +103,12 @@ static bool put_cluster(const struct lm_charsmap *m, const char *begin, const ch
                         struct lm_buf *out, struct lm_remap *map)
 {
     struct lm_str to;
-    if (len < MAX_CLUSTER && walk(m, p, len, false, &to))
+    if (len < MAX_CLUSTER && walk(m, p, len, false, &to, NULL))
         return replace(begin, p, len, to, out, map);
     for (const char *end = p + len; p < end;) {
         int k;
         lm_uni_next(p, end, &k);
-        if (!walk(m, p, (size_t)k, false, &to))
+        if (!walk(m, p, (size_t)k, false, &to, NULL))
             lm_buf_add(out, p, (size_t)k);
         else if (!replace(begin, p, (size_t)k, to, out, map))
             return false;
@@ -123,20 +126,27 @@ static const char *plain_run(const struct lm_charsmap *m, const char *p, const c
     return p;
 }
 
-int lm_charsmap_apply(const struct lm_charsmap *m, const char *p, size_t len,
-                      struct lm_buf *out, struct lm_remap *map, struct lm_err *err)
+int lm_charsmap_part(const struct lm_charsmap *m, const char *p, size_t len, bool more,
+                     size_t *done, struct lm_buf *out, struct lm_remap *map, struct lm_err *err)
 {
-    const char *begin = p, *end = p + len;
+    const char *begin = p, *end = p + (more ? lm_whole_chars(p, len) : len);
     bool ok = true;
     while (ok && p < end) {
         const char *q = plain_run(m, p, end);
         lm_buf_add(out, p, (size_t)(q - p));
-        if (q == end)
-            break;
         p = q;
-        q = lm_uni_cluster(p, end);
+        if (q == end || ((q = lm_uni_cluster(p, end)) == end && more))
+            break;
         ok = put_cluster(m, begin, p, (size_t)(q - p), out, map);
         p = q;
     }
+    *done = (size_t)(p - begin);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
+}
+
+int lm_charsmap_apply(const struct lm_charsmap *m, const char *p, size_t len,
+                      struct lm_buf *out, struct lm_remap *map, struct lm_err *err)
+{
+    size_t done;
+    return lm_charsmap_part(m, p, len, false, &done, out, map, err);
 }

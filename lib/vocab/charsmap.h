@@ -34,9 +34,10 @@ struct lm_charsmap {
 int lm_charsmap_init(struct lm_charsmap *m, const void *blob, size_t len, struct lm_err *err);
 void lm_charsmap_release(struct lm_charsmap *m);
 
-/* The longest string at p that is replaced: its length and the replacement; 0: none. */
+/* The longest string at p that is replaced: its length and the replacement; 0: none.  *open
+ * (may be NULL) is set if text behind end might make a difference. */
 size_t lm_charsmap_longest(const struct lm_charsmap *m, const char *p, const char *end,
-                           struct lm_str *to);
+                           struct lm_str *to, bool *open);
 
 /*
  * lm_charsmap_apply - append the text, normalized as the Hugging Face library's
@@ -49,5 +50,10 @@ size_t lm_charsmap_longest(const struct lm_charsmap *m, const char *p, const cha
  */
 int lm_charsmap_apply(const struct lm_charsmap *m, const char *p, size_t len,
                       struct lm_buf *out, struct lm_remap *map, struct lm_err *err);
+
+/* The same of text that may go on (more): *done bytes of it were worked on, which is all but the
+ * last cluster. */
+int lm_charsmap_part(const struct lm_charsmap *m, const char *p, size_t len, bool more,
+                     size_t *done, struct lm_buf *out, struct lm_remap *map, struct lm_err *err);
 
 #endif

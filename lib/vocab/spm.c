@@ -187,48 +187,89 @@ static void join_unknown(struct lm_encoder *e, size_t from, bool *open)
     ids->n = n;
 }
 
-/* Text between user-defined pieces, as the SentencePiece library has it. */
-static int encode_part(struct lm_encoder *e, const char *p, const char *end, bool *open,
-                       struct lm_err *err)
+/* Text between user-defined pieces, as the SentencePiece library has it; if more of it may
+ * follow, up to *done. */
+static int encode_part(struct lm_encoder *e, const char *p, const char *end, bool more, bool *open,
+                       const char **done, struct lm_err *err)
 {
-    for (const char *q; p < end; p = q) {
-        size_t from = e->ids->n;
+    lm_take_ids *take = e->take;
+    int s = LM_OK;
+    for (const char *q; p < end && s == LM_OK; p = q) {
+        size_t from = e->ids->n, n = 0;
         q = lm_bonds_end(&e->v->bonds, p, end, false);
-        int s = lm_encoder_one_word(e, p, (size_t)(q - p), end, err);
-        if (s != LM_OK)
-            return s;
+        bool goes_on = q == end && more;
+        e->take = NULL;                          /* its ids are looked at here first */
+        if (!goes_on)
+            s = lm_encoder_one_word(e, p, (size_t)(q - p), end, err);
+        else if ((size_t)(q - p) / 2 > lm_merge_window(e))
+            s = lm_merge_begin(e, p, (size_t)(q - p), false, &n, err);
+        e->take = take;
         join_unknown(e, from, open);
-        if ((s = lm_encoder_pass(e, err)))
-            return s;
+        if (s == LM_OK)
+            s = lm_encoder_pass(e, err);
+        if (goes_on) {
+            p += n;
+            break;
+        }
     }
-    return LM_OK;
+    *done = p;
+    return s;
+}
+
+/* Normalized text, with user-defined pieces; if more may follow, *done bytes of it are settled. */
+static int encode_normal(struct lm_encoder *e, const char *p, size_t len, bool more, bool *open,
+                         size_t *done, struct lm_err *err)
+{
+    const struct lm_spm_text *t = e->v->own;
+    const char *begin = p, *end = p + len, *q = t->has_user ? p : end;
+    bool undecided = false;
+    int s = LM_OK;
+    for (int k; s == LM_OK && q < end; q += k) {
+        int32_t id;
+        size_t n = lm_spm_text_user(t, q, end, &id, &undecided);
+        if (undecided && more)
+            break;
+        lm_uni_next(q, end, &k);
+        if (!n)
+            continue;
+        if ((s = encode_part(e, p, q, false, open, &p, err)))
+            break;
+        if (!lm_encoder_put(e, id, n))
+            s = lm_fail_nomem(err);
+        *open = false;
+        k = (int)n;
+        p = q + n;
+    }
+    if (s == LM_OK && p < q)
+        s = encode_part(e, p, q, more, open, &p, err);
+    *done = (size_t)(p - begin);
+    return s;
 }
 
 static int encode_spm(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
 {
-    const struct lm_spm_text *t = e->v->own;
     struct lm_remap *map = e->ids->want_spans ? &e->map : NULL;
     bool open = false;
+    size_t done;
     lm_buf_clear(&e->norm);
-    int s = lm_spm_text_apply(t, p, len, false, &e->norm, map, err);
-    const char *end = (p = e->norm.data) + e->norm.len, *q = p;
-    for (int k; s == LM_OK && q < end; q += k) {
-        int32_t id;
-        size_t n = t->has_user ? lm_spm_text_user(t, q, end, &id) : 0;
-        if (!n) {
-            lm_uni_next(q, end, &k);
-            if (!t->has_user)
-                k = (int)(end - q < INT32_MAX ? end - q : INT32_MAX);
-            continue;
-        }
-        s = encode_part(e, p, q, &open, err);
-        if (s == LM_OK && !lm_encoder_put(e, id, n))
-            s = lm_fail_nomem(err);
-        open = false;
-        k = (int)n;
-        p = q + n;
-    }
-    return s == LM_OK && p < end ? encode_part(e, p, end, &open, err) : s;
+    int s = lm_spm_text_apply(e->v->own, p, len, false, &e->norm, map, err);
+    return s == LM_OK ? encode_normal(e, e->norm.data, e->norm.len, false, &open, &done, err) : s;
+}
+
+static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    struct lm_parts *t = e->parts;
+    struct lm_buf *b = &t->words;
+    size_t done;
+    int s = lm_spm_text_part(e->v->own, &t->model.spm, t->text.data, t->text.len, more, false,
+                             &done, b, NULL, err);
+    lm_buf_drop(&t->text, done);
+    size_t was = b->len, len = more ? lm_spm_text_trim(b, false) : was;
+    if (s != LM_OK || (more && was < t->words_wait))
+        return s;
+    s = encode_normal(e, b->data, len, more, &t->model.open, &done, err);
+    lm_buf_drop(b, done);
+    return s == LM_OK && lm_parts_wait(e, b, was, &t->words_wait) ? lm_fail_nomem(err) : s;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
@@ -239,8 +280,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 static int part(struct lm_encoder *e, bool more, struct lm_err *err)
 {
-    return e->v->own ? (more ? LM_OK : encode_spm(e, e->parts->text.data, e->parts->text.len, err))
-                     : lm_marked_parts(e, more, err);
+    return e->v->own ? part_spm(e, more, err) : lm_marked_parts(e, more, err);
 }
 
 static void release(struct lm_vocab *v)

@@ -100,40 +100,48 @@ void lm_spm_text_free(struct lm_spm_text *t)
     free(t);
 }
 
-static size_t longest(const struct lm_trie *t, const char *p, const char *end, int32_t *id)
+static size_t longest(const struct lm_trie *t, const char *p, const char *end, int32_t *id,
+                      bool *open)
 {
     size_t n = 0;
     uint32_t node = 0;
     for (const char *q = p; q < end;) {
         node = lm_trie_step(t, node, (unsigned char)*q++);
         if (!node)
-            break;
+            return n;
         if (t->unit[node].id >= 0) {
             n = (size_t)(q - p);
             *id = t->unit[node].id;
         }
     }
+    if (open)
+        *open = true;
     return n;
 }
 
-size_t lm_spm_text_user(const struct lm_spm_text *t, const char *p, const char *end, int32_t *id)
+size_t lm_spm_text_user(const struct lm_spm_text *t, const char *p, const char *end, int32_t *id,
+                        bool *open)
 {
-    return t->begins[(unsigned char)*p] ? longest(&t->user_spaced, p, end, id) : 0;
+    return t->begins[(unsigned char)*p] ? longest(&t->user_spaced, p, end, id, open) : 0;
 }
 
-/* What stands at p (p < end), and how much of the text that was. */
-static size_t take(const struct lm_spm_text *t, const char *p, const char *end, struct lm_str *to)
+/* What stands at p (p < end), and how much of the text that was; *open is set if text behind end
+ * might make a difference. */
+static size_t take(const struct lm_spm_text *t, const char *p, const char *end, struct lm_str *to,
+                   bool *open)
 {
     int32_t id;
-    size_t n = t->begins[(unsigned char)*p] ? longest(&t->user, p, end, &id) : 0;
+    size_t n = t->begins[(unsigned char)*p] ? longest(&t->user, p, end, &id, open) : 0;
     if (n) {
         *to = (struct lm_str){ p, n };
         return n;
     }
-    if (t->has_map && (n = lm_charsmap_longest(&t->map, p, end, to)))
+    if (t->has_map && (n = lm_charsmap_longest(&t->map, p, end, to, open)))
         return n;
     int k;
     bool bad = lm_uni_next(p, end, &k) == 0xFFFD && k == 1 && !t->keep_bytes;
+    if (end - p < 4 && !lm_whole_chars(p, (size_t)(end - p)))
+        *open = true;
     *to = bad ? (struct lm_str){ "\xEF\xBF\xBD", 3 } : (struct lm_str){ p, (size_t)k };
     return (size_t)k;
 }
@@ -155,13 +163,13 @@ static void put(struct lm_buf *out, struct lm_str s, bool marks)
     }
 }
 
-/* Without the spaces that end it, not below `from`. */
-static void trim(struct lm_buf *out, size_t from, bool marks)
+size_t lm_spm_text_trim(const struct lm_buf *b, bool marks)
 {
     const char *space = marks ? mark : " ";
-    size_t n = strlen(space);
-    while (out->len >= from + n && memcmp(out->data + out->len - n, space, n) == 0)
-        out->len -= n;
+    size_t n = strlen(space), len = b->len;
+    while (len >= n && memcmp(b->data + len - n, space, n) == 0)
+        len -= n;
+    return len;
 }
 
 static bool note(struct lm_remap *map, size_t at, size_t from)
@@ -169,37 +177,51 @@ static bool note(struct lm_remap *map, size_t at, size_t from)
     return !map || lm_remap_add(map, at, from);
 }
 
-int lm_spm_text_apply(const struct lm_spm_text *t, const char *p, size_t len, bool marks,
-                      struct lm_buf *out, struct lm_remap *map, struct lm_err *err)
+int lm_spm_text_part(const struct lm_spm_text *t, struct lm_spm_state *st, const char *p,
+                     size_t len, bool more, bool marks, size_t *done, struct lm_buf *out,
+                     struct lm_remap *map, struct lm_err *err)
 {
     const char *begin = p, *end = p + len;
-    const size_t from = out->len;
-    bool after_space = t->extra_spaces, ok = true;
-    struct lm_str s;
-    size_t n;
-    while (t->extra_spaces && p < end && (n = take(t, p, end, &s)) && s.len == 1 && *s.p == ' ')
-        p += n;
-    if (p == end)
-        return LM_OK;
-    ok = note(map, out->len - from, (size_t)(p - begin));
-    if (t->prefix)
-        put(out, (struct lm_str){ " ", 1 }, marks);
+    bool ok = true, open = false;
     while (ok && p < end) {
-        n = take(t, p, end, &s);
-        while (after_space && s.len && *s.p == ' ') {
+        struct lm_str s;
+        size_t n = take(t, p, end, &s, &open);
+        if (open && more)
+            break;
+        if (!st->begun && t->extra_spaces && s.len == 1 && *s.p == ' ') {
+            p += n;
+            continue;
+        }
+        if (!st->begun) {
+            ok = note(map, out->len, (size_t)(p - begin));
+            if (t->prefix)
+                put(out, (struct lm_str){ " ", 1 }, marks);
+            st->after_space = t->extra_spaces;
+            st->begun = true;
+        }
+        while (st->after_space && s.len && *s.p == ' ') {
             s.p++;
             s.len--;
         }
-        ok = note(map, out->len - from, (size_t)(p - begin));
+        ok = ok && note(map, out->len, (size_t)(p - begin));
         put(out, s, marks);
         if (s.len)
-            after_space = t->extra_spaces && s.p[s.len - 1] == ' ';
+            st->after_space = t->extra_spaces && s.p[s.len - 1] == ' ';
         p += n;
-        ok = ok && note(map, out->len - from, (size_t)(p - begin));
+        ok = ok && note(map, out->len, (size_t)(p - begin));
     }
-    if (t->extra_spaces && !out->failed)
-        trim(out, from, marks);
-    if (t->suffix)
+    *done = (size_t)(p - begin);
+    if (st->begun && !more && t->extra_spaces && !out->failed)
+        out->len = lm_spm_text_trim(out, marks);
+    if (st->begun && !more && t->suffix)
         put(out, (struct lm_str){ " ", 1 }, marks);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
+}
+
+int lm_spm_text_apply(const struct lm_spm_text *t, const char *p, size_t len, bool marks,
+                      struct lm_buf *out, struct lm_remap *map, struct lm_err *err)
+{
+    struct lm_spm_state st = { 0 };
+    size_t done;
+    return lm_spm_text_part(t, &st, p, len, false, marks, &done, out, map, err);
 }

@@ -29,7 +29,7 @@ struct lm_spm_text *lm_spm_text_new(const struct lm_vocab *v, const struct lm_vo
 void lm_spm_text_free(struct lm_spm_text *t);
 
 /*
- * lm_spm_text_apply - append the text, normalized, to *out.
+ * lm_spm_text_apply - append the text, normalized, to *out, which is empty.
  *
  * marks: spaces are written as U+2581, the mark; else marks that stand in the text are written
  * as spaces.  map, if not NULL, is filled.
@@ -37,10 +37,22 @@ void lm_spm_text_free(struct lm_spm_text *t);
 int lm_spm_text_apply(const struct lm_spm_text *t, const char *p, size_t len, bool marks,
                       struct lm_buf *out, struct lm_remap *map, struct lm_err *err);
 
+/*
+ * The same of text that may go on (more): st, zero at first, is where it stands, and *done bytes
+ * of it were worked on.  Spaces at the end of *out go if nothing follows: lm_spm_text_trim is its
+ * length without them.
+ */
+int lm_spm_text_part(const struct lm_spm_text *t, struct lm_spm_state *st, const char *p,
+                     size_t len, bool more, bool marks, size_t *done, struct lm_buf *out,
+                     struct lm_remap *map, struct lm_err *err);
+size_t lm_spm_text_trim(const struct lm_buf *b, bool marks);
+
 /* How that library puts pieces together, from the same fields. */
 enum lm_join lm_spm_join(const struct lm_vocab_src *src);
 
-/* The longest user-defined piece at p, in text that has spaces for marks: its length, 0: none. */
-size_t lm_spm_text_user(const struct lm_spm_text *t, const char *p, const char *end, int32_t *id);
+/* The longest user-defined piece at p, in text that has spaces for marks: its length, 0: none.
+ * *open (may be NULL) is set if text behind end might make a difference. */
+size_t lm_spm_text_user(const struct lm_spm_text *t, const char *p, const char *end, int32_t *id,
+                        bool *open);
 
 #endif

@@ -166,11 +166,27 @@ struct lm_pair_memo {
     uint32_t left, right_1, key, to;             /* right_1 0: empty                 */
 };
 
+/* The best way through a word, as far as it is known (unigram.c, plamo2.c). */
+struct lm_way {
+    size_t at, upto, wait;                       /* places from the begin of what is left */
+    size_t unknown;                              /* bytes of a stretch not put out yet */
+    bool   in_unknown, begun;
+};
+
+/* Where SentencePiece's normalization stands (spm_text.h). */
+struct lm_spm_state {
+    bool begun, after_space;
+};
+
 /* What a model keeps of a fragment that comes in parts. */
 struct lm_model_parts {
+    bool   started, begun, gap;                    /* see struct words in unigram.c    */
+    struct lm_way way;
     size_t head;                                 /* of the text's begin: done, but still looked
                                                     at (bpe_parts.c)                 */
     bool   in_lines;                             /* in a run of newlines (gemma4.c)  */
+    struct lm_spm_state spm;
+    bool   open;                                 /* the last id was unknown          */
 };
 
 /* A text that comes in parts (text_parts.c). */

@@ -20,8 +20,6 @@
 #include "vocab/tokenizer.h"
 #include "vocab/trie.h"
 
-enum { SETTLE = 1 << 16 };                       /* bytes between attempts to settle */
-
 #define UNK_PENALTY 10.0
 #define USER_SCORE  0.0                          /* SentencePiece's, of pieces of type user */
 #define MARKED      0x80000000u                  /* in back, while a place is sought */
@@ -151,15 +149,6 @@ static void release(struct lm_vocab *v)
 
 /* ---- the best way through a word --------------------------------------------- */
 
-/* A word on its way: nodes are those of the places from `base` on. */
-struct way {
-    struct lm_encoder *e;
-    const char        *p;
-    size_t             len, base, at;            /* all before `at` is done          */
-    size_t             unk_from;                 /* an unknown stretch begins here;  */
-    bool               in_unk;                   /* not put out yet                  */
-};
-
 /* SentencePiece keeps sums as floats, which decides between ways that are equally good. */
 static inline void reach(struct node *to, double score, uint32_t back, int32_t id, bool floats)
 {
@@ -196,39 +185,44 @@ static void extend(const struct unigram *u, const char *p, const char *end, stru
         reach(&node[k], from + u->unk_score, (uint32_t)k, -1, floats);
 }
 
-/* The unknown stretch ends at `to`. */
-static bool put_unknown(struct way *w, size_t to)
+/* The unknown stretch ends. */
+static bool put_unknown(struct lm_encoder *e, struct lm_way *w)
 {
-    struct lm_encoder *e = w->e;
-    size_t from = w->unk_from;
-    w->in_unk = false;
-    if (!e->v->byte_fallback)
-        return lm_encoder_put(e, e->v->unk, to - from);
-    for (; from < to; from++)
-        if (!lm_encoder_put(e, e->v->byte_id[(unsigned char)w->p[from]], 1))
+    size_t n = w->unknown;
+    bool was = w->in_unknown;
+    w->in_unknown = false;
+    w->unknown = 0;
+    return !was || lm_encoder_put(e, e->v->unk, n);
+}
+
+/* Unknown text; as bytes, these stand each by itself. */
+static bool add_unknown(struct lm_encoder *e, struct lm_way *w, const char *p, size_t n)
+{
+    if (!e->v->byte_fallback) {
+        w->in_unknown = true;
+        w->unknown += n;
+        return true;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!lm_encoder_put(e, e->v->byte_id[(unsigned char)p[i]], 1))
             return false;
     return true;
 }
 
-/* Put out the way to node[n], which is that of the place base + n. */
-static bool put_way(struct way *w, struct node *node, size_t n)
+/* Put out the way to node[n], through p[0 .. n). */
+static bool put_way(struct lm_encoder *e, struct lm_way *w, const char *p, size_t n)
 {
+    struct node *node = e->work;
     for (size_t i = n; i > 0;) {
         uint32_t back = node[i].back;
         i -= back;
         node[i].forth = back;
     }
-    for (size_t i = 0; i < n;) {
-        size_t from = w->base + i;
-        i += node[i].forth;
-        if (node[i].id < 0) {
-            if (!w->in_unk)
-                w->unk_from = from;
-            w->in_unk = true;
-            continue;
-        }
-        if ((w->in_unk && !put_unknown(w, from)) ||
-            !lm_encoder_put(w->e, node[i].id, w->base + i - from))
+    for (size_t i = 0, len; i < n; i += len) {
+        len = node[i].forth;
+        int32_t id = node[i + len].id;
+        if (id < 0 ? !add_unknown(e, w, p + i, len)
+                   : !put_unknown(e, w) || !lm_encoder_put(e, id, len))
             return false;
     }
     return true;
@@ -265,60 +259,77 @@ static size_t common(struct node *node, size_t at, size_t last)
     return 0;
 }
 
-/* Settle what can be settled; *wait is how far to go before the next attempt. */
-static bool settle(struct way *w, size_t last, size_t *wait)
+/* Settle what can be settled of the way through p, which has nodes up to `last`: *n bytes. */
+static bool settle(struct lm_encoder *e, struct lm_way *w, const char *p, size_t last, size_t *n)
 {
-    struct node *node = w->e->work;
-    size_t n = common(node, w->at - w->base, last);
-    if (!n) {
-        *wait *= 2;
+    struct node *node = e->work;
+    *n = common(node, w->at, last);
+    if (!*n) {
+        w->wait *= 2;
         return true;
     }
-    if (!put_way(w, node, n))
+    if (!put_way(e, w, p, *n))
         return false;
-    memmove(node, node + n, (last + 1 - n) * sizeof *node);
+    memmove(node, node + *n, (last + 1 - *n) * sizeof *node);
     node[0].back = 0;
-    w->base += n;
-    *wait = SETTLE;
+    w->at -= *n;
+    w->upto -= *n;
+    w->wait = e->window;
     return true;
 }
 
-/* Room for nodes up to place `to`, which have no way yet from *ready on. */
-static struct node *ready(struct way *w, size_t to, size_t *upto)
+/* Room for nodes up to place `to`, which have no way yet from upto on. */
+static struct node *ready(struct lm_encoder *e, struct lm_way *w, size_t to)
 {
-    struct lm_encoder *e = w->e;
-    if (!lm_grow(&e->work, &e->work_cap, to - w->base + 1, sizeof(struct node)))
+    if (!lm_grow(&e->work, &e->work_cap, to + 1, sizeof(struct node)))
         return NULL;
     struct node *node = e->work;
-    for (; *upto <= to; ++*upto)
-        node[*upto - w->base].back = 0;
+    for (; w->upto <= to; w->upto++)
+        node[w->upto].back = 0;
     return node;
 }
 
-static bool best_way(struct lm_encoder *e, const char *p, size_t len)
+/*
+ * The best way through a word, or, if more of it may follow p[0 .. len), as far as that is
+ * settled: *done bytes, which are to be left out when it is called with the text again.
+ */
+static bool best_way(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, bool more,
+                     size_t *done)
 {
     const struct unigram *u = e->v->own;
-    struct way w = { .e = e, .p = p, .len = len };
-    size_t upto = 0, wait = SETTLE, longest = e->v->longest > 4 ? e->v->longest : 4;
-    const char *end = p + len;
-    while (w.at < len) {
-        size_t stop = len - w.at < SETTLE ? len : w.at + SETTLE;
-        size_t last = len - stop < longest ? len : stop + longest;
-        struct node *node = ready(&w, last, &upto);
+    size_t longest = e->v->longest > 4 ? e->v->longest : 4, n;
+    const char *begin = p, *end = p + len;
+    if (!w->begun)
+        *w = (struct lm_way){ .wait = e->window, .begun = true };
+    for (;;) {
+        size_t left = (size_t)(end - p), stop = more ? left > longest ? left - longest : 0 : left;
+        if (w->at >= stop)
+            break;
+        stop = stop - w->at < e->window ? stop : w->at + e->window;
+        size_t last = left - stop < longest ? left : stop + longest;
+        bool first = w->upto == 0;
+        struct node *node = ready(e, w, last);
         if (!node)
             return false;
-        if (!w.at)
+        if (first)
             node[0].score = 0;
-        while (w.at < stop) {
+        while (w->at < stop) {
             int k;
-            uint32_t r = lm_uni_next(p + w.at, end, &k);
-            extend(u, p + w.at, end, &node[w.at - w.base], k, r);
-            w.at += (size_t)k;
+            uint32_t r = lm_uni_next(p + w->at, end, &k);
+            extend(u, p + w->at, end, &node[w->at], k, r);
+            w->at += (size_t)k;
         }
-        if (w.at < len && w.at - w.base >= wait && !settle(&w, last - w.base, &wait))
+        if (w->at < w->wait || w->at == left)
+            continue;
+        if (!settle(e, w, p, last, &n))
             return false;
+        p += n;
     }
-    return put_way(&w, e->work, len - w.base) && (!w.in_unk || put_unknown(&w, len));
+    *done = (size_t)(p - begin);
+    if (more)
+        return true;
+    w->begun = false;
+    return put_way(e, w, p, (size_t)(end - p)) && put_unknown(e, w);
 }
 
 static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
@@ -328,8 +339,9 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
     struct lm_memo *w = lm_encoder_memo(e, p, len, limit, &hit);
     if (hit)
         return LM_OK;
-    size_t from = e->ids->n;
-    if (!best_way(e, p, len))
+    size_t from = e->ids->n, done;
+    struct lm_way way = { 0 };
+    if (!best_way(e, &way, p, len, false, &done))
         return lm_fail_nomem(err);
     if (w)
         lm_encoder_keep(e, w, from);
@@ -346,10 +358,11 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
 struct words {
     struct lm_encoder *e;
     struct lm_err     *err;
+    struct lm_model_parts *m;                    /* gap: the last was a space; way:
+                                                    through a word that is long      */
     struct lm_remap   *normal;                   /* of the normalized text, or NULL  */
     size_t             normal_at;                /* where in it the chunk begins     */
     size_t             put;                      /* bytes of words so far            */
-    bool               begun, gap;               /* gap: the last was a space        */
 };
 
 static bool note(struct words *w, size_t at)
@@ -363,11 +376,29 @@ static int end_word(struct words *w)
     struct lm_buf *b = &w->e->norm;
     if (b->failed)
         return lm_fail_nomem(w->err);
-    if (!b->len)
+    if (!b->len && !w->m->way.begun)
         return LM_OK;
-    int s = word(w->e, b->data, b->len, b->data + b->len, w->err);
+    int s = LM_OK;
+    size_t done;
+    if (!w->m->way.begun)
+        s = word(w->e, b->data, b->len, b->data + b->len, w->err);
+    else if (!best_way(w->e, &w->m->way, b->data, b->len, false, &done))
+        s = lm_fail_nomem(w->err);
     lm_buf_clear(b);
     return s;
+}
+
+/* A word goes on: of one that is long the begin is settled. */
+static int long_word(struct words *w)
+{
+    struct lm_buf *b = &w->e->norm;
+    size_t done;
+    if (b->len < 2 * w->e->window)
+        return LM_OK;
+    if (!best_way(w->e, &w->m->way, b->data, b->len, true, &done))
+        return lm_fail_nomem(w->err);
+    lm_buf_drop(b, done);
+    return lm_encoder_pass(w->e, w->err);
 }
 
 /* A mark that begins a word; at: where its space is in the chunk. */
@@ -378,7 +409,7 @@ static int begin_word(struct words *w, size_t at)
         return s ? s : lm_fail_nomem(w->err);
     lm_buf_add(&w->e->norm, mark, 3);
     w->put += 3;
-    w->begun = true;
+    w->m->begun = true;
     return LM_OK;
 }
 
@@ -410,16 +441,16 @@ static int cut(struct words *w, const char *p, size_t n)
     int s = LM_OK;
     for (size_t i = 0; i < n && s == LM_OK;) {
         bool is_space = p[i] == ' ', marked = !is_space && is_mark(p + i, n - i);
-        if (!w->begun && w->e->v->space_prefix && !is_space && !marked)
+        if (!w->m->begun && w->e->v->space_prefix && !is_space && !marked)
             s = begin_word(w, i);
-        w->begun = true;
-        if (s == LM_OK && (marked || (is_space && !(u->extra_spaces && w->gap))))
+        w->m->begun = true;
+        if (s == LM_OK && (marked || (is_space && !(u->extra_spaces && w->m->gap))))
             s = begin_word(w, i);
-        w->gap = is_space;
+        w->m->gap = is_space;
         if (is_space || marked)
             i += is_space ? 1 : 3;
-        else if (s == LM_OK)
-            s = put_run(w, p, &i, n);
+        else if (s == LM_OK && (s = put_run(w, p, &i, n)) == LM_OK)
+            s = long_word(w);
         if (s == LM_OK && (is_space || marked) && !note(w, i))
             s = lm_fail_nomem(w->err);
     }
@@ -464,12 +495,63 @@ static int cut_chunk(struct words *w, struct lm_buf *b, bool last)
 static int encode_spm(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
 {
     const struct unigram *u = e->v->own;
+    struct lm_way way = { 0 };
+    size_t done;
     lm_buf_clear(&e->norm);
     int s = lm_spm_text_apply(u->spm, p, len, true, &e->norm,
                               e->ids->want_spans ? &e->map : NULL, err);
     if (s != LM_OK || !e->norm.len)
         return s;
-    return best_way(e, e->norm.data, e->norm.len) ? lm_encoder_pass(e, err) : lm_fail_nomem(err);
+    return best_way(e, &way, e->norm.data, e->norm.len, false, &done) ? lm_encoder_pass(e, err)
+                                                                      : lm_fail_nomem(err);
+}
+
+static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    const struct unigram *u = e->v->own;
+    struct lm_parts *t = e->parts;
+    struct lm_buf *b = &t->words;
+    size_t done;
+    int s = lm_spm_text_part(u->spm, &t->model.spm, t->text.data, t->text.len, more, true, &done,
+                             b, NULL, err);
+    lm_buf_drop(&t->text, done);
+    size_t len = more ? lm_spm_text_trim(b, true) : b->len;
+    if (s != LM_OK || (!len && !t->model.way.begun))
+        return s;
+    if (!best_way(e, &t->model.way, b->data, len, more, &done))
+        return lm_fail_nomem(err);
+    lm_buf_drop(b, done);
+    return lm_encoder_pass(e, err);
+}
+
+static int part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    const struct unigram *u = e->v->own;
+    struct lm_parts *t = e->parts;
+    struct words w = { .e = e, .err = err, .m = &t->model };
+    struct lm_buf *b = &t->words, *text = &t->text;
+    size_t done = text->len;
+    int s = LM_OK;
+    if (u->spm)
+        return part_spm(e, more, err);
+    if (!t->model.started)
+        lm_buf_clear(&e->norm);
+    t->model.started = true;
+    if (u->has_map)
+        s = lm_charsmap_part(&u->map, text->data, text->len, more, &done, b, NULL, err);
+    else
+        lm_buf_add(b, text->data, done = more ? lm_whole_chars(text->data, done) : done);
+    lm_buf_drop(text, done);
+    if (s != LM_OK || b->failed)
+        return s ? s : lm_fail_nomem(err);
+    size_t was = b->len;
+    if (!more || was >= t->words_wait)
+        s = was ? cut_chunk(&w, b, !more) : LM_OK;
+    if (s == LM_OK && !more)
+        s = end_word(&w);
+    if (s == LM_OK && lm_parts_wait(e, b, was, &t->words_wait))
+        s = lm_fail_nomem(err);
+    return s == LM_OK ? lm_encoder_pass(e, err) : s;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
@@ -477,7 +559,8 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 {
     const struct unigram *u = e->v->own;
     struct lm_remap normal = { 0 };
-    struct words w = { .e = e, .err = err, .normal = e->ids->want_spans ? &normal : NULL };
+    struct lm_model_parts m = { 0 };
+    struct words w = { .e = e, .err = err, .m = &m, .normal = e->ids->want_spans ? &normal : NULL };
     struct lm_buf *b = &e->scratch;
     int s = LM_OK;
     (void)first;
@@ -506,5 +589,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_t5 = {
     .name = "t5", .bos = -1, .eos = 1, .unk = 2, .add_eos = true, .load = load,
-    .encode = encode, .word = word, .release = release,
+    .encode = encode, .part = part, .word = word, .release = release,
 };

@@ -214,10 +214,12 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
     return LM_OK;
 }
 
-/* The words of normalized text: blanks go, punctuation stands by itself. */
-static int cut(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
+/* The words of normalized text: blanks go, punctuation stands by itself.  If more may follow,
+ * the last word is left: up to *done. */
+static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_t *done,
+               struct lm_err *err)
 {
-    const char *limit = p + len, *from = p;
+    const char *begin = p, *limit = p + len, *from = p;
     int s = LM_OK, k;
     for (; p < limit && s == LM_OK; p += k) {
         uint32_t r = lm_uni_next(p, limit, &k);
@@ -232,7 +234,41 @@ static int cut(struct lm_encoder *e, const char *p, size_t len, struct lm_err *e
             s = lm_fail_nomem(err);
         from = p + k;
     }
-    return s == LM_OK && from < limit ? word(e, from, (size_t)(limit - from), limit, err) : s;
+    *done = (size_t)(from - begin);
+    return s == LM_OK && from < limit && !more
+               ? word(e, from, (size_t)(limit - from), limit, err) : s;
+}
+
+/* A word of p that is too long already goes on: it is unknown whatever follows, and so its
+ * characters need not be kept. */
+static void forget_word(struct lm_encoder *e, struct lm_buf *b)
+{
+    const struct wordpiece *w = e->v->own;
+    size_t n = 0;
+    if (b->len < 8 * (size_t)e->window || w->max > b->len / 8)
+        return;
+    for (uint64_t c = 0; c <= w->max; c++) {
+        int k;
+        lm_uni_next(b->data + n, b->data + b->len, &k);
+        n += (size_t)k;
+    }
+    b->len = n;
+}
+
+static int part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    const struct wordpiece *w = e->v->own;
+    struct lm_parts *t = e->parts;
+    struct lm_buf *text = &t->text, *b = &t->words;
+    size_t done = more ? lm_bert_settled(text->data, text->len) : text->len;
+    int s = lm_bert_normalize(text->data, done, w->opts, b, NULL, err);
+    lm_buf_drop(text, done);
+    if (s == LM_OK)
+        s = cut(e, b->data, b->len, more, &done, err);
+    lm_buf_drop(b, done);
+    if (more)
+        forget_word(e, b);
+    return s == LM_OK ? lm_encoder_pass(e, err) : s;
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
@@ -241,6 +277,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
     const struct wordpiece *w = e->v->own;
     struct lm_remap *map = e->ids->want_spans ? &e->map : NULL;
     struct lm_buf *b = &e->norm;
+    size_t done;
     int s = LM_OK;
     (void)first;
     for (const char *end = p + len, *q; p < end && s == LM_OK; p = q) {
@@ -248,7 +285,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
         lm_buf_clear(b);
         s = lm_bert_normalize(p, (size_t)(q - p), w->opts, b, map, err);
         if (s == LM_OK && b->len)
-            s = cut(e, b->data, b->len, err);
+            s = cut(e, b->data, b->len, false, &done, err);
         if (s == LM_OK)
             s = lm_encoder_pass(e, err);
     }
@@ -257,5 +294,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_bert = {
     .name = "bert", .bos = 101, .eos = 102, .unk = 100, .add_bos = true, .add_eos = true,
-    .load = load, .encode = encode, .word = word, .release = release,
+    .load = load, .encode = encode, .part = part, .word = word, .release = release,
 };

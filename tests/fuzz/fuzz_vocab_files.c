@@ -23,7 +23,7 @@ static void charsmap(const char *data, size_t size)
         if (lm_charsmap_apply(&m, text, sizeof text, &out, &map, NULL) != LM_OK)
             abort();
         for (size_t i = 0; i < sizeof text; i++)
-            lm_charsmap_longest(&m, text + i, text + sizeof text, &to);
+            lm_charsmap_longest(&m, text + i, text + sizeof text, &to, NULL);
     }
     lm_charsmap_release(&m);
     lm_buf_release(&out);

@@ -210,6 +210,8 @@ static void test_files(void **state)
     (void)state;
     static const char *const files[] = {
         DATA "qwen.gguf", DATA "tiny-spm.gguf", KINDS "rwkv.gguf", KINDS "gemma4.gguf",
+        KINDS "unigram.gguf", KINDS "unigram.model", KINDS "bpe.model", KINDS "wordpiece.gguf",
+        KINDS "vocab.txt", KINDS "plamo2.gguf", KINDS "unigram.json", KINDS "rwkv.txt",
     };
     for (size_t i = 0; i < N(files); i++) {
         struct lm_err err;

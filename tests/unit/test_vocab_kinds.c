@@ -360,8 +360,8 @@ static void test_charsmap(void **state)
         assert_string_equal(out.data, t[i][1]);
     }
     struct lm_str to;
-    assert_int_equal(lm_charsmap_longest(&m, "e\xCC\x81x", "e\xCC\x81x" + 4, &to), 3);
-    assert_int_equal(lm_charsmap_longest(&m, "x", "x" + 1, &to), 0);
+    assert_int_equal(lm_charsmap_longest(&m, "e\xCC\x81x", "e\xCC\x81x" + 4, &to, NULL), 3);
+    assert_int_equal(lm_charsmap_longest(&m, "x", "x" + 1, &to, NULL), 0);
     lm_charsmap_release(&m);
 
     /* every cut and every flipped byte is no map, or one that is walked in bounds */
