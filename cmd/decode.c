@@ -16,6 +16,7 @@
 #include "io/pipe.h"
 #include "job/evaluate.h"
 #include "job/show_plan.h"
+#include "job/tensor_device.h"
 #include "job/watch.h"
 #include "model/model.h"
 
@@ -56,9 +57,11 @@ static const char help[] =
     "      --cache-v=TYPE   type of cached values (f16)\n"
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
+    "      --flash=HOW      attention in one pass: on or auto, not off (auto)\n"
     "      --exact          only on devices where batches do not change a bit of the\n"
     "                       results (the CPU is one)\n"
     "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
+    "      --tensor-device=REGEX=DEVICE  the weights of these tensors on that device\n"
     "      --list-devices   name the devices there are, and exit\n"
     "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
     "      --dot            the same graph, to be drawn by dot\n"
@@ -82,13 +85,13 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR, OPT_DEVICE, OPT_EMBED, OPT_ENCODER, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK,
-    OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_KL, OPT_DUMP, OPT_EXACT, OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ,
-    OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG,
-    OPT_YARN_SLOW, OPT_SAVE_STATE,
-    OPT_TEXT,
-    OPT_TOP, OPT_DOT
+    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
+    OPT_DEVICE, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FLASH, OPT_FORCE,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
+    OPT_LORA, OPT_NLL, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING,
+    OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE,
+    OPT_TENSOR_DEVICE, OPT_TEXT, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST,
+    OPT_YARN_ORIG, OPT_YARN_SLOW
 };
 
 static const struct option options[] = {
@@ -102,11 +105,13 @@ static const struct option options[] = {
     { "device",    required_argument, NULL, OPT_DEVICE },
     { "embed",     no_argument,       NULL, OPT_EMBED },
     { "encoder",   required_argument, NULL, OPT_ENCODER },
+    { "flash",     required_argument, NULL, OPT_FLASH },
     { "force",     no_argument,       NULL, OPT_FORCE },
     { "frames",    no_argument,       NULL, OPT_FRAMES },
     { "gpu-layers", required_argument, NULL, OPT_GPU_LAYERS },
     { "header",    no_argument,       NULL, OPT_HEADER },
     { "help",      no_argument,       NULL, 'h' },
+    { "tensor-device", required_argument, NULL, OPT_TENSOR_DEVICE },
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
     { "kl",        required_argument, NULL, OPT_KL },
@@ -163,6 +168,7 @@ static struct {
     size_t                   overrides_cap;
     struct adapter          *adapters;
     size_t                   n_adapters, adapters_cap;
+    struct lm_tensor_devices *tensor_devices;
     struct lm_model_options  load;
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
@@ -242,6 +248,15 @@ static void add_adapter(const char *arg, bool vector)
     opt.adapters[opt.n_adapters++] = x;
 }
 
+static void add_tensor_device(const char *rule)
+{
+    struct lm_err err;
+    if (lm_tensor_devices_add(&opt.tensor_devices, rule, &err))
+        cli_bad_usage("--tensor-device: %s", err.text);
+    opt.load.placement.choose = lm_tensor_devices_choose;
+    opt.load.placement.choose_arg = opt.tensor_devices;
+}
+
 static void take_option(int c)
 {
     static const char *const poolings[] = {
@@ -251,6 +266,7 @@ static void take_option(int c)
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
     };
+    static const char *const flash[] = { "auto", "on", "off", NULL };
     static const char *const scalings[] = { "none", "linear", "yarn", NULL };
     static const char scaling_key[] = ".rope.scaling.type";
     static const char orig_key[] = ".rope.scaling.original_context_length";
@@ -283,6 +299,11 @@ static void take_option(int c)
         break;
     case OPT_CONTEXT_SHIFT: opt.eval.shift = true; break;
     case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
+    case OPT_FLASH:
+        if (cli_choice("flash", optarg, flash) == 2)
+            cli_die(CLI_TROUBLE, "--flash=off: attention is always computed in one pass");
+        break;
+    case OPT_TENSOR_DEVICE: add_tensor_device(optarg); break;
     case OPT_FORCE:     opt.force = true; break;
     case OPT_GPU_LAYERS:
         opt.load.placement.some_layers = true;
@@ -316,6 +337,16 @@ static void take_option(int c)
     case 'v':           opt.env.verbose = true; break;
     default:            cli_try_help();
     }
+}
+
+/* Speed, and whether graphs were kept, with -v. */
+static void tell_counts(const struct lm_ctx *c, const struct lm_env *env)
+{
+    struct lm_counts n;
+    lm_ctx_counts(c, &n);
+    lm_note(env, LM_INFO, "%" PRIu64 " tokens together in %.3f s, %" PRIu64 " one by one in %.3f s;"
+            " graphs: %" PRIu64 " built, %" PRIu64 " used again", n.tokens[1], n.seconds[1],
+            n.tokens[0], n.seconds[0], n.built, n.reused);
 }
 
 /* What does not go together, and what follows from what was asked for. */
@@ -466,6 +497,7 @@ static void free_adapters(void)
         free(opt.adapters[i].path);
     }
     free(opt.adapters);
+    lm_tensor_devices_free(opt.tensor_devices);
 }
 
 static const char *base_name(const char *path)
@@ -588,6 +620,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     lm_in_close(ref);
     if (!s && opt.save_state)
         status = save_state(c);
+    tell_counts(c, env);
     lm_in_close(in);
     lm_in_close(texts);
     lm_eval_free(e);

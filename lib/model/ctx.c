@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/size.h"
 
@@ -108,6 +109,7 @@ static struct lm_ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, stru
         struct lm_ready *k = &c->ready[i];
         if (k->plan && k->n_tokens == n && k->n_out == n_out) {
             k->used = ++c->clock;
+            c->counts.reused++;
             return k;
         }
         if (k->used < r->used)
@@ -119,6 +121,7 @@ static struct lm_ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, stru
         return NULL;
     }
     r->used = ++c->clock;
+    c->counts.built++;
     return r;
 }
 
@@ -259,6 +262,7 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     for (int i = 0; i < LM_CTX_KEPT && !r; i++)
         if (c->ready[i].plan && c->ready[i].b.lengths->seen)
             c->far_from = c->m->h.rope_orig_ctx;
+    c->counts = (struct lm_counts){ 0 };        /* graphs of the start are for later */
     return r;
 }
 
@@ -474,9 +478,22 @@ static int check_whole(const struct lm_batch_token *t, size_t n, struct lm_err *
     return LM_OK;
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void lm_ctx_counts(const struct lm_ctx *c, struct lm_counts *out)
+{
+    *out = c->counts;
+}
+
 int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                     struct lm_err *err)
 {
+    const double from = now();
     size_t n_out = 0, rows = 0;
     struct lm_err mine = {0};
     if (!err)
@@ -504,6 +521,8 @@ int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
     r = r ? r : late;
     lm_memory_end(c->memory, r == LM_OK);
     c->n = r ? 0 : n;
+    c->counts.tokens[n > 1] += c->n;
+    c->counts.seconds[n > 1] += now() - from;
     return r;
 }
 

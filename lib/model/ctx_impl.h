@@ -45,6 +45,7 @@ struct lm_ctx {
     uint32_t                far_from;    /* rotation depends on a sequence's length being
                                             greater than this; 0: it does not     */
     uint32_t                as_long_as;  /* the length that sequences count for; 0: theirs */
+    struct lm_counts        counts;
     struct lm_history      *histories;   /* history.c                             */
     struct lm_adapted      *adapted;     /* [n_adapted]                           */
     size_t                  n_adapted;

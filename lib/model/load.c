@@ -153,6 +153,22 @@ static size_t device_of(const struct lm_model *m, const struct lm_arch_tensor *r
     return output ? m->layer_device[m->h.n_layer] : lm_model_cpu_index(m);
 }
 
+/* Another device for a tensor's weights, if there is one for its name. */
+static int chosen_device(const struct lm_loader *l, const char *tensor, size_t *device,
+                         struct lm_err *err)
+{
+    const struct lm_placement *p = l->o ? &l->o->placement : NULL;
+    const char *name = p && p->choose ? p->choose(p->choose_arg, tensor) : NULL;
+    if (!name)
+        return LM_OK;
+    for (size_t i = 0; i < l->m->n_devices; i++)
+        if (strcmp(l->m->device[i]->ops->name(l->m->device[i]), name) == 0) {
+            *device = i;
+            return LM_OK;
+        }
+    return lm_fail(err, LM_EUSE, "%s: there is no device %s, or it is not used", tensor, name);
+}
+
 static enum lm_weight_place choose(const struct lm_loader *l, const struct lm_arch_tensor *row,
                                    const struct lm_tensor *t, size_t device)
 {
@@ -185,7 +201,8 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
         return lm_arch_needs(row, m->arch, &m->h, layer)
                    ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
     int r;
-    if ((r = check_shape(m, f, row, layer, err)) || (r = check_type(f, err)))
+    if ((r = check_shape(m, f, row, layer, err)) || (r = check_type(f, err)) ||
+        (r = chosen_device(l, name, &device, err)))
         return r;
     struct lm_graph maker = {0};        /* only for the tensor's strides */
     struct lm_tensor *t = lm_arena_alloc(&m->arena, sizeof *t), *made;

@@ -42,6 +42,9 @@ struct lm_placement {
     bool        some_layers;     /* only the last n_layers of them on other devices than the
                                     CPU; the output counts as a layer behind the last      */
     uint32_t    n_layers;
+    /* The name of one of them for a tensor's weights, NULL: as above; or NULL. */
+    const char *(*choose)(void *arg, const char *tensor);
+    void       *choose_arg;
     bool        exact;           /* only devices on which, to the bit, what a token gives does
                                     not depend on its neighbours in a batch               */
 };
@@ -156,6 +159,14 @@ const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
  * LM_ENOSUP without a classifier.
  */
 int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err);
+
+/* What a context has done so far. */
+struct lm_counts {
+    uint64_t tokens[2];          /* evaluated: one alone, as generating does; with others    */
+    double   seconds[2];         /* that took                                                */
+    uint64_t built, reused;      /* graphs made for a piece of a batch; kept from before     */
+};
+void lm_ctx_counts(const struct lm_ctx *c, struct lm_counts *out);
 
 /* Do results depend on how long a sequence is at the end of its batch (longrope)?  Then what a
  * sequence had before is evaluated again where its length makes a difference. */

@@ -550,6 +550,21 @@ ok "$(LMPIPE_MODULES='' decode --list-devices | cut -f1)" cpu "the CPU is always
 decode --all -m "$m" in >want
 decode --all --device abacus -m "$m" in >got 2>err
 ok "$? $(cat err)" "2 decode: $m: there is no device abacus" "an unknown device"
+decode --all --tensor-device 'attn=far0' -m "$m" in >got 2>err
+ok "$? $(cat err)" "2 decode: $m: blk.0.attn_norm.weight: there is no device far0, or it is not used" \
+    "a device for some tensors that is not there"
+decode --tensor-device 'attn' -m "$m" in >got 2>err
+ok "$? $(sed 1q err)" "2 decode: --tensor-device: 'attn': wanted REGEX=DEVICE" "a rule without a device"
+decode --tensor-device '(=cpu' -m "$m" in >got 2>err; ok $? 2 "a rule that is no pattern"
+for how in on auto; do decode --all --flash $how -m "$m" in >got; cmp want got; ok $? 0 "--flash $how"; done
+decode --flash off -m "$m" in >got 2>err
+ok "$? $(cat err)" "2 decode: --flash=off: attention is always computed in one pass" "--flash off"
+printf '5 6 7\n8\n9\n10\n' | decode -v -b 3 -u 3 -m "$m" 2>&1 >/dev/null | sed 's/[0-9.]* s/T s/g' |
+    grep -q '6 tokens together in T s, 0 one by one in T s; graphs: 2 built, 0 used again'
+ok $? 0 "-v says what was evaluated"
+printf '1\n2\n3\n4\n' | decode -v -b 1 -m "$m" 2>&1 >/dev/null |
+    grep -q '0 tokens together in .*, 4 one by one in .*; graphs: 0 built, 4 used again'
+ok $? 0 "and that graphs are used again"
 decode --all --device cpu --gpu-layers 7 -m "$m" in >got; cmp want got; ok $? 0 "--device cpu"
 if [ -f "$modules/liblmpipe-far.so" ]; then
     export LMPIPE_MODULES=$modules LMPIPE_FAR_DEVICES=2
@@ -562,6 +577,12 @@ if [ -f "$modules/liblmpipe-far.so" ]; then
     ok "$(awk -F'\t' '$1 == "node" { print $4 }' plan | sort -u | tr '\n' ' ')" "cpu far0 far1 " \
         "--plan shows the devices"
     ok "$(grep -c '^copy' plan | awk "{ print (\$1 > 3) }")" 1 "and copies between them"
+    decode --all --device far0 --tensor-device 'ffn_|output=cpu' -m "$m" in >got; cmp want got
+    ok $? 0 "some tensors on another device"
+    decode --plan --device far0 --tensor-device 'FFN_UP=cpu' --tensor-device 'up=far0' -m "$m" |
+        awk -F'\t' '$1 == "node" && $5 == "mul_mat" { sub(/.*[.]f/, "f", $NF); sub(/[.]weight/, "", $NF); print $NF, $4 }' |
+        grep -E '^(ffn_up|ffn_down) ' | sort -u >got
+    ok "$(tr '\n' ' ' <got)" "ffn_down far0 ffn_up cpu " "the first rule that fits counts"
     decode -i --top 1 -m "$m" requests | frames >far
     ok "$(cat far)" "$(decode -i --top 1 --device cpu -m "$m" requests | frames)" "and the loop"
     LMPIPE_FAR_INEXACT=1 decode --exact --plan -m "$m" | cut -f4 | grep -c far >got
@@ -618,7 +639,7 @@ fi
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
     "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --rope-scaling x" "-m $m --rope-scale 0" "-m $m --kl x --nll" "-m $m --kl -" "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
-    "-m $m --embed -i" "-m $m --normalize" "-m $m --flash on" \
+    "-m $m --embed -i" "-m $m --normalize" "-m $m --flash maybe" \
     "-m $m --gpu-layers x" "-m $m --override-kv x" \
     "-m $m --encoder x -i" \
     "-m $m --save-state -" "-m $m --load-state -" "-m $m --save-state x --nll --chunk 4"; do

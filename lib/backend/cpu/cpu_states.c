@@ -41,10 +41,12 @@ static size_t run_from(const struct lm_tensor *t, size_t i, size_t n)
 static void fetch(const struct lm_tensor *t, size_t i, size_t first, size_t n, float *dst)
 {
     int64_t address = ((const int64_t *)t->src[1]->data)[2 * i];
-    const float *src = (const float *)((uintptr_t)address + t->arg.state.off) + first;
-    if (!address)
+    if (!address) {
         memset(dst, 0, n * sizeof *dst);
-    else if (src != dst)
+        return;
+    }
+    const float *src = (const float *)((uintptr_t)address + t->arg.state.off) + first;
+    if (src != dst)
         memcpy(dst, src, n * sizeof *dst);
 }
 
