@@ -311,9 +311,12 @@ void lm_encoder_to(struct lm_encoder *e, lm_take_ids *take, void *arg)
 }
 
 /* A start or end token, at the end of what is there. */
-static int add_special(struct lm_encoder *e, int32_t id, const char *what, size_t at,
+static int add_special(struct lm_encoder *e, int32_t id, const char *what, bool asked, size_t at,
                        struct lm_err *err)
 {
+    if (id < 0 && asked)
+        return lm_fail(err, LM_EDATA, "there is no such token to add: no tokenizer.ggml.%s_token_id",
+                       what);
     if (id < 0)
         return lm_fail(err, LM_EDATA, "tokenizer.ggml.add_%s_token is true, but there is no "
                        "tokenizer.ggml.%s_token_id", what, what);
@@ -411,10 +414,11 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     struct lm_ids *ids = e->ids;
     bool begins = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_ON);
     bool ends = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_MORE);
-    bool bos = begins && v->add_bos, eos = ends && v->add_eos;
+    bool last = !(flags & LM_ENCODE_MORE), bos = begins && v->add_bos && !(flags & LM_ENCODE_NO_BOS);
+    bool eos = (ends && v->add_eos) || (last && flags & LM_ENCODE_EOS);
     bool on = flags & LM_ENCODE_ON, goes_on = flags & LM_ENCODE_MORE, first = true;
     int s;
-    if ((bos && (s = add_special(e, v->bos, "bos", 0, err))) ||
+    if ((bos && (s = add_special(e, v->bos, "bos", false, 0, err))) ||
         (begins && (s = add_more(e, v->before, v->n_before, 0, err))))
         return s;
     e->from = ids->n;
@@ -425,14 +429,16 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     if (s != LM_OK)
         return s;
     note_ids(e);
-    if (flags & LM_ENCODE_SPECIAL && v->add_bos && e->passed && e->first_id == v->bos)
+    if (flags & LM_ENCODE_SPECIAL && v->add_bos && !(flags & LM_ENCODE_NO_BOS) && e->passed && e->first_id == v->bos)
         note_doubled(e, &e->warned_bos, "start");
     if (eos && e->passed && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
     size_t end = on ? e->parts->before + e->parts->raw.len : len;
     if (ends && (s = add_more(e, v->after, v->n_after, end, err)))
         return s;
-    return eos ? add_special(e, v->eos, "eos", end, err) : LM_OK;
+    if (eos && (s = add_special(e, v->eos, "eos", flags & LM_ENCODE_EOS, end, err)))
+        return s;
+    return last && flags & LM_ENCODE_SEP ? add_special(e, v->sep, "seperator", true, end, err) : LM_OK;
 }
 
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,

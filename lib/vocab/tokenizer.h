@@ -97,7 +97,7 @@ struct lm_vocab {
     struct lm_text_slot       *slots;
     uint32_t                   slot_mask;
 
-    int32_t                    bos, eos, eot, unk;
+    int32_t                    bos, eos, eot, unk, sep;
     bool                       add_bos, add_eos, space_prefix;
     int32_t                   *eog;
     size_t                     n_eog;

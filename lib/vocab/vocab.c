@@ -347,6 +347,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->bos = id_or(v, src->bos, v->model->bos);
     v->eos = id_or(v, src->eos, v->model->eos);
     v->unk = id_or(v, src->unk, v->model->unk);
+    v->sep = src->sep >= 0 ? src->sep : find_str(v, "[SEP]");
     v->add_bos = v->model->add_bos;
     v->add_eos = v->model->add_eos;
     v->user_inside = src->sentencepiece;
@@ -431,6 +432,18 @@ struct lm_str lm_vocab_piece(const struct lm_vocab *v, uint32_t id)
 enum lm_token_type lm_vocab_type(const struct lm_vocab *v, uint32_t id)
 {
     return (enum lm_token_type)v->type[id];
+}
+
+unsigned lm_vocab_traits(const struct lm_vocab *v, uint32_t id)
+{
+    static const struct { unsigned attr, trait; } of[] = {
+        { LM_ATTR_LSTRIP, LM_TRAIT_LSTRIP }, { LM_ATTR_RSTRIP, LM_TRAIT_RSTRIP },
+        { LM_ATTR_WORD, LM_TRAIT_WORD }, { LM_ATTR_NORMALIZED, LM_TRAIT_NORMALIZED },
+    };
+    unsigned traits = lm_vocab_is_eog(v, (int32_t)id) ? LM_TRAIT_EOG : 0;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        traits |= v->attr[id] & of[i].attr ? of[i].trait : 0;
+    return traits;
 }
 
 float lm_vocab_score(const struct lm_vocab *v, uint32_t id)

@@ -88,6 +88,14 @@ struct lm_str lm_vocab_piece(const struct lm_vocab *v, uint32_t id);
 enum lm_token_type lm_vocab_type(const struct lm_vocab *v, uint32_t id);
 float lm_vocab_score(const struct lm_vocab *v, uint32_t id);
 
+/* What else is special of a piece: it ends a generation; blanks before it, behind it go with
+ * it; it is found only where no letter stands beside it; it is looked for in normalized text. */
+enum {
+    LM_TRAIT_EOG = 1, LM_TRAIT_LSTRIP = 2, LM_TRAIT_RSTRIP = 4, LM_TRAIT_WORD = 8,
+    LM_TRAIT_NORMALIZED = 16,
+};
+unsigned lm_vocab_traits(const struct lm_vocab *v, uint32_t id);
+
 /* "normal", "unknown", "control", "user", "unused", "byte". */
 const char *lm_token_type_name(enum lm_token_type t);
 
@@ -133,6 +141,9 @@ enum {
                                 of type user are always recognised                     */
     LM_ENCODE_MORE    = 4,   /* the text goes on in the next call                        */
     LM_ENCODE_ON      = 8,   /* it goes on from the last call of this encoder            */
+    LM_ENCODE_NO_BOS  = 16,  /* but no start token                                       */
+    LM_ENCODE_EOS     = 32,  /* an end token, whatever the vocabulary wants              */
+    LM_ENCODE_SEP     = 64,  /* a separator behind all                                   */
     LM_ENCODE_DEFAULT = LM_ENCODE_SPECIAL | LM_ENCODE_PARSE,
 };
 
@@ -148,8 +159,8 @@ void lm_encoder_free(struct lm_encoder *e);
  *
  * Takes time in proportion to len (times its logarithm for one very long word) and
  * never recurses on it.  Notes once if the text itself begins with the start token that
- * is put in front, or ends in the end token.  LM_EDATA when a start or end token is to
- * be added and the vocabulary has none; *ids is unchanged on failure.
+ * is put in front, or ends in the end token.  LM_EDATA when a token is to be added that the
+ * vocabulary has not got; *ids is unchanged on failure.
  *
  * A text may come in parts, cut anywhere: all but the last with LM_ENCODE_MORE, all but the
  * first with LM_ENCODE_ON, nothing else in between, and the ids are those of the whole.  They

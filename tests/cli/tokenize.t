@@ -34,6 +34,68 @@ ok "$(printf '"Hello"\n"\\u0048\\u0000\\n"\n' | tokenize -m "$m" --no-add-specia
    "39 68 277 78
 39 188 198" "-j: escapes are JSON's"
 ok "$(tokenize -m "$m" --no-add-special 'a\nb' | wc -w)" 4 "a backslash is a backslash"
+ok "$(tokenize -m "$m" --escape 'a\nb\x41\\\q\' | tokenize -m "$m" -d | od -An -c | tr -s ' ')" \
+   ' a \n b A \ \ q \' "--escape: known ones are read, others stay"
+tokenize -m "$m" --escape -f f 2>err;                    ok $? 2 "but not in files"
+
+# ---- what is printed, and what is put around; windows are the Hugging Face library's ----
+ok "$(tokenize -m "$m" --offsets -l <<'EOF'
+Once é
+
+EOF
+)" '{"ids":[360,46,77,66,68,220,326],"offsets":[[0,0],[0,1],[1,2],[2,3],[3,4],[4,5],[5,7]]}
+{"ids":[360],"offsets":[[0,0]]}' "--offsets, in bytes"
+ok "$(printf 'Hello\nab\n' | tokenize -m "$m" -l --binary | od -An -tx4 | tr -d '\n')" \
+   " 00000168 00000027 00000044 00000115 0000004e 00000168 00000040 00000041" "--binary"
+ok "$(tokenize -m "$m" --no-bos Hello)" "39 68 277 78" "--no-bos"
+ok "$(tokenize -m "$m" --no-add-special --eos Hello)" "39 68 277 78 365" "--eos"
+ok "$(tokenize -m "$root/tests/data/vocab/kinds/vocab.txt" --no-add-special --sep a)" "28 3" "--sep"
+tokenize -m "$m" --sep a >out 2>err;                      ok "$?$(cat out)" 1 "which is not everywhere"
+talk='Once upon a time there was a cat'
+ok "$(tokenize -m "$m" --window 6 --stride 2 "$talk")" "360 46 77 66 68 220
+360 68 220 84 79 270
+360 79 270 259 256 72
+360 256 72 290 258 260
+360 258 260 261 282 259
+360 282 259 274 316" "--window and --stride"
+ok "$(tokenize -m "$root/tests/data/vocab/kinds/vocab.txt" --window 8 --stride 3 "$talk, and it sat on the mat.")" \
+   "2 41 161 189 46 163 162 3
+2 46 163 162 161 28 45 3
+2 161 28 45 157 251 45 3
+2 157 251 45 156 153 280 3
+2 156 153 280 48 184 28 3
+2 48 184 28 91 12 73 3
+2 91 12 73 127 44 185 3
+2 127 44 185 41 161 45 3
+2 41 161 45 156 153 39 3
+2 156 153 39 185 13 3" "start and end tokens are around each"
+ok "$(tokenize -m "$m" --window 6 '')" 360 "a text of nothing has a window"
+ok "$(tokenize -m "$m" --count --window 4 "$talk" | tr '\n' ' ')" "4 4 4 4 4 4 2 " "their lengths"
+ok "$(tokenize -m "$m" --offsets --window 4 abcd | cut -d: -f3)" '[[0,0],[0,1],[1,2],[2,3]]}
+[[0,0],[3,4]]}' "their offsets are in the whole text"
+tokenize -m "$m" --window 3 --stride 2 x 2>err;           ok $? 2 "a window without room"
+tokenize -m "$m" --binary --count x 2>err;                ok $? 2 "two forms"
+
+# ---- threads ----
+awk 'BEGIN { for (i = 0; i < 9000; i++) printf "%d a line of text, number %d, and the like%s\n", i, i * i, i % 7 ? "" : "\\n\\n" }' >lines
+sed 's/.*/"&"/' lines >lines.json
+for form in "-l lines" "-l lines --pieces" "-j lines.json" "-l lines --window 9 --stride 2" "-l lines --count"; do
+    set -- $form
+    a=$1 b=$2; shift 2
+    tokenize -m "$m" -t 1 "$a" -f "$b" "$@" >one && tokenize -m "$m" -t 5 "$a" -f "$b" "$@" >five
+    ok "$?:$(wc -l <one):$(cksum <five)" "0:$(wc -l <five):$(cksum <one)" "-t 5 as -t 1: $form"
+done
+tokenize -m "$m" -t 4 -l -f lines >all; sed -n 8017p lines >one
+ok "$(sed -n 8017p all)" "$(tokenize -m "$m" -l -f one)" "each line in its place"
+sed '7001s/"$//' lines.json >broken.json
+tokenize -m "$m" -t 4 -j -f broken.json >out 2>err;        ok $? 1 "a broken line far inside"
+ok "$(wc -l <out) $(sed -n 7001p out | cut -c 1-2)" "7001 ! " "all before it is there"
+has "$(cat err)" "line 7001: column" "and it is named"
+tokenize -m "$m" -t 4 -j -f lines.json | cmp -s - out;     ok $? 1 "which is not all"
+head -c 3000000 /dev/zero | tr '\0' x >long; echo >>long; cat lines >>long
+tokenize -m "$m" -t 4 -l -f long | sed 1d | cmp -s - all;  ok $? 0 "a long line among others"
+yes '<|begin_of_text|>' | head -n 9000 | tokenize -m "$m" -t 4 -l >out 2>err
+ok "$(wc -l <err)" 1 "a warning comes once"
 tokenize -m "$m" -j '"a' 2>err;                          ok $? 1 "-j: a broken string"
 ok "$(cat err)" "tokenize: operand: line 1: column 1: string without end" "with its line"
 printf '"a"\nx\n' | tokenize -m "$m" -j 2>err >out;      has "$(cat err)" ": line 2: column 1: " "and the second line's"

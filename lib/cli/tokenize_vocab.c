@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The vocabulary itself: tokenize --vocab. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/tokenize.h"
+
+void cli_load_vocab(struct cli_tokenize *o)
+{
+    struct lm_err err;
+    if (!o->vocab && !(o->vocab = lm_vocab_open(o->model, o->env, &err)))
+        cli_die_err(o->model, &err);
+}
+
+/* What else is special of a piece, in a column of its own. */
+static void put_traits(struct lm_buf *out, const struct lm_vocab *v, uint32_t id)
+{
+    bool any = false;
+    static const struct { unsigned trait; const char *name; } names[] = {
+        { LM_TRAIT_EOG, "eog" }, { LM_TRAIT_LSTRIP, "lstrip" }, { LM_TRAIT_RSTRIP, "rstrip" },
+        { LM_TRAIT_WORD, "word" }, { LM_TRAIT_NORMALIZED, "normalized" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lm_vocab_traits(v, id) & names[i].trait) {
+            lm_buf_byte(out, any ? ',' : '\t');
+            lm_buf_str(out, names[i].name);
+            any = true;
+        }
+}
+
+int cli_list_vocab(const struct cli_tokenize *o)
+{
+    struct lm_buf out = { 0 };
+    for (uint32_t id = 0; id < lm_vocab_n(o->vocab); id++) {
+        struct lm_str s = lm_vocab_piece(o->vocab, id);
+        lm_buf_u64(&out, id);
+        lm_buf_byte(&out, '\t');
+        lm_buf_str(&out, lm_token_type_name(lm_vocab_type(o->vocab, id)));
+        lm_buf_byte(&out, '\t');
+        lm_json_f32(&out, lm_vocab_score(o->vocab, id));
+        lm_buf_byte(&out, '\t');
+        lm_buf_escape(&out, s.p, s.len);
+        put_traits(&out, o->vocab, id);
+        lm_buf_byte(&out, '\n');
+        cli_print(&out, false);
+    }
+    cli_print(&out, true);
+    lm_buf_release(&out);
+    return CLI_OK;
+}
