@@ -154,6 +154,10 @@ enum lm_key_from {
     LM_FROM_IF_TRUE,        /* config[], but false is not written                         */
     LM_FROM_YARN_LOG,       /* config[] / 10 in rope_scaling, when it is yarn             */
     LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */
+    LM_FROM_GLOBAL_EVERY,   /* config[0], else what layer_types, full_attention in layer 0 and
+                               every n-th after it, makes it                              */
+    LM_FROM_LABELS,         /* str array: the object config[0] by its numbers, unless it is what
+                               a config without has; or "=LABEL" ..                       */
     LM_FROM_POOLING_NAME,   /* config[] is "mean", "cls" or "last"                        */
     LM_FROM_POSITIONS,      /* config[], less pad_token_id + 1 rows that are never used   */
     LM_FROM_FILE_TYPE       /* the number of the file's main type                         */
@@ -276,6 +280,8 @@ enum lm_transform {
     LM_TIMES,               /* every weight times the family's factors, one by one       */
     LM_TIMES_ROWS,          /* times the first, then the rows of gate, x, b, c, dt times those
                                of a list                                                  */
+    LM_PICK_ROWS,           /* of the output matrix, or of the embedding where these are
+                               tied, the rows of the pieces that the labels are           */
     LM_MAKE_ROPE_FREQS,     /* made, not read: llama3 frequency factors; only when
                                rope_scaling is of type llama3                             */
     LM_MAKE_ROPE_PART,      /* 1 for the first pairs, which turn, and 1e30 for the others; only

@@ -18,6 +18,7 @@
     LM_KEY_FILE_TYPE, \
     LM_KEY_NOT_CAUSAL, \
     LM_KEY_POOLING, \
+    LM_KEY_LABELS, \
     LM_KEY_TYPES, \
     LM_KEYS_END
 
@@ -30,7 +31,7 @@
     LM_T_NORM(role, name, HF source ".weight"), \
     LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
 
-#define TENSORS(positions) \
+#define TENSORS(positions, ...) \
     LM_T_EMBD("embeddings.word_embeddings.weight"), \
     { "position_embd.weight", "embeddings.position_embeddings.weight", \
       { LM_DIM_EMBD, LM_DIM_CTX }, 0, positions, 0, LM_POS_EMBD, NULL }, \
@@ -44,18 +45,40 @@
     PART(LM_FFN_UP, "ffn_up", "intermediate.dense", LM_DIM_EMBD, LM_DIM_FF), \
     PART(LM_FFN_DOWN, "ffn_down", "output.dense", LM_DIM_FF, LM_DIM_EMBD), \
     NORM(LM_LAYER_OUT_NORM, "layer_output_norm", "output.LayerNorm"), \
-    LM_T_CLASSIFIER_READ, \
+    __VA_ARGS__, \
     LM_T_END
 
 static const struct lm_arch_key keys[] = { KEYS(LM_FROM_CONFIG) };
 static const struct lm_arch_key padded_keys[] = { KEYS(LM_FROM_POSITIONS) };
-static const struct lm_arch_tensor tensors[] = { TENSORS(LM_AS_IS) };
-static const struct lm_arch_tensor padded_tensors[] = { TENSORS(LM_SKIP_PADDING_ROWS) };
+static const struct lm_arch_tensor tensors[] = { TENSORS(LM_AS_IS, LM_T_CLASSIFIER_READ) };
+static const struct lm_arch_tensor padded_tensors[] = {
+    TENSORS(LM_SKIP_PADDING_ROWS, LM_T_CLASSIFIER_READ)
+};
+/* A classifier of BERT judges what its pooler makes, which the reference converter leaves out. */
+static const struct lm_arch_tensor class_tensors[] = {
+    TENSORS(LM_AS_IS,
+            LM_T_CLASSIFIER(LM_CLS, "cls", LM_DIM_EMBD, "pooler.dense.weight", "pooler.dense.bias"),
+            LM_T_CLASSIFIER(LM_CLS_OUT, "cls.output", LM_DIM_LABELS, "classifier.weight",
+                            "classifier.bias"))
+};
+static const struct lm_arch_tensor padded_class_tensors[] = {
+    TENSORS(LM_SKIP_PADDING_ROWS,
+            LM_T_CLASSIFIER(LM_CLS, "cls", LM_DIM_EMBD, "classifier.dense.weight",
+                            "classifier.dense.bias"),
+            LM_T_CLASSIFIER(LM_CLS_OUT, "cls.output", LM_DIM_LABELS, "classifier.out_proj.weight",
+                            "classifier.out_proj.bias"))
+};
 
 static const char *const classes[] = { "BertModel", "BertForMaskedLM", NULL };
 static const char *const padded_classes[] = {
     "XLMRobertaModel", "RobertaModel", "CamembertModel", NULL
 };
+static const char *const class_classes[] = { "BertForSequenceClassification", NULL };
+static const char *const padded_class_classes[] = {
+    "XLMRobertaForSequenceClassification", "RobertaForSequenceClassification",
+    "CamembertForSequenceClassification", NULL
+};
+static const char *const class_ignored[] = { "embeddings.position_ids", NULL };
 static const char *const ignored[] = {
     "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.*", "lm_head.*",
     NULL
@@ -75,4 +98,16 @@ const struct lm_arch lm_arch_roberta = {
     .name = "bert", .hf_classes = padded_classes, .keys = padded_keys, .tensors = padded_tensors,
     .ignored = ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
     .build = lm_dense_build, .dense = &dense,
+};
+
+const struct lm_arch lm_arch_bert_class = {
+    .name = "bert", .hf_classes = class_classes, .keys = keys, .tensors = class_tensors,
+    .ignored = class_ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
+    .build = lm_dense_build, .dense = &dense,
+};
+
+const struct lm_arch lm_arch_roberta_class = {
+    .name = "bert", .hf_classes = padded_class_classes, .keys = padded_keys,
+    .tensors = padded_class_tensors, .ignored = ignored, .prefixes = prefixes, .encoder = true,
+    .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
 };

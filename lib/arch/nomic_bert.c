@@ -18,6 +18,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_FILE_TYPE,
     LM_KEY_NOT_CAUSAL,
     LM_KEY_POOLING,
+    LM_KEY_LABELS,
     LM_KEY_TYPES,
     LM_KEYS_END,
 };

@@ -65,6 +65,8 @@
     { "attention.causal", LM_GGUF_BOOL, LM_KEY_UNUSED, LM_FROM_CONFIG, { "=false" }, 0 }
 #define LM_KEY_POOLING \
     { "pooling_type", LM_GGUF_U32, 0, LM_FROM_POOLING, { NULL }, LM_FIELD(pooling) }
+#define LM_KEY_LABELS \
+    { "classifier.output_labels", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_LABELS, { "id2label" }, 0 }
 #define LM_KEY_TYPES \
     LM_KEY_U32("tokenizer.ggml.token_type_count", LM_KEY_OF_VOCAB, n_types, "type_vocab_size")
 

@@ -397,6 +397,23 @@ int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *le
     return r ? lm_err_at(err, r, "%s", name) : LM_OK;
 }
 
+bool lm_hf_contains(struct lm_hf_source *s, const char *name, const char *text)
+{
+    const int i = lm_hf_find(s, name);
+    char *data = NULL;
+    size_t len = 0;
+    if (i < 0 || s->files[i].link)
+        return false;
+    const struct lm_hf_file *f = &s->files[i];
+    if (f->head)                            /* of a stream, which cannot be read again */
+        return strstr(f->head, text);
+    if (load(s, i, &data, &len, NULL))
+        return false;
+    const bool found = strstr(data, text);
+    free(data);
+    return found;
+}
+
 const char *lm_hf_dep(const struct lm_hf_source *s, size_t i)
 {
     if (s->archive)

@@ -70,6 +70,9 @@ bool lm_hf_complete(const struct lm_hf_source *s);
 int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *len,
                struct lm_err *err);
 
+/* Is the text in a small file?  The file can be loaded afterwards. */
+bool lm_hf_contains(struct lm_hf_source *s, const char *name, const char *text);
+
 /* Exactly n bytes of file i from off.  *err does not name the file.  LM_ENOSUP from a
  * pipe when it has gone past them. */
 int lm_hf_read(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,

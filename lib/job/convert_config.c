@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "job/convert_parts.h"
 
 static const struct lm_jval *present(const struct lm_jval *v)
@@ -139,6 +140,8 @@ static int read_pooling(struct lm_convert *c, struct lm_err *err)
         if (path && n >= 7 && !strcmp(type + n - 7, "Pooling"))
             snprintf(name, sizeof name, "%.250s/config.json", path);
     }
+    if (!r && !*name && lm_ends_with(c->cfg.class, "ForSequenceClassification"))
+        c->cfg.pooling = LM_POOLING_RANK;
     if (r || !*name)
         return r;
     if ((r = load_json(c, name, &config, err)) || !config)
@@ -265,6 +268,10 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     c->cfg.class = name;
     if ((r = lm_convert_unwrap(c, err)))
         return r;
+    /* Nothing but the model's card tells a reranker from the model that it is made of. */
+    if (!strcmp(c->cfg.class, "Qwen3ForCausalLM") &&
+        lm_hf_contains(src, "README.md", "# Qwen3-Reranker"))
+        c->cfg.class = "Qwen3-Reranker";
     c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
         return unknown_class(c->cfg.class, err);
@@ -347,6 +354,34 @@ static int rot_dim(const struct lm_convert_config *g, const struct lm_arch_key *
     return r;
 }
 
+/* Every how many layers one sees everything: a number, or, as transformers 5 writes it, the kind
+ * of each layer. */
+static int global_every(const struct lm_convert_config *g, const struct lm_arch_key *k,
+                        int64_t *out, struct lm_err *err)
+{
+    const struct lm_jval *list = lm_jval_get(g->json, "layer_types");
+    int64_t i = 0, every = 0;
+    *out = -1;
+    if (lm_jval_i64(lm_jval_get(g->json, k->config[0]), out) || !list ||
+        list->kind != LM_JSON_ARRAY || !list->len)
+        return LM_OK;
+    for (int check = 0; check < 2; check++) {
+        i = 0;
+        for (const struct lm_jval *t = list->first; t; t = t->next, i++) {
+            const char *kind = lm_jval_str(t);
+            const bool full = kind && !strcmp(kind, "full_attention");
+            if (check && full != (i % every == 0))
+                return lm_fail(err, LM_ENOSUP, "config.json: layer_types: not every %lld-th layer "
+                               "is full_attention: cannot be converted", (long long)every);
+            if (full && i && !every)
+                every = i;
+        }
+        every = every ? every : i;
+    }
+    *out = every;
+    return LM_OK;
+}
+
 /* Made from several numbers: *out is -1 where one is missing. */
 static int made_number(const struct lm_convert_config *g, const struct lm_arch_key *k,
                        int64_t *out, struct lm_err *err)
@@ -358,6 +393,8 @@ static int made_number(const struct lm_convert_config *g, const struct lm_arch_k
         return head_dim(g, out, err);
     if (k->from == LM_FROM_ROT_DIM)
         return rot_dim(g, k, out, err);
+    if (k->from == LM_FROM_GLOBAL_EVERY)
+        return global_every(g, k, out, err);
     lm_jval_bool(lm_jval_get(g->json, "multi_query"), &multi);
     lm_jval_bool(lm_jval_get(g->json, "new_decoder_architecture"), &fresh);
     if (k->from == LM_FROM_KV_HEADS && multi && !fresh)
@@ -488,7 +525,8 @@ static bool is_computed(enum lm_key_from from)
 static bool is_made(enum lm_key_from from)
 {
     return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
-           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS || is_computed(from);
+           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS ||
+           from == LM_FROM_GLOBAL_EVERY || is_computed(from);
 }
 
 /* Has layer i attention, by one of the ways to say so? */

@@ -31,9 +31,58 @@ static bool all_equal(const int32_t *values, size_t n)
     return n && i >= n;
 }
 
+/* Those that all models of the kind have. */
+static void fixed_labels(struct lm_convert *c, const struct lm_arch_key *k, const char *name)
+{
+    struct lm_str labels[sizeof k->config / sizeof *k->config];
+    size_t n = 0;
+    for (; n < sizeof k->config / sizeof *k->config && k->config[n]; n++)
+        labels[n] = (struct lm_str){ k->config[n] + 1, strlen(k->config[n] + 1) };
+    lm_gguf_set_arr(c->w, name, LM_GGUF_STR, labels, n);
+}
+
+/* What the outputs of a classifier are called, by their numbers: id2label.  A config that says
+ * nothing of them has LABEL_0 and LABEL_1, which are no names. */
+static int label_key(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
+{
+    const struct lm_jval *list = lm_jval_get(c->cfg.json, k->config[0]);
+    const size_t n = list && list->kind == LM_JSON_OBJECT ? list->len : 0;
+    struct lm_str *labels = n ? calloc(n, sizeof *labels) : NULL;
+    char name[LM_ARCH_NAME];
+    lm_arch_key_name(c->cfg.arch, k, name);
+    if (*k->config[0] == '=')
+        fixed_labels(c, k, name);
+    if (!n || n > LM_MAX_LABELS || !labels) {
+        free(labels);
+        return !n ? LM_OK : n > LM_MAX_LABELS
+                        ? lm_fail(err, LM_ENOSUP, "config.json: id2label: %zu labels", n)
+                        : lm_fail_nomem(err);
+    }
+    int r = LM_OK;
+    for (const struct lm_jval *t = list->first; t && !r; t = t->next) {
+        char *end;
+        const unsigned long i = strtoul(t->key, &end, 10);
+        if (*end || !*t->key || i >= n || labels[i].p || !lm_jval_str(t))
+            r = lm_fail(err, LM_EDATA, "config.json: id2label: %.60s: is no label of %zu", t->key,
+                        n);
+        else
+            labels[i] = (struct lm_str){ t->str, t->len };
+    }
+    if (!r && !(n == 2 && !strcmp(labels[0].p, "LABEL_0")))
+        lm_gguf_set_arr(c->w, name, LM_GGUF_STR, labels, n);
+    free(labels);
+    return r;
+}
+
 static int arch_keys(struct lm_convert *c, struct lm_err *err)
 {
     for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
+        if (k->from == LM_FROM_LABELS) {
+            const int s = label_key(c, k, err);
+            if (s)
+                return s;
+            continue;
+        }
         char name[LM_ARCH_NAME];
         uint32_t u = 0;
         float f = 0;
@@ -276,6 +325,8 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
     if (has_prefix_rule(c->cfg.arch->tokens))
         v.add_space_prefix = -1;
     r = family_ids(&v, c->cfg.arch->tokens, err);
+    if (!r)
+        r = lm_convert_pick_rows(c, &v, err);
     if (c->cfg.arch->adds_first)
         add_keys(c->w, &v);             /* the first place of a key is kept */
     token_keys(c->w, &v);

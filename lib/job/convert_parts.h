@@ -208,6 +208,9 @@ int lm_convert_link(struct lm_convert *c, size_t shard, struct lm_err *err);
  */
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err);
 
+/* LM_PICK_ROWS: the rows of the pieces that the architecture's labels are. */
+int lm_convert_pick_rows(struct lm_convert *c, const struct lm_hf_vocab *v, struct lm_err *err);
+
 /* The shape that each source of the item must have, outermost first; axes of length 1 do
  * not count.  Returns the number of axes. */
 uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_convert_item *it,

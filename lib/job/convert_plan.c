@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "io/input.h"
 #include "job/convert_parts.h"
 
@@ -151,6 +152,10 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
     if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer)
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says %u layers",
                        c->shards[src->shard].name, src->name, c->cfg.h.n_layer);
+    /* The output's rows; of a copy of the embedding nothing is read. */
+    if (row->transform == LM_PICK_ROWS &&
+        c->cfg.tied != (strcmp(without_prefix(c, src->name), row->source_2) == 0))
+        return LM_OK;
     if (tied_copy(c, row)) {
         lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", src->name);
         return LM_OK;
@@ -319,6 +324,31 @@ static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, stru
         return LM_OK;
     return lm_fail(err, LM_EDATA, "%s: in no weight file%s", first,
                    missing > 1 ? ", nor are others the model needs" : "");
+}
+
+/* A classifier's matrix says how many labels there are; of one that has not come yet
+ * config.json does, which has no list when there are two. */
+static int set_n_labels(struct lm_convert *c, struct lm_err *err)
+{
+    static const char end[] = "ForSequenceClassification";
+    const struct lm_jval *list = lm_jval_get(c->cfg.json, "id2label");
+    const bool wanted = lm_ends_with(c->cfg.class, end);
+    bool found = false;
+    for (size_t i = 0; i < c->n_items; i++) {
+        const struct lm_convert_item *it = &c->items[i];
+        if (it->row->ne[1] != LM_DIM_LABELS)
+            continue;
+        const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+        const uint64_t rows = it->row->transform == LM_PICK_ROWS ? 2
+                            : st ? st->shape[0] : list ? list->len : 2;
+        if (rows == 0 || rows > LM_MAX_LABELS || (st && st->n_dims != 2))
+            return lm_fail(err, LM_EDATA, "%s: %s: not a matrix of labels", it->t.file,
+                           it->t.source);
+        c->cfg.h.n_labels = (uint32_t)rows;
+        found = true;
+    }
+    return found || !wanted ? LM_OK
+                            : lm_fail(err, LM_EDATA, "the classifier: in no weight file");
 }
 
 /* The embedding says how many pieces there are; config.json should agree. */
@@ -533,6 +563,8 @@ int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, s
         r = put_kept_first(c, err);
     if (!r)
         r = set_n_vocab(c, err);
+    if (!r)
+        r = set_n_labels(c, err);
     if (!r)
         r = set_shapes(c, err);
     if (!r)

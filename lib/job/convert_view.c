@@ -288,6 +288,32 @@ static int times_rows(const struct lm_convert *c, struct lm_convert_item *it, st
     return r;
 }
 
+/* A view for each row; which rows the vocabulary tells later (lm_convert_pick_rows). */
+static void pick_rows(struct lm_convert_item *it)
+{
+    for (uint64_t i = 0; i < it->t.ne[1]; i++)
+        add_axis(add_view(it, 0, 0), it->t.ne[0], 1);
+}
+
+int lm_convert_pick_rows(struct lm_convert *c, const struct lm_hf_vocab *v, struct lm_err *err)
+{
+    const struct lm_arch_key *k = c->cfg.arch->keys;
+    while (k->name && k->from != LM_FROM_LABELS)
+        k++;
+    for (size_t i = 0; i < c->n_items; i++)
+        for (size_t n = 0; c->items[i].transform == LM_PICK_ROWS && n < c->items[i].n_views; n++) {
+            const char *label = k->config[n] + 1;
+            uint32_t id = 0;
+            while (id < v->n && (v->pieces[id].len != strlen(label) ||
+                                 memcmp(v->pieces[id].p, label, v->pieces[id].len)))
+                id++;
+            if (id == v->n)
+                return lm_fail(err, LM_EDATA, "the tokenizer has no piece %s", label);
+            c->items[i].views[n].start = id * c->items[i].t.ne[0];
+        }
+    return LM_OK;
+}
+
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
     size_t most = it->n_sources < 5 ? 5 : it->n_sources;
@@ -338,6 +364,7 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     case LM_TILE_LAST_ROWS:
         return tile(it, &c->cfg.h, 2 * c->cfg.h.ssm_groups * c->cfg.h.ssm_state, false, err);
     case LM_TILE_COLUMNS:   return tile(it, &c->cfg.h, 0, true, err);
+    case LM_PICK_ROWS:      pick_rows(it); break;
     case LM_TIMES:          return times(c, it, err);
     case LM_TIMES_ROWS:     return times_rows(c, it, err);
     default:                as_is(it); break;
@@ -377,6 +404,9 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
         break;
     case LM_REPEAT_FIRST_ROW:
         shape[0] = rows_there(it);
+        break;
+    case LM_PICK_ROWS:
+        shape[0] = c->cfg.h.n_vocab;
         break;
     case LM_SKIP_PADDING_ROWS:
         shape[0] += lm_convert_padding_rows(c);

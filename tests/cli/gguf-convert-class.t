@@ -1,0 +1,75 @@
+#!/bin/sh
+# gguf-convert-class.t - checkpoints of classifiers and rerankers: their heads, labels and way of
+# pooling, and what decode says of sequences with them, against transformers; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+data=$root/tests/data/classify
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+has() { # TEXT PART NAME
+    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
+}
+if ! zstd -q -V >zstd.out 2>&1; then
+    echo "1..0 # SKIP no zstd to unpack checkpoints"
+    exit
+fi
+get() { gguf-inspect --get "$2" "$1" | tr '\n' ' '; }
+# the worst difference of two files of arrays, or "near"
+distance() {
+    tr '[,]' '   ' <"$1" >a; tr '[,]' '   ' <"$2" >b
+    paste -d ' ' a b | awk -v lines="$(wc -l <"$1")" '{
+        if (NF == 0 || NF % 2) bad = "line " NR
+        for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); d = d < 0 ? -d : d
+            if (d > worst) worst = d }
+    } END { print bad ? bad : NR != lines ? NR " lines" : worst <= 5e-4 ? "near" : worst }'
+}
+
+for f in bert xlm-roberta modernbert qwen3; do
+    zstd -qdc "$data/$f.tar.zst" | tar -xf -
+    for type in f32 f16; do
+        gguf-convert -q -T $type $f $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f to $type"
+        decode --embed --cache-k f32 --cache-v f32 -m $f.gguf "$data/$f.ids" >got 2>err
+        ok "$? $(distance "$data/$f.json" got)" "0 near" "$f: $type: numbers as the authors' code has them"
+    done
+    # weights of the head in F16 are those of the file that was made without us
+    for t in cls.weight cls.bias cls.norm.weight cls.output.weight cls.output.bias; do
+        ok "$(gguf-inspect --hash $f.gguf | grep " $t\$")" \
+           "$(gguf-inspect --hash "$data/$f.gguf" | grep " $t\$")" "$f: $t"
+    done
+    gguf-convert -q -T f16 "$data/$f.tar.zst" z.gguf; cmp z.gguf $f.gguf; ok $? 0 "$f: from its archive"
+done
+ok "$(get bert.gguf bert.classifier.output_labels)$(get bert.gguf bert.pooling_type)" \
+   '"contradicts" "follows" "is \"new\"" 4 ' "labels and pooling"
+ok "$(get xlm-roberta.gguf bert.classifier.output_labels)" '"fits" ' "one label"
+gguf-inspect --get modern-bert.classifier.output_labels modernbert.gguf 2>err
+ok $? 1 "a configuration without labels has none"
+ok "$(get modernbert.gguf modern-bert.attention.sliding_window_pattern)" "1 " "layers that see all, by their kinds"
+ok "$(get qwen3.gguf qwen3.classifier.output_labels)$(get qwen3.gguf qwen3.pooling_type)" \
+   '"yes" "no" 4 ' "a reranker's labels and pooling"
+ok "$(gguf-inspect --tensors qwen3.gguf | grep -c '^output.weight')" 0 "of its output matrix two rows are left"
+
+# ---- what the configuration and the card say ----
+sed -i 's/"contradicts"/"LABEL_0"/' bert/config.json; gguf-convert -q bert b.gguf
+ok "$(get b.gguf bert.classifier.output_labels)" '"LABEL_0" "follows" "is \"new\"" ' "three labels, a common name among them"
+sed -i 's/"2": *"is/"7": "is/' bert/config.json; gguf-convert -q bert bad.gguf 2>err; ok $? 1 "a label's number"
+has "$(cat err)" 'config.json: id2label: 7: is no label of 3' "is named"
+echo '# Some model' >qwen3/README.md; gguf-convert -q qwen3 plain.gguf
+ok "$(get plain.gguf qwen3.pooling_type 2>err)$(gguf-inspect --tensors plain.gguf | grep -c '^cls')" 0 \
+   "without the card it is a language model"
+echo '# Qwen3-Reranker-0.6B' >qwen3/README.md; gguf-convert -q -T f16 qwen3 q.gguf
+ok "$(gguf-inspect --hash q.gguf | grep ' cls.output.weight')" \
+   "$(gguf-inspect --hash qwen3.gguf | grep ' cls.output.weight')" "the card's title goes on"
+sed -i 's/"yes"/"yea"/' qwen3/tokenizer.json; gguf-convert -q qwen3 bad.gguf 2>err; ok $? 1 "no such word"
+has "$(cat err)" "the tokenizer has no piece yes" "is named"
+mkdir pooled; cp -R xlm-roberta pooled/; cd pooled/xlm-roberta || exit 1
+echo '[{"path":"","type":"sentence_transformers.models.Transformer"},{"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}]' >modules.json
+mkdir 1_Pooling; echo '{"pooling_mode_mean_tokens":true}' >1_Pooling/config.json; cd ../..
+gguf-convert -q pooled/xlm-roberta p.gguf
+ok "$(get p.gguf bert.pooling_type)" "1 " "modules.json goes before the class"
+ok "$(ls | grep -c bad.gguf)" 0 "nothing is left of what failed"
+echo "1..$n"
