@@ -104,7 +104,8 @@ static int list_classes(void)
 {
     for (size_t i = 0; lm_archs[i]; i++)
         for (const char *const *c = lm_archs[i]->hf_classes; *c; c++)
-            printf("%s\t%s\n", *c, lm_archs[i]->name);
+            for (const struct lm_arch *a = lm_archs[i]; a; a = a->mixed)
+                printf("%s\t%s\n", *c, a->name);
     const char *class, *arch;
     for (size_t i = 0; (class = lm_convert_wrapper(i, &arch)); i++)
         printf("%s\t%s\n", class, arch);

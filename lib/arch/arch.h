@@ -85,6 +85,10 @@ struct lm_hparams {
     bool     rope_switch;             /* what a key says that no_rope is made from        */
     bool     has_recurrent;           /* recurrent[] says which layers are               */
     uint64_t recurrent[LM_MAX_LAYERS / 64];      /* bit i: layer i                       */
+    bool     has_fed;                 /* a layer is nothing but a feed-forward where fed[] says
+                                         so, or has none                                  */
+    uint64_t fed[LM_MAX_LAYERS / 64];            /* bit i: layer i                        */
+    uint32_t n_latent;                /* length of what experts get and give; 0: n_embd  */
     bool     parallel;                /* attention and feed-forward of the same input    */
     bool     has_pattern;             /* local[] says which layers the window is for     */
     uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
@@ -138,6 +142,10 @@ enum lm_key_from {
                                a u32 where all are equal                                  */
     LM_FROM_FF_OF_LAYERS,   /* i32 array, or a u32 where all are equal: config[0], which may
                                be a list; twice that in the last n_shared_kv layers if config[1] */
+    LM_FROM_FF_OF_KINDS,    /* i32 array: config[0] in layers that are a feed-forward or experts,
+                               else 0                                                     */
+    LM_FROM_LAYER_COUNT,    /* the first of config[] there is, a number, or a list or text with a
+                               member for each layer                                      */
     LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0] in layers with attention, else 0      */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
@@ -231,6 +239,7 @@ enum lm_dim {
     LM_DIM_FURTHER_STREAMS, /* n_streams - 1                                              */
     LM_DIM_STREAM_PAIRS,    /* n_streams n_streams                                        */
     LM_DIM_LAUREL,          /* laurel_rank                                                */
+    LM_DIM_EXPERT_IN,       /* n_latent, or n_embd                                        */
     LM_DIM_2_FF_EXPERT,     /* 2 n_ff_expert                                              */
     LM_DIM_EMBD_LAYER,      /* n_embd_layer                                               */
     LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
@@ -314,6 +323,8 @@ enum {
     LM_TENSOR_OF_ENCODER = 1 << 19,     /* in the encoder's layers of a model with both   */
     LM_TENSOR_OF_DECODER = 1 << 20,
     LM_TENSOR_IF_LAYER_INPUT = 1 << 21, /* only where layers have inputs of their own     */
+    LM_TENSOR_IF_FED    = 1 << 23,      /* only in layers with a feed-forward             */
+    LM_TENSOR_IF_EXPERT_IN = 1 << 24,   /* only where experts have inputs of another length */
     LM_TENSOR_OWN_KV    = 1 << 22       /* may be missing in layers that have another's keys
                                            and values                                     */
 };
@@ -351,7 +362,8 @@ enum lm_role {
     LM_STREAM_PROJ, LM_STREAM_UNPROJ, LM_STREAM_NORM, LM_STREAM_NORM_B, LM_STREAM_ROUTER,
     LM_STREAM_ROUTER_B, LM_STREAM_PREDICT, LM_STREAM_PREDICT_B, LM_STREAM_CORRECT,
     LM_STREAM_CORRECT_B, LM_STREAM_SCALE, LM_LAUREL_L, LM_LAUREL_L_B, LM_LAUREL_R, LM_LAUREL_R_B,
-    LM_LAUREL_NORM, LM_LAUREL_NORM_B, LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B,
+    LM_LAUREL_NORM, LM_LAUREL_NORM_B, LM_EXPERTS_IN, LM_EXPERTS_IN_B,
+    LM_EXPERTS_OUT, LM_EXPERTS_OUT_B, LM_LAYER_SCALE, LM_BOTH_ROUTER, LM_BOTH_ROUTER_B,
     LM_ROUTER_SCALE, LM_EXPERT_SCALE,
     LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
     LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
@@ -434,6 +446,8 @@ struct lm_arch {
                                                    or end stands before the tokens' keys  */
     const struct lm_arch_factor *factors;       /* or NULL                                */
     const struct lm_arch_need   *needs;         /* or NULL                                */
+    const struct lm_arch        *mixed;         /* the row of checkpoints of the same classes some
+                                                   of whose layers are experts, or NULL   */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
@@ -466,8 +480,9 @@ bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
 /* Has a layer experts? */
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer);
 
-/* Is a layer recurrent; has it attention? */
+/* Is a layer recurrent; has it a feed-forward or experts; has it attention? */
 bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer);
+bool lm_arch_feeds(const struct lm_hparams *h, uint32_t layer);
 bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
 
 /* Has the family's table a tensor of that role? */

@@ -22,7 +22,8 @@ extern const struct lm_arch
     lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
     lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
-    lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee;
+    lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee, lm_arch_nemotron_h,
+    lm_arch_nemotron_h_moe;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -41,7 +42,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_gemma_embedding, &lm_arch_mistral3, &lm_arch_qwen2vl, &lm_arch_qwen3vl,
     &lm_arch_qwen3vlmoe, &lm_arch_gemma4, &lm_arch_gemma3n,
     &lm_arch_glm4_lite, &lm_arch_solar_open, &lm_arch_hunyuan_dense, &lm_arch_hunyuan_moe,
-    &lm_arch_arcee,
+    &lm_arch_arcee, &lm_arch_nemotron_h, &lm_arch_nemotron_h_moe,
     NULL
 };
 
@@ -137,8 +138,15 @@ bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer)
     return bit(h->recurrent, layer);
 }
 
+bool lm_arch_feeds(const struct lm_hparams *h, uint32_t layer)
+{
+    return !h->has_fed || bit(h->fed, layer);
+}
+
 bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
 {
+    if (h->has_fed && lm_arch_feeds(h, layer))
+        return false;
     return !lm_arch_recurrent(h, layer) || (a->dense && a->dense->both);
 }
 
@@ -154,6 +162,10 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
         not |= LM_TENSOR_NOT_FIRST;
     if (!h->n_embd_layer)
         not |= LM_TENSOR_IF_LAYER_INPUT;
+    if (!lm_arch_feeds(h, layer))
+        not |= LM_TENSOR_IF_FED;
+    if (!h->n_latent)
+        not |= LM_TENSOR_IF_EXPERT_IN;
     if (!lm_arch_recurrent(h, layer))
         not |= LM_TENSOR_IF_RECURRENT;
     if (!lm_arch_attends(a, h, layer))
@@ -251,13 +263,22 @@ static int set_heads_by_window(const char *name, const int32_t *values, size_t n
     return LM_OK;
 }
 
-/* The same everywhere, or twice that in some layers. */
+/* The same everywhere, or twice that or nothing in some layers. */
 static int set_lengths(const char *name, const int32_t *values, size_t n, struct lm_hparams *h,
                        struct lm_err *err)
 {
-    h->n_ff = n ? (uint32_t)values[0] : 0;
+    size_t first = 0;
+    while (first + 1 < n && !values[first])
+        first++;
+    h->n_ff = n ? (uint32_t)values[first] : 0;
     for (size_t i = 0; i < n; i++)
-        if ((uint32_t)values[i] == 2 * (uint64_t)h->n_ff)
+        h->has_fed = h->has_fed || (n > 1 && !values[i]);
+    if (h->has_fed)
+        set_bits(h->fed, values, n);
+    for (size_t i = 0; i < n; i++)
+        if (h->has_fed && !values[i])
+            continue;
+        else if ((uint32_t)values[i] == 2 * (uint64_t)h->n_ff)
             h->wide[i / 64] |= UINT64_C(1) << i % 64;
         else if ((uint32_t)values[i] != h->n_ff)
             return lm_fail(err, LM_ENOSUP, "%s: %d in layer %zu", name, values[i], i);
@@ -276,6 +297,7 @@ int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_
     case LM_FROM_KV_BY_WINDOW:
         return set_heads_by_window(name, values, n, h, err);
     case LM_FROM_FF_OF_LAYERS:
+    case LM_FROM_FF_OF_KINDS:
         return set_lengths(name, values, n, h, err);
     case LM_FROM_RECURRENT_LAYERS:
         h->has_recurrent = true;
@@ -521,6 +543,7 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_FURTHER_STREAMS: *out = h->n_streams ? h->n_streams - 1 : 0; return true;
     case LM_DIM_STREAM_PAIRS: *out = (uint64_t)h->n_streams * h->n_streams; return true;
     case LM_DIM_LAUREL:    *out = h->laurel_rank; return true;
+    case LM_DIM_EXPERT_IN: *out = h->n_latent ? h->n_latent : h->n_embd; return true;
     case LM_DIM_2_FF_EXPERT: *out = 2 * (uint64_t)h->n_ff_expert; return true;
     case LM_DIM_EMBD_LAYER: *out = h->n_embd_layer; return true;
     case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);

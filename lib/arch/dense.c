@@ -152,6 +152,8 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
     if (h->rope_scaling == LM_ROPE_LONG && !lm_arch_has(a, LM_ROPE_LONG_FACTORS))
         return lm_fail(err, LM_ENOSUP, "%s.rope.scaling.type: longrope is not supported",
                        a->name);
+    for (size_t i = 0; h->has_fed && i < LM_MAX_LAYERS / 64; i++)
+        h->recurrent[i] &= ~h->fed[i];          /* lists of heads have 0 for both */
     if (h->n_head == 0 && attends(a, h))
         return lm_dense_need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)
@@ -419,10 +421,14 @@ struct lm_tensor *lm_dense_half(struct lm_build *b, struct lm_tensor *x, size_t 
 static struct lm_tensor *shared_expert(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     struct lm_graph *g = b->graph;
-    struct lm_tensor *gate = lm_dense_linear(b, layer, LM_GATE_SHARED, x);
-    struct lm_tensor *up = lm_dense_linear(b, layer, LM_UP_SHARED, x);
-    together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, lm_dense_gated(b, gate, up));
+    struct lm_tensor *gate = NULL, *up;
+    if (lm_arch_has(b->arch, LM_GATE_SHARED))
+        gate = lm_dense_linear(b, layer, LM_GATE_SHARED, x);
+    up = lm_dense_linear(b, layer, LM_UP_SHARED, x);
+    if (gate)
+        together(b, (struct lm_tensor *[]){ gate, up }, 2);
+    up = gate ? lm_dense_gated(b, gate, up) : activate(b, up);
+    struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, up);
     if (!y || !lm_build_weight(b, layer, LM_ROUTER_SHARED))
         return y;
     struct lm_tensor *w = lm_sigmoid(g, lm_dense_linear(b, layer, LM_ROUTER_SHARED, x));
@@ -454,21 +460,33 @@ static struct lm_routing routing(const struct lm_build *b, bool preference)
     return r;
 }
 
+/* What the experts `ids` make of x, [len, k, n] each. */
+static struct lm_tensor *of_experts(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                    struct lm_tensor *ids)
+{
+    struct lm_tensor *gate = NULL, *up;
+    x = x ? lm_reshape(b->graph, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
+    if (lm_arch_has(b->arch, LM_GATE_EXPERTS))
+        gate = expert_linear(b, layer, LM_GATE_EXPERTS, LM_GATE_EXPERTS_B, x, ids);
+    up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, x, ids);
+    if (gate)
+        together(b, (struct lm_tensor *[]){ gate, up }, 2);
+    up = gate ? lm_dense_gated(b, gate, up) : activate(b, up);
+    return expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B, up, ids);
+}
+
 static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *logits = lm_dense_linear(b, layer, LM_ROUTER, x);
     struct lm_tensor *preference = lm_build_weight(b, layer, LM_EXPERT_PREFERENCE);
+    const bool other = lm_build_weight(b, layer, LM_EXPERTS_IN);
     const struct lm_routing route = routing(b, preference);
     struct lm_tensor *ids = lm_select(g, logits, preference, &route);
     struct lm_tensor *w = lm_gate(g, logits, ids, &route);
-    struct lm_tensor *in = x ? lm_reshape(g, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
-    struct lm_tensor *gate = expert_linear(b, layer, LM_GATE_EXPERTS, LM_GATE_EXPERTS_B, in, ids);
-    struct lm_tensor *up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, in, ids);
-    together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    struct lm_tensor *y = expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B,
-                                        lm_dense_gated(b, gate, up), ids);
-    y = lm_weighted_sum(g, y, w);
+    struct lm_tensor *in = other ? lm_dense_linear(b, layer, LM_EXPERTS_IN, x) : x;
+    struct lm_tensor *y = lm_weighted_sum(g, of_experts(b, layer, in, ids), w);
+    y = other ? lm_dense_linear(b, layer, LM_EXPERTS_OUT, y) : y;
     return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;
 }
 
@@ -539,12 +557,26 @@ int lm_dense_head(struct lm_build *b, struct lm_tensor *x)
     return lm_graph_expand(g, b->logits);
 }
 
+/* A layer without attention or states. */
+static struct lm_tensor *only_feed(struct lm_build *b, uint32_t i, struct lm_tensor *x, bool last)
+{
+    if (last && b->n_out == 0) {
+        lm_graph_expand(b->graph, x);           /* what it comes from is remembered */
+        return NULL;
+    }
+    if (last && b->n_out < b->n_tokens && !b->every_row)
+        x = lm_get_rows(b->graph, x, b->wanted);
+    return add_scaled(b, x, feed_forward(b, i, x, lm_dense_norm(b, i, LM_ATTN_NORM, x)));
+}
+
 /* One layer; NULL after the last when nothing is wanted. */
 static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tensor *x,
                                   struct lm_tensor *table)
 {
     struct lm_graph *g = b->graph;
     bool last = i + 1 == b->h->n_layer, parallel = b->h->parallel;
+    if (b->h->has_fed && lm_arch_feeds(b->h, i))
+        return only_feed(b, i, x, last);
     struct lm_tensor *n = lm_dense_norm(b, i, LM_ATTN_NORM, x), *in = n;
     if (lm_build_weight(b, i, LM_ATTN_NORM_2))
         in = lm_dense_norm(b, i, LM_ATTN_NORM_2, x);
@@ -565,7 +597,8 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
         return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, x, n)));
     }
     x = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
-    if (!lm_arch_has(b->arch, LM_FFN_UP) && !lm_arch_has(b->arch, LM_ROUTER))
+    if (b->h->has_fed ||
+        (!lm_arch_has(b->arch, LM_FFN_UP) && !lm_arch_has(b->arch, LM_ROUTER)))
         return x;
     n = feed_forward(b, i, x, lm_dense_norm(b, i, LM_FFN_NORM, x));
     x = add_scaled(b, x, lm_dense_norm(b, i, LM_POST_FFN_NORM, n));

@@ -236,6 +236,27 @@ static int load_config(struct lm_convert *c, struct lm_hf_source *src, struct lm
     return c->cfg.json ? LM_OK : lm_err_at(err, LM_EDATA, "config.json");
 }
 
+/* What layer i is, as Nemotron-H's files say it: M recurrent, * attention, - a feed-forward, E
+ * experts; 0: they do not. */
+static char kind_of(const struct lm_convert *c, int64_t i)
+{
+    static const struct { const char *name; char kind; } names[] = {
+        { "mamba", 'M' }, { "linear_attention", 'M' }, { "attention", '*' },
+        { "full_attention", '*' }, { "mlp", '-' }, { "moe", 'E' },
+    };
+    const struct lm_jval *text = lm_jval_get(c->cfg.json, "hybrid_override_pattern");
+    const struct lm_jval *list = present(lm_jval_get(c->cfg.json, "layers_block_type"));
+    if (lm_jval_str(text))
+        return i >= 0 && (size_t)i < text->len ? text->str[i] : 0;
+    const struct lm_jval *m = list ? list->first : NULL;
+    for (int64_t at = 0; m && at < i; at++)
+        m = m->next;
+    for (size_t k = 0; lm_jval_str(m) && k < sizeof names / sizeof *names; k++)
+        if (!strcmp(names[k].name, lm_jval_str(m)))
+            return names[k].kind;
+    return 0;
+}
+
 /* Does config.json say of `need` what the family can be run with? */
 static int check_need(const struct lm_convert *c, const struct lm_arch_need *need,
                       struct lm_err *err)
@@ -275,6 +296,9 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
         return unknown_class(c->cfg.class, err);
+    for (int64_t i = 0; c->cfg.arch->mixed && kind_of(c, i); i++)
+        if (kind_of(c, i) == 'E')
+            c->cfg.arch = c->cfg.arch->mixed;
     for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
         if ((r = check_need(c, n, err)))
             return r;
@@ -534,6 +558,8 @@ static bool attends(const struct lm_convert *c, int64_t i)
 {
     const struct lm_jval *json = c->cfg.json, *types = present(lm_jval_get(json, "layer_types"));
     const struct lm_jval *list = present(lm_jval_get(json, "full_attn_idxs"));
+    if (kind_of(c, i))
+        return kind_of(c, i) == '*';
     int64_t period = 0, offset = 0, at = 0, v;
     for (const struct lm_jval *t = types ? types->first : NULL; t; t = t->next, at++) {
         const char *s = lm_jval_str(t);
@@ -591,6 +617,24 @@ static int heads_by_window(const struct lm_convert *c, const struct lm_arch_key 
         return lm_fail(err, LM_EDATA, "config.json: no %s", k->config[2]);
     for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n)
         values[*n] = (int32_t)(lm_arch_window(c->cfg.arch, &c->cfg.h, (uint32_t)*n) ? near : far);
+    return LM_OK;
+}
+
+/* Inner lengths of layers that are nothing else; dense ones and experts are not mixed. */
+static int lengths_of_kinds(const struct lm_convert *c, const struct lm_arch_key *k,
+                            int32_t *values, size_t max, size_t *n, struct lm_err *err)
+{
+    int64_t one = 0;
+    const char feeds = lm_arch_has(c->cfg.arch, LM_ROUTER) ? 'E' : '-';
+    if (!lm_jval_i64(lm_jval_get(c->cfg.json, k->config[0]), &one) || one < 1 || one > 1 << 24)
+        return lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]);
+    for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n) {
+        const char kind = kind_of(c, (int64_t)*n);
+        if (kind != 'M' && kind != '*' && kind != feeds)
+            return lm_fail(err, LM_ENOSUP, "config.json: layer %zu of kind %c cannot be converted in "
+                           "a %s model", *n, kind ? kind : '?', c->cfg.arch->name);
+        values[*n] = kind == feeds ? (int32_t)one : 0;
+    }
     return LM_OK;
 }
 
@@ -667,6 +711,8 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
         return sections(c, k, values, n, err);
     if (k->from == LM_FROM_KV_BY_WINDOW)
         return heads_by_window(c, k, values, max, n, err);
+    if (k->from == LM_FROM_FF_OF_KINDS)
+        return lengths_of_kinds(c, k, values, max, n, err);
     if (k->from == LM_FROM_FF_OF_LAYERS)
         return lengths(c, k, values, max, n, err);
     if (k->from != LM_FROM_LOCAL_LAYERS || !types || !c->cfg.h.window)
@@ -758,6 +804,19 @@ static bool is_never_zero(const struct lm_arch_key *k)
         if (k->field == fields[i] && !(k->flags & LM_KEY_UNUSED))
             return true;
     return false;
+}
+
+static int64_t layer_count(const struct lm_convert_config *g, const struct lm_arch_key *k)
+{
+    int64_t i = -1;
+    for (size_t n = 0; n < sizeof k->config / sizeof *k->config && k->config[n] && i < 0; n++) {
+        const struct lm_jval *v = present(lm_jval_get(g->json, k->config[n]));
+        if (v && (v->kind == LM_JSON_ARRAY || lm_jval_str(v)))
+            i = (int64_t)v->len;
+        else
+            lm_jval_i64(v, &i);
+    }
+    return i;
 }
 
 /* A number that is not written where it is what readers take for it. */
@@ -867,6 +926,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
     if (k->from == LM_FROM_UNLESS)
         return unless(g, k, u, f, err);
     v = made || k->from == LM_FROM_GLOBAL ? NULL : find_value(g, k, &text);
+    if (k->from == LM_FROM_LAYER_COUNT)
+        i = layer_count(g, k);
     int r = k->from == LM_FROM_GLOBAL ? of_global(g, k, &i, err)
           : is_computed(k->from) ? computed(g, k, &i, err)
           : made ? made_number(g, k, &i, err) : LM_OK;
