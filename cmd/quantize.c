@@ -60,9 +60,9 @@ static const char help[] =
 
 enum {
     OPT_REQUANT = 256, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX, OPT_INCLUDE, OPT_LEAVE,
-    OPT_KEEP_SPLIT, OPT_LONG, OPT_BUFFER, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY, OPT_PROGRESS,
-    OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_RESUME, OPT_SORT, OPT_STRICT, OPT_TARGET_BPW,
-    OPT_TARGET_SIZE, OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
+    OPT_KEEP_SPLIT, OPT_LONG, OPT_BUFFER, OPT_OUTPUT_TYPE, OPT_OVERRIDE, OPT_PLAN_ONLY,
+    OPT_PROGRESS, OPT_PROVENANCE, OPT_PRUNE, OPT_PURE, OPT_REPORT, OPT_RESUME, OPT_SORT,
+    OPT_STRICT, OPT_TARGET_BPW, OPT_TARGET_SIZE, OPT_TENSOR_TYPE, OPT_TYPE_FILE, OPT_EMBEDDING_TYPE
 };
 
 static const struct option options[] = {
@@ -373,16 +373,15 @@ static void read_operands(int argc, char *argv[])
         cli_bad_usage("--resume needs the name of the output");
 }
 
-/* The matrix lives until the end of the program. */
+/* The matrix lives until the end of the program, and so does its file, where sums stay. */
 static void load_importance(void)
 {
     struct lm_err err;
     struct lm_in *in = lm_in_open(imatrix_path, long_window ? LM_IN_LONG : 0, &err);
-    o.importance = in ? lm_importance_read(in, &err) : NULL;
+    o.importance = in ? lm_importance_open(in, &err) : NULL;
     if (!o.importance)
         cli_die_err(imatrix_path, &err);
     o.importance_name = imatrix_path;
-    lm_in_close(in);
 }
 
 /* TSV: name, types, bytes; a last line for all. */

@@ -90,66 +90,70 @@ int lm_importance_set_datasets(struct lm_importance *m, const char *const *names
     return LM_OK;
 }
 
-void lm_importance_means(const struct lm_importance_entry *e, float *out)
-{
-    for (uint64_t k = 0; k < e->n_mat; k++) {
-        float count = roundf(e->counts[k]);
-        const float *s = e->sum2 + k * e->width;
-        for (uint64_t i = 0; i < e->width; i++)
-            *out++ = count > 0 ? s[i] / count : 1.0f;
-    }
-}
-
 /* ---- reading ------------------------------------------------------------- */
 
-/* Nothing below 0, infinite or NaN. */
-static int check_numbers(const char *name, const float *v, size_t n, struct lm_err *err)
+/* Bytes of n numbers, in place, to floats: nothing below 0, infinite or NaN.  `first` is the
+ * number of the first one. */
+static int take_floats(float *v, size_t n, bool big, const char *name, uint64_t first,
+                       struct lm_err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!(v[i] >= 0) || isinf(v[i]))
-            return lm_fail(err, LM_EDATA, "%s: number %zu is %g", name, i, (double)v[i]);
-    return LM_OK;
-}
-
-/* n little-endian (or big-endian) floats from the input, in the arena. */
-static float *read_floats(struct lm_importance *m, struct lm_in *in, uint64_t n, bool big,
-                          const char *name, struct lm_err *err)
-{
-    struct lm_buf b = { 0 };
-    uint64_t left;
-    float *v = NULL;
-    if (!lm_mul_u64(n, 4, &left) || left > SIZE_MAX) {
-        lm_fail(err, LM_EDATA, "%s: %" PRIu64 " numbers", name, n);
-        return NULL;
-    }
-    while (left) {
-        size_t some = left < PIECE ? (size_t)left : PIECE;
-        char *p = lm_buf_room(&b, some);
-        if (!p) {
-            lm_fail_nomem(err);
-            goto done;
-        }
-        if (lm_in_read_all(in, p, some, err)) {
-            lm_err_at(err, LM_EDATA, "%s", name);
-            goto done;
-        }
-        b.len += some;
-        left -= some;
-    }
-    v = lm_arena_array(&m->arena, (size_t)n ? (size_t)n : 1, sizeof *v);
-    if (!v)
-        lm_fail_nomem(err);
-    for (size_t i = 0; v && i < n; i++) {
-        const uint8_t *p = (const uint8_t *)b.data + 4 * i;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t p[4];
+        memcpy(p, v + i, 4);
         uint32_t u = big ? (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]
                          : (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
         memcpy(v + i, &u, 4);
+        if (!(v[i] >= 0) || isinf(v[i]))
+            return lm_fail(err, LM_EDATA, "%s: number %" PRIu64 " is %g", name, first + i,
+                           (double)v[i]);
     }
-    if (v && check_numbers(name, v, (size_t)n, err))
-        v = NULL;
-done:
+    return LM_OK;
+}
+
+/* n floats from the input: in the arena to *to, or, without to, only looked at. */
+static int read_floats(struct lm_importance *m, struct lm_in *in, uint64_t n, bool big,
+                       const char *name, float **to, struct lm_err *err)
+{
+    struct lm_buf b = { 0 };
+    uint64_t bytes;
+    int s = LM_OK;
+    if (!lm_mul_u64(n, 4, &bytes) || bytes > SIZE_MAX)
+        return lm_fail(err, LM_EDATA, "%s: %" PRIu64 " numbers", name, n);
+    for (uint64_t done = 0; done < n && !s; ) {
+        const size_t some = n - done < PIECE / 4 ? (size_t)(n - done) : PIECE / 4;
+        char *p = lm_buf_room(&b, some * 4);
+        s = !p ? lm_fail_nomem(err) : lm_in_read_all(in, p, some * 4, err);
+        if (p && s)
+            lm_err_at(err, s = LM_EDATA, "%s", name);
+        if (!s)
+            s = take_floats((float *)(void *)p, some, big, name, done, err);
+        if (to)
+            b.len += some * 4;
+        done += some;
+    }
+    if (!s && to && !(*to = lm_arena_array(&m->arena, n ? (size_t)n : 1, sizeof **to)))
+        s = lm_fail_nomem(err);
+    if (!s && to && n)
+        memcpy(*to, b.data, (size_t)bytes);
     lm_buf_release(&b);
-    return v;
+    return s;
+}
+
+int lm_importance_means(const struct lm_importance_entry *e, float *out, struct lm_err *err)
+{
+    const size_t n = (size_t)(e->n_mat * e->width);
+    int s = LM_OK;
+    if (e->sum2)
+        memcpy(out, e->sum2, n * sizeof *out);
+    else if ((s = lm_in_pread(e->in, e->at, out, n * sizeof *out, err)) ||
+             (s = take_floats(out, n, e->big_endian, e->name, 0, err)))
+        return lm_err_at(err, s, "%s", lm_in_name(e->in));
+    for (uint64_t k = 0; k < e->n_mat; k++) {
+        float count = roundf(e->counts[k]);
+        for (uint64_t i = 0; i < e->width; i++, out++)
+            *out = count > 0 ? *out / count : 1.0f;
+    }
+    return s;
 }
 
 static bool ends_in(const struct lm_str *s, const char *end)
@@ -191,8 +195,9 @@ static struct lm_importance_entry *entry_of(struct lm_importance *m, const struc
     return insert(m, &e);
 }
 
-static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct lm_gguf *g,
-                       const struct lm_gguf_tensor *t, struct lm_err *err)
+static int read_tensor(struct lm_importance *m, struct lm_in *in, bool stay,
+                       const struct lm_gguf *g, const struct lm_gguf_tensor *t,
+                       struct lm_err *err)
 {
     uint64_t at = g->data_offset + t->offset, n = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     bool sums = ends_in(&t->name, SUM2);
@@ -207,14 +212,17 @@ static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct l
     int s = lm_in_skip(in, at - lm_in_pos(in), err);
     if (s)
         return lm_err_at(err, s, "%s", t->name.p);
-    float *v = read_floats(m, in, n, g->big_endian, t->name.p, err);
-    if (!v)
-        return err ? (int)err->code : LM_EDATA;
+    float *v = NULL;
+    if ((s = read_floats(m, in, n, g->big_endian, t->name.p, sums && stay ? NULL : &v, err)))
+        return s;
     struct lm_importance_entry *e = entry_of(m, &t->name, strlen(sums ? SUM2 : COUNTS));
     if (!e)
         return lm_fail_nomem(err);
     if (sums) {
         e->sum2 = v;
+        e->in = in;
+        e->at = at;
+        e->big_endian = g->big_endian;
         e->width = t->ne[0];
         e->n_mat = e->n_mat ? e->n_mat : n / t->ne[0];
         if (e->width * e->n_mat != n)
@@ -223,7 +231,7 @@ static int read_tensor(struct lm_importance *m, struct lm_in *in, const struct l
         return LM_OK;
     }
     e->counts = v;
-    if (e->sum2 && e->n_mat != n)
+    if (e->width && e->n_mat != n)
         return lm_fail(err, LM_EDATA, "%s: %" PRIu64 " counts for %" PRIu64 " matrices",
                        e->name, n, e->n_mat);
     e->n_mat = n;
@@ -259,8 +267,8 @@ static int read_keys(struct lm_importance *m, const struct lm_gguf *g, struct lm
     return LM_OK;
 }
 
-static int read_tensors(struct lm_importance *m, struct lm_in *in, const struct lm_gguf *g,
-                        struct lm_err *err)
+static int read_tensors(struct lm_importance *m, struct lm_in *in, bool stay,
+                        const struct lm_gguf *g, struct lm_err *err)
 {
     const struct lm_gguf_tensor **order = lm_malloc_array((size_t)g->n_tensors + 1,
                                                           sizeof *order);
@@ -271,23 +279,23 @@ static int read_tensors(struct lm_importance *m, struct lm_in *in, const struct 
         order[i] = &g->tensors[i];
     qsort(order, (size_t)g->n_tensors, sizeof *order, by_offset);
     for (uint64_t i = 0; i < g->n_tensors && !s; i++)
-        s = read_tensor(m, in, g, order[i], err);
+        s = read_tensor(m, in, stay, g, order[i], err);
     free(order);
     for (size_t i = 0; i < m->n && !s; i++)
-        if (!m->entries[i].sum2 || !m->entries[i].counts)
+        if (!m->entries[i].width || !m->entries[i].counts)
             s = lm_fail(err, LM_EDATA, "%s: no %s", m->entries[i].name,
-                        m->entries[i].sum2 ? "counts" : "sums");
+                        m->entries[i].width ? "counts" : "sums");
     return s;
 }
 
-static int read_gguf(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+static int read_gguf(struct lm_importance *m, struct lm_in *in, bool stay, struct lm_err *err)
 {
     struct lm_gguf *g = lm_gguf_read(in, true, err);
     if (!g)
         return err ? (int)err->code : LM_EDATA;
     int s = read_keys(m, g, err);
     if (!s)
-        s = read_tensors(m, in, g, err);
+        s = read_tensors(m, in, stay, g, err);
     lm_gguf_free(g);
     return s;
 }
@@ -319,9 +327,10 @@ static int read_name(struct lm_importance *m, struct lm_in *in, const char **nam
     return *name ? LM_OK : lm_fail_nomem(err);
 }
 
-static int read_legacy_entry(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+static int read_legacy_entry(struct lm_importance *m, struct lm_in *in, bool stay,
+                             struct lm_err *err)
 {
-    struct lm_importance_entry e = { .n_mat = 1 };
+    struct lm_importance_entry e = { .n_mat = 1, .in = in };
     int32_t calls, n;
     int s = read_name(m, in, &e.name, err);
     if (s || (s = read_i32(in, &calls, err)) || (s = read_i32(in, &n, err)))
@@ -329,9 +338,9 @@ static int read_legacy_entry(struct lm_importance *m, struct lm_in *in, struct l
     if (n < 1 || lm_importance_find(m, e.name))
         return lm_fail(err, LM_EDATA, n < 1 ? "%s: no values" : "%s: twice", e.name);
     e.width = (uint64_t)n;
-    e.sum2 = read_floats(m, in, e.width, false, e.name, err);
-    if (!e.sum2)
-        return err ? (int)err->code : LM_EDATA;
+    e.at = lm_in_pos(in);
+    if ((s = read_floats(m, in, e.width, false, e.name, stay ? NULL : &e.sum2, err)))
+        return s;
     e.counts = lm_arena_array(&m->arena, 1, sizeof(float));
     if (!e.counts || !insert(m, &e))
         return lm_fail_nomem(err);
@@ -339,7 +348,7 @@ static int read_legacy_entry(struct lm_importance *m, struct lm_in *in, struct l
     return LM_OK;
 }
 
-static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err *err)
+static int read_legacy(struct lm_importance *m, struct lm_in *in, bool stay, struct lm_err *err)
 {
     int32_t n, chunks;
     int s = read_i32(in, &n, err);
@@ -347,7 +356,7 @@ static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err 
     if (!s && n < 1)
         return lm_fail(err, LM_EDATA, "not an importance matrix");
     for (int32_t i = 0; i < n && !s; i++)
-        s = read_legacy_entry(m, in, err);
+        s = read_legacy_entry(m, in, stay, err);
     char more;
     size_t got = 0;
     if (s || (s = lm_in_peek(in, &more, 1, &got, err)) || !got)
@@ -362,7 +371,8 @@ static int read_legacy(struct lm_importance *m, struct lm_in *in, struct lm_err 
     return LM_OK;
 }
 
-struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err)
+/* With sums in the file where they can stay. */
+static struct lm_importance *read_some(struct lm_in *in, bool stay, struct lm_err *err)
 {
     struct lm_importance *m = lm_importance_new();
     char magic[4];
@@ -373,11 +383,21 @@ struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err)
     }
     const bool failed = lm_in_peek(in, magic, 4, &got, err) != LM_OK;
     const bool old = got == 4 && memcmp(magic, "GGUF", 4);
-    if (failed || (old ? read_legacy(m, in, err) : read_gguf(m, in, err))) {
+    if (failed || (old ? read_legacy(m, in, stay, err) : read_gguf(m, in, stay, err))) {
         lm_importance_free(m);
         return NULL;
     }
     return m;
+}
+
+struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err)
+{
+    return read_some(in, false, err);
+}
+
+struct lm_importance *lm_importance_open(struct lm_in *in, struct lm_err *err)
+{
+    return read_some(in, lm_in_seekable(in), err);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -434,7 +454,7 @@ static void add_old_entry(struct lm_buf *b, const struct lm_importance_entry *e,
     add_text(b, e->name);
     add_i32(b, calls);
     add_i32(b, (int32_t)(e->width * e->n_mat));
-    lm_importance_means(e, means);
+    lm_importance_means(e, means, NULL);          /* its sums are in memory */
     for (uint64_t i = 0; i < e->width * e->n_mat; i++) {
         const float v = means[i] * (float)calls;
         uint32_t u;

@@ -34,8 +34,11 @@ struct lm_importance_entry {
     const char *name;        /* of the weight tensor                             */
     uint64_t    width;       /* columns; in the old form those of all matrices   */
     uint64_t    n_mat;       /* matrices; 1 in the old form                      */
-    float      *sum2;        /* [n_mat][width]                                   */
+    float      *sum2;        /* [n_mat][width]; NULL: they lie in the file       */
     float      *counts;      /* [n_mat]                                          */
+    struct lm_in *in;        /* where sums are, from offset `at` on, that are    */
+    uint64_t    at;          /* not in memory                                    */
+    bool        big_endian;
 };
 
 struct lm_importance {
@@ -57,6 +60,13 @@ struct lm_importance {
  */
 struct lm_importance *lm_importance_read(struct lm_in *in, struct lm_err *err);
 
+/*
+ * lm_importance_open - the same, but sums stay in the file if that can be read at any place:
+ * they are looked at once, and read again when lm_importance_means asks for them.  in must
+ * stay open as long as the result is used; only names, widths, counts and means are for use.
+ */
+struct lm_importance *lm_importance_open(struct lm_in *in, struct lm_err *err);
+
 /* An empty one, to be filled; NULL when memory is short. */
 struct lm_importance *lm_importance_new(void);
 void lm_importance_free(struct lm_importance *m);
@@ -75,8 +85,9 @@ int lm_importance_set_datasets(struct lm_importance *m, const char *const *names
                                struct lm_err *err);
 
 /* out [n_mat][width]: mean squares, which is what quantizers take as weights; 1 for all
- * columns of a matrix that no token reached.  Counts are rounded to whole numbers. */
-void lm_importance_means(const struct lm_importance_entry *e, float *out);
+ * columns of a matrix that no token reached.  Counts are rounded to whole numbers.  Fails only
+ * where sums lie in a file that cannot be read any more, or has other numbers now. */
+int lm_importance_means(const struct lm_importance_entry *e, float *out, struct lm_err *err);
 
 /* Write the GGUF form, and the old one, which has means for sums: of a matrix that no token
  * reached all are 1, and the name of the last data set is kept. */

@@ -203,7 +203,7 @@ static const float *weights_of(const struct lm_convert_item *it, uint64_t i, flo
         .name = e->name, .width = it->t.ne[0], .n_mat = 1, .sum2 = e->sum2 + matrix * it->t.ne[0],
         .counts = e->counts + (e->n_mat > 1 ? matrix : 0),
     };
-    lm_importance_means(&one, out);
+    lm_importance_means(&one, out, NULL);           /* its sums are in memory */
     return out;
 }
 

@@ -239,12 +239,11 @@ int lm_imatrix_entry_stats(const struct lm_importance *m, size_t i, struct lm_im
     float *v = lm_malloc_array(n ? 2 * n : 1, sizeof *v);
     if (!v)
         return lm_fail_nomem(err);
-    lm_importance_means(e, v);
-    describe(v, n, s);
-    if (p) {
-        lm_importance_means(p, v + n);
+    int r = lm_importance_means(e, v, err);
+    if (!r)
+        describe(v, n, s);
+    if (!r && p && !(r = lm_importance_means(p, v + n, err)))
         s->cosine = cosine(v, v + n, n);
-    }
     free(v);
-    return LM_OK;
+    return r;
 }

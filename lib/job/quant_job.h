@@ -58,8 +58,8 @@ struct lm_quantize_options {
     const uint32_t *prune;
     size_t          n_prune;
     /* Not the mix decides the types of what it would quantize, but which of them lose least
-     * within so many bytes of the file, or so many bits for each weight of the model (quant_target.c
-     * says how); what the user names keeps its type.  0: the mix. */
+     * within so many bytes of the file, or so many bits for each weight of the model
+     * (quant_target.c says how); what the user names keeps its type.  0: the mix. */
     uint64_t target_size;
     double   target_bpw;
 };

@@ -88,7 +88,8 @@ static int choose_types(struct planner *p)
         .n_layers = number(p, arch, "block_count", 0),
         .n_experts = number(p, arch, "expert_count", 0),
         .n_heads = heads, .n_heads_kv = number(p, arch, "attention.head_count_kv", heads),
-        .have_weights = o->importance != NULL, .in_order = o->keep_split, .pure = o->pure, .leave_output = o->leave_output,
+        .have_weights = o->importance != NULL, .in_order = o->keep_split, .pure = o->pure,
+        .leave_output = o->leave_output,
         .output_type = o->output_type, .embedding_type = o->embedding_type,
         .by_user = o->n_wishes ? by_user : NULL, .by_user_arg = (void *)o,
     };

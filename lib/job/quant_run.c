@@ -317,7 +317,7 @@ static int run_tensor(struct run *r, size_t *cap, struct lm_pool *pool, const st
     if (e && !r->weights)
         s = lm_fail_nomem(err);
     else if (e)
-        lm_importance_means(e, r->weights);
+        s = lm_importance_means(e, r->weights, err);
 
     uint64_t n = pieces_in_all(&r->s);
     for (uint64_t k = 0; k < n && s == LM_OK; k += r->s.batch) {

@@ -188,7 +188,7 @@ static int measure_item(const struct chooser *c, struct item *item, struct lm_po
     int status = allocate(&s, lm_pool_threads(pool), e) && raw && (means || !e)
                      ? LM_OK : lm_fail_nomem(c->err);
     if (!status && e)
-        lm_importance_means(e, means);
+        status = lm_importance_means(e, means, c->err);
     if (!status)
         status = read_rows(c, &s, raw, means);
     if (!status) {
@@ -399,8 +399,8 @@ static struct held largest(const struct chooser *c)
     while (h.n < COARSE && (size_t)h.n < c->n_items) {
         size_t best = c->n_items;
         for (size_t i = 0; i < c->n_items; i++)
-            if (!is_held(&h, i) &&
-                (best == c->n_items || c->items[i].options[0].bytes > c->items[best].options[0].bytes))
+            if (!is_held(&h, i) && (best == c->n_items ||
+                c->items[i].options[0].bytes > c->items[best].options[0].bytes))
                 best = i;
         h.item[h.n++] = best;
     }

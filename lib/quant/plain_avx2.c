@@ -31,12 +31,13 @@ void lm_f16_pack_avx2(const float *src, void *dst, size_t n)
 void lm_f16_unpack_avx2(const void *src, float *dst, size_t n)
 {
     for (size_t i = 0; i < n; i += 8) {
-        const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)((const char *)src + 2 * i));
+        const char *from = (const char *)src + 2 * i;
+        const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)from);
         const __m256 v = _mm256_cvtph_ps(h);
         if (_mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q))) {
             for (int k = 0; k < 8; k++) {
                 uint16_t one;
-                memcpy(&one, (const char *)src + 2 * (i + (size_t)k), 2);
+                memcpy(&one, from + 2 * k, 2);
                 dst[i + (size_t)k] = lm_f16_load(one);
             }
         } else {

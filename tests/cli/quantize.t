@@ -206,5 +206,15 @@ if sh -c 'ulimit -v 131072; exec quantize --version' >/dev/null 2>&1; then
     ok "$(($(cat size) - 71303168 < 256))" 1 "128 MiB of weights in less address space"
     (ulimit -v 131072; quantize -q -t 2 --max-buffer-size 1G one.gguf p.gguf Q8_0) 2>/dev/null
     ok $? 2 "as long as no larger buffer is asked for"
+    # 256 MiB of importance, as of 64 experts' matrices in each of 16 layers
+    entry() { info "blk.$1.ffn_up_exps.weight.in_sum2" 0 $(($1 * 16777472)) 65536 64
+              info "blk.$1.ffn_up_exps.weight.counts" 0 $(($1 * 16777472 + 16777216)) 1 64; }
+    { head_ 32 4; key general.type 8; str imatrix; key imatrix.chunk_count 4; le 1 4
+      key imatrix.chunk_size 4; le 512 4; key imatrix.datasets 9; le 8 4; le 0 8
+      for i in $(seq 0 15); do entry $i; done; } >many.gguf; pad many.gguf
+    at=$((($(wc -c <many.gguf) + 31) / 32 * 32 + 16 * 16777472))
+    dd if=/dev/zero of=many.gguf bs=1 count=1 seek=$((at - 1)) 2>/dev/null
+    (ulimit -v 131072; quantize -q -t 2 --imatrix many.gguf input.gguf p.gguf Q8_0) 2>err
+    ok "$? $(cat err)" "0 " "256 MiB of importance do not have to be in memory, either"
 fi
 echo "1..$n"

@@ -52,7 +52,7 @@ static void test_read(void **state)
     assert_int_equal(e->n_mat, 3);
     static const float want[6] = { 0.5f, 1, 1, 1, 3, 1 };    /* nothing counted: 1 */
     float means[6];
-    lm_importance_means(e, means);
+    assert_int_equal(lm_importance_means(e, means, NULL), LM_OK);
     assert_memory_equal(means, want, sizeof want);
     assert_null(lm_importance_find(m, "blk.1.ffn_up_exps"));
     lm_importance_free(m);
@@ -70,11 +70,50 @@ static void test_legacy(void **state)
     assert_int_equal(m->chunk_count, 5);
     assert_string_equal(m->datasets[0], "d.txt");
     float v[2];
-    lm_importance_means(&m->entries[0], v);
+    assert_int_equal(lm_importance_means(&m->entries[0], v, NULL), LM_OK);
     assert_true(v[0] == 2 && v[1] == 0.5f);
-    lm_importance_means(&m->entries[1], v);              /* no calls: as it stands */
+    /* no calls: as it stands */
+    assert_int_equal(lm_importance_means(&m->entries[1], v, NULL), LM_OK);
     assert_true(v[0] == 1 && v[1] == 3);
     lm_importance_free(m);
+}
+
+/* Sums that stay in the file are those that reading gives; numbers in it that became others are
+ * seen when they are asked for. */
+static void test_open(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { GGUF, LEGACY };
+    struct lm_err err;
+    for (int k = 0; k < 2; k++) {
+        struct lm_in *in = lm_in_open(paths[k], 0, &err);
+        assert_non_null(in);
+        struct lm_importance *m = read_path(paths[k], &err), *o = lm_importance_open(in, &err);
+        assert_non_null(m);
+        assert_non_null(o);
+        assert_int_equal(o->n, m->n);
+        for (size_t i = 0; i < m->n; i++) {
+            float a[8], b[8];
+            const size_t n = (size_t)(m->entries[i].width * m->entries[i].n_mat);
+            assert_true(n <= 8);
+            assert_null(o->entries[i].sum2);
+            assert_int_equal(lm_importance_means(&m->entries[i], a, NULL), LM_OK);
+            assert_int_equal(lm_importance_means(&o->entries[i], b, &err), LM_OK);
+            assert_memory_equal(a, b, n * sizeof *a);
+        }
+        lm_importance_free(m);
+        lm_importance_free(o);
+        lm_in_close(in);
+    }
+}
+
+static void spoil(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fwrite("\xff\xff\xff\xff", 1, 4, f), 4);
+    assert_int_equal(fclose(f), 0);
 }
 
 static char *slurp(const char *path, size_t *n)
@@ -131,6 +170,31 @@ static void put(const char *data, size_t n)
 
 /* Every cut of a file is refused (the old form has one length at which it is whole), as is
  * a number that cannot be. */
+static void test_changed(void **state)
+{
+    (void)state;
+    struct lm_err err;
+    float v[8];
+    size_t n;
+    char *data = slurp(GGUF, &n);
+    FILE *f = fopen(scratch("changed"), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    free(data);
+    struct lm_in *in = lm_in_open(scratch("changed"), 0, &err);
+    assert_non_null(in);
+    struct lm_importance *m = lm_importance_open(in, &err);
+    assert_non_null(m);
+    spoil(scratch("changed"), (long)m->entries[1].at + 4);
+    assert_int_equal(lm_importance_means(&m->entries[0], v, &err), LM_OK);
+    assert_int_equal(lm_importance_means(&m->entries[1], v, &err), LM_EDATA);
+    assert_non_null(strstr(err.text, "number 1 is"));
+    lm_importance_free(m);
+    lm_in_close(in);
+    unlink(scratch("changed"));
+}
+
 static void test_broken(void **state)
 {
     (void)state;
@@ -167,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read),   cmocka_unit_test(test_legacy),
+        cmocka_unit_test(test_open),   cmocka_unit_test(test_changed),
         cmocka_unit_test(test_write),  cmocka_unit_test(test_order),
         cmocka_unit_test(test_broken),
     };
