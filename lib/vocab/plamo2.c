@@ -3,8 +3,9 @@
  * PLaMo-2's vocabularies, tokenizer model "plamo2".
  *
  * Of all ways to write a text as pieces the cheapest is taken; a piece costs its negative
- * score in steps of 1/10000, a character that is written as its bytes 10 million.  From the end
- * of the text on each character has its cheapest beginning, the longest among equals.
+ * score in steps of 1/10000, a character that is written as its bytes 10 million.  Of equal ways
+ * that one is better whose first piece that another has not is the longer one; a piece is better
+ * than the bytes of the same text.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ enum { UNKNOWN_COST = 10000000, SCALE = 10000 };
 struct plamo {
     struct lm_trie trie;
     int32_t       *cost;                         /* [n] */
+    size_t         longest;                      /* of pieces in the trie, in bytes */
 };
 
 static int load_bytes(struct lm_vocab *v, struct lm_err *err)
@@ -63,6 +65,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
             v->score[i] <= UNUSABLE || !src->tokens[i].len)
             continue;
         text[n] = lm_vocab_text(v, i);
+        m->longest = text[n].len > m->longest ? text[n].len : m->longest;
         id[n++] = i;
     }
     if (s == LM_OK)
@@ -83,104 +86,144 @@ static void release(struct lm_vocab *v)
     v->own = NULL;
 }
 
-/* The costs of the places that pieces may reach, a ring. */
-struct ring {
-    int64_t *cost;
-    size_t   mask;
-};
+/*
+ * Ways that end in places of which one piece may still reach the other are compared: rel(j)[i],
+ * i < j, says how the way to j is to that to i.  A way that goes on from i by a piece to j is
+ * better than all that go on from i by shorter ones.
+ */
+enum { ON, BETTER, WORSE, NOT_THERE };           /* ON: it goes through i               */
 
-/* The cheapest beginning of p[i ..), whose first character is k bytes: an id, or -k. */
-static int32_t begin(const struct plamo *m, const struct ring *r, const char *p, size_t i,
-                     size_t len, int k)
+static unsigned char *rel(struct lm_encoder *e, size_t mask, size_t j)
 {
-    int32_t best = -k;
-    int64_t low = INT64_MAX;
-    uint32_t node = 0;
-    for (size_t j = i; j < len;) {
-        node = lm_trie_step(&m->trie, node, (unsigned char)p[j++]);
-        if (!node)
-            break;
-        int32_t id = m->trie.unit[node].id;
-        if (id < 0)
-            continue;
-        int64_t cost = r->cost[j & r->mask];
-        if (cost == INT64_MAX)                   /* inside a character */
-            continue;
-        cost += m->cost[id];
-        if (cost <= low) {
-            low = cost;
-            best = id;
-        }
-    }
-    int64_t unknown = r->cost[(i + (size_t)k) & r->mask] + UNKNOWN_COST;
-    if (unknown < low) {
-        low = unknown;
-        best = -k;
-    }
-    r->cost[i & r->mask] = low;
-    return best;
+    return (unsigned char *)e->scratch.data + (j & mask) * (mask + 1);
 }
 
-/* The characters of p, from the end: to[i] is what begins at i. */
-static bool best_way(const struct lm_encoder *e, const char *p, size_t len, int32_t *to)
+static size_t ring_mask(const struct lm_vocab *v)
 {
-    struct ring r = { .mask = 8 };
-    while (r.mask <= e->v->longest + 4u)
-        r.mask *= 2;
-    r.cost = lm_malloc_array(r.mask, sizeof *r.cost);
-    if (!r.cost)
+    const struct plamo *m = v->own;
+    size_t size = 16;
+    while (size <= m->longest + 8u)
+        size *= 2;
+    return size - 1;
+}
+
+/* Room for all places that pieces reach. */
+static bool ready(struct lm_encoder *e)
+{
+    size_t size = ring_mask(e->v) + 1;
+    char *room;
+    lm_buf_clear(&e->scratch);
+    if (size > UINT32_MAX || !(room = lm_buf_room(&e->scratch, size * size)))
         return false;
-    r.mask--;
-    for (size_t i = 0; i < len;) {
-        int k;
-        lm_uni_next(p + i, p + len, &k);
-        to[i] = k;
-        for (int n = 1; n < k; n++)
-            to[i + (size_t)n] = 0;
-        i += (size_t)k;
-    }
-    r.cost[len & r.mask] = 0;
-    for (size_t i = len; i-- > 0;)
-        if (to[i])
-            to[i] = begin(e->v->own, &r, p, i, len, to[i]);
-        else
-            r.cost[i & r.mask] = INT64_MAX;
-    free(r.cost);
+    memset(room, NOT_THERE, size * size);
     return true;
 }
 
-static bool put(struct lm_encoder *e, const char *p, size_t len, const int32_t *to)
+/* The way to j is known: compare it. */
+static void compare(struct lm_encoder *e, size_t mask, size_t j, size_t back)
 {
-    for (size_t i = 0, n; i < len; i += n) {
-        if (to[i] >= 0) {
-            lm_pieces_get(&e->v->text, (uint32_t)to[i], &n);
-            if (!lm_encoder_put(e, to[i], n))
-                return false;
+    unsigned char *row = rel(e, mask, j);
+    size_t from = j - back;
+    if (back)
+        memcpy(row, rel(e, mask, from), mask + 1);
+    else
+        memset(row, NOT_THERE, mask + 1);
+    for (size_t x = from + 1; x < j; x++) {
+        const unsigned char *other = rel(e, mask, x);
+        if (other[x & mask] != ON)               /* inside a character */
             continue;
-        }
-        n = (size_t)-to[i];
-        for (size_t k = 0; k < n; k++)
-            if (!lm_encoder_put(e, e->v->byte_id[(unsigned char)p[i + k]], 1))
-                return false;
+        unsigned r = other[from & mask];
+        row[x & mask] = r == ON ? BETTER : r == BETTER ? WORSE : BETTER;
     }
+    row[j & mask] = ON;
+}
+
+/* A way to `to`, whose place is j, by way of i. */
+static void reach(struct lm_encoder *e, size_t mask, struct lm_way_node *to, size_t i, size_t j,
+                  int64_t cost, int32_t id)
+{
+    if (to->back && (cost > to->cost ||
+                     (cost == to->cost && rel(e, mask, i)[(j - to->back) & mask] != BETTER)))
+        return;
+    *to = (struct lm_way_node){ .cost = cost, .back = (uint32_t)(j - i), .id = id };
+}
+
+static void extend(struct lm_encoder *e, struct lm_way *w, const char *p, const char *end,
+                   struct lm_way_node *node, int k, uint32_t r)
+{
+    const struct plamo *m = e->v->own;
+    size_t i = w->done + w->at, mask = ring_mask(e->v);
+    int64_t cost = node->cost;
+    uint32_t t = 0;
+    (void)r;
+    compare(e, mask, i, w->at ? node->back : w->into);
+    for (int n = 1; n < k; n++)
+        rel(e, mask, i + (size_t)n)[(i + (size_t)n) & mask] = NOT_THERE;
+    for (size_t n = 1; p < end; n++) {
+        t = lm_trie_step(&m->trie, t, (unsigned char)*p++);
+        if (!t)
+            break;
+        int32_t id = m->trie.unit[t].id;
+        if (id >= 0)
+            reach(e, mask, &node[n], i, i + n, cost + m->cost[id], id);
+    }
+    reach(e, mask, &node[k], i, i + (size_t)k, cost + UNKNOWN_COST, -1);
+}
+
+static bool put(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, int32_t id)
+{
+    (void)w;
+    if (id >= 0)
+        return lm_encoder_put(e, id, len);
+    for (size_t i = 0; i < len; i++)
+        if (!lm_encoder_put(e, e->v->byte_id[(unsigned char)p[i]], 1))
+            return false;
     return true;
 }
+
+static const struct lm_way_model model = { .extend = extend, .put = put };
 
 static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
                 struct lm_err *err)
 {
+    struct lm_way way = { 0 };
+    size_t done;
     (void)limit;
-    if (!lm_grow(&e->work, &e->work_cap, len, sizeof(int32_t)) ||
-        !best_way(e, p, len, e->work) || !put(e, p, len, e->work))
+    return ready(e) && lm_best_way(e, &model, &way, p, len, false, &done) ? LM_OK
+                                                                       : lm_fail_nomem(err);
+}
+
+static bool has_mark(const struct lm_encoder *e, const char *p, size_t len)
+{
+    return e->base == 0 && len >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0;    /* U+FEFF */
+}
+
+static int part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    struct lm_parts *t = e->parts;
+    struct lm_buf *b = &t->text;
+    struct lm_way *way = &t->model.way;
+    size_t done;
+    if (!t->model.started && more && b->len < 3)
+        return LM_OK;
+    if (!t->model.started && has_mark(e, b->data, b->len))
+        lm_buf_drop(b, 3);
+    if (!t->model.started && !ready(e))
         return lm_fail_nomem(err);
-    return LM_OK;
+    t->model.started = true;
+    if (!b->len && !way->begun)
+        return LM_OK;
+    if (!lm_best_way(e, &model, way, b->data, b->len, more, &done))
+        return lm_fail_nomem(err);
+    lm_buf_drop(b, done);
+    return lm_encoder_pass(e, err);
 }
 
 static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
                   struct lm_err *err)
 {
     (void)first;
-    if (e->base == 0 && len >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) {     /* U+FEFF */
+    if (has_mark(e, p, len)) {
         if (!lm_encoder_put(e, -1, 3))
             return lm_fail_nomem(err);
         p += 3;
@@ -191,5 +234,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_plamo2 = {
     .name = "plamo2", .bos = 1, .eos = 2, .unk = 0, .adds_none = true, .load = load,
-    .encode = encode, .word = word, .release = release,
+    .encode = encode, .part = part, .word = word, .release = release,
 };

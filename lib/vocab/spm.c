@@ -264,7 +264,7 @@ static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
     int s = lm_spm_text_part(e->v->own, &t->model.spm, t->text.data, t->text.len, more, false,
                              &done, b, NULL, err);
     lm_buf_drop(&t->text, done);
-    size_t was = b->len, len = more ? lm_spm_text_trim(b, false) : was;
+    size_t was = b->len, len = more ? lm_spm_text_trim(e->v->own, b, false) : was;
     if (s != LM_OK || (more && was < t->words_wait))
         return s;
     s = encode_normal(e, b->data, len, more, &t->model.open, &done, err);

@@ -163,11 +163,11 @@ static void put(struct lm_buf *out, struct lm_str s, bool marks)
     }
 }
 
-size_t lm_spm_text_trim(const struct lm_buf *b, bool marks)
+size_t lm_spm_text_trim(const struct lm_spm_text *t, const struct lm_buf *b, bool marks)
 {
     const char *space = marks ? mark : " ";
     size_t n = strlen(space), len = b->len;
-    while (len >= n && memcmp(b->data + len - n, space, n) == 0)
+    while (t->extra_spaces && len >= n && memcmp(b->data + len - n, space, n) == 0)
         len -= n;
     return len;
 }
@@ -211,8 +211,8 @@ int lm_spm_text_part(const struct lm_spm_text *t, struct lm_spm_state *st, const
         ok = ok && note(map, out->len, (size_t)(p - begin));
     }
     *done = (size_t)(p - begin);
-    if (st->begun && !more && t->extra_spaces && !out->failed)
-        out->len = lm_spm_text_trim(out, marks);
+    if (st->begun && !more && !out->failed)
+        out->len = lm_spm_text_trim(t, out, marks);
     if (st->begun && !more && t->suffix)
         put(out, (struct lm_str){ " ", 1 }, marks);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);

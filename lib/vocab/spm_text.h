@@ -45,7 +45,7 @@ int lm_spm_text_apply(const struct lm_spm_text *t, const char *p, size_t len, bo
 int lm_spm_text_part(const struct lm_spm_text *t, struct lm_spm_state *st, const char *p,
                      size_t len, bool more, bool marks, size_t *done, struct lm_buf *out,
                      struct lm_remap *map, struct lm_err *err);
-size_t lm_spm_text_trim(const struct lm_buf *b, bool marks);
+size_t lm_spm_text_trim(const struct lm_spm_text *t, const struct lm_buf *b, bool marks);
 
 /* How that library puts pieces together, from the same fields. */
 enum lm_join lm_spm_join(const struct lm_vocab_src *src);

@@ -168,9 +168,22 @@ struct lm_pair_memo {
 
 /* The best way through a word, as far as it is known (unigram.c, plamo2.c). */
 struct lm_way {
-    size_t at, upto, wait;                       /* places from the begin of what is left */
+    size_t done;                                 /* bytes before what is left        */
+    size_t at, upto, wait;                       /* places from its begin            */
+    size_t into;                                 /* length of the piece before that  */
     size_t unknown;                              /* bytes of a stretch not put out yet */
     bool   in_unknown, begun;
+};
+
+/* The best way to a place: by piece id, -1 unknown text, which is back bytes long. */
+struct lm_way_node {
+    union {
+        double   score;
+        int64_t  cost;
+        uint32_t forth;                          /* once the way is settled          */
+    };
+    uint32_t back;                               /* 0: no way yet                    */
+    int32_t  id;
 };
 
 /* Where SentencePiece's normalization stands (spm_text.h). */
@@ -486,6 +499,23 @@ int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, s
 void lm_merge_measure(struct lm_vocab *v);
 /* The least that is worth a call; SIZE_MAX: words of this vocabulary are merged as a whole. */
 size_t lm_merge_window(const struct lm_encoder *e);
+
+/*
+ * lm_best_way - the best way through a word, or, if more of it may follow p[0 .. len), as far as
+ * that is settled: *done bytes, which are to be left out when it is called with the text again.
+ *
+ * extend takes the way to the place of p, where a character of k bytes stands, on to all places
+ * that pieces there reach: node[n] is that of n bytes further.  put appends what the next len
+ * bytes become.  w is zero at first.  False: no memory.
+ */
+struct lm_way_model {
+    void (*extend)(struct lm_encoder *e, struct lm_way *w, const char *p, const char *end,
+                   struct lm_way_node *node, int k, uint32_t rune);
+    bool (*put)(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, int32_t id);
+};
+
+bool lm_best_way(struct lm_encoder *e, const struct lm_way_model *m, struct lm_way *w, const char *p,
+                 size_t len, bool more, size_t *done);
 
 /* Bonds between characters: those of a piece's text are added; where the word at p ends.
  * lead: a space stands before it. */

@@ -7,9 +7,6 @@
  * stands there, shortest first, ending at j: best[j] = best[i] + score if that is greater.  Where
  * no piece is exactly the character, it is unknown, 10 below the lowest score.  Unknown
  * characters beside each other are one id, or bytes.
- *
- * A long word is settled in parts: where all ways that are still open go through one
- * place, what lies before it is put out, so that memory does not grow with the word.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +19,6 @@
 
 #define UNK_PENALTY 10.0
 #define USER_SCORE  0.0                          /* SentencePiece's, of pieces of type user */
-#define MARKED      0x80000000u                  /* in back, while a place is sought */
 
 static const char mark[] = "\xE2\x96\x81";       /* U+2581, in the place of a space  */
 
@@ -34,16 +30,6 @@ struct unigram {
     bool               has_map, extra_spaces;
     int32_t            fffd;                     /* the piece U+FFFD, or -1          */
     struct lm_spm_text *spm;                     /* by SentencePiece's rules         */
-};
-
-/* The best way to a place: by piece id, which is back bytes long. */
-struct node {
-    union {
-        double   score;
-        uint32_t forth;                          /* once the way is settled          */
-    };
-    uint32_t back;                               /* 0: no way yet                    */
-    int32_t  id;                                 /* -1: unknown                      */
 };
 
 /* ---- loading ----------------------------------------------------------------- */
@@ -150,7 +136,7 @@ static void release(struct lm_vocab *v)
 /* ---- the best way through a word --------------------------------------------- */
 
 /* SentencePiece keeps sums as floats, which decides between ways that are equally good. */
-static inline void reach(struct node *to, double score, uint32_t back, int32_t id, bool floats)
+static inline void reach(struct lm_way_node *to, double score, uint32_t back, int32_t id, bool floats)
 {
     score = floats ? (double)(float)score : score;
     if (!to->back || score > to->score) {
@@ -160,10 +146,12 @@ static inline void reach(struct node *to, double score, uint32_t back, int32_t i
     }
 }
 
-/* All pieces that begin at the character p[at ..], k bytes long; node is that of `at`. */
-static void extend(const struct unigram *u, const char *p, const char *end, struct node *node,
-                   int k, uint32_t r)
+/* All pieces that begin at the character p, k bytes long; node is that of its place. */
+static void extend(struct lm_encoder *e, struct lm_way *w, const char *p, const char *end,
+                   struct lm_way_node *node, int k, uint32_t r)
 {
+    const struct unigram *u = e->v->own;
+    (void)w;
     double from = node->score;
     bool single = false, floats = u->spm != NULL;
     uint32_t t = 0;
@@ -209,127 +197,20 @@ static bool add_unknown(struct lm_encoder *e, struct lm_way *w, const char *p, s
     return true;
 }
 
-/* Put out the way to node[n], through p[0 .. n). */
-static bool put_way(struct lm_encoder *e, struct lm_way *w, const char *p, size_t n)
+static bool put(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, int32_t id)
 {
-    struct node *node = e->work;
-    for (size_t i = n; i > 0;) {
-        uint32_t back = node[i].back;
-        i -= back;
-        node[i].forth = back;
-    }
-    for (size_t i = 0, len; i < n; i += len) {
-        len = node[i].forth;
-        int32_t id = node[i + len].id;
-        if (id < 0 ? !add_unknown(e, w, p + i, len)
-                   : !put_unknown(e, w) || !lm_encoder_put(e, id, len))
-            return false;
-    }
-    return true;
+    if (id < 0)
+        return add_unknown(e, w, p, len);
+    return put_unknown(e, w) && lm_encoder_put(e, id, len);
 }
 
-/* The last place that all ways to places from `at` on go through: marks wander back along
- * them until there is only one. */
-static size_t common(struct node *node, size_t at, size_t last)
-{
-    size_t n = 0, i;
-    for (i = at; i <= last; i++)
-        if (node[i].back) {
-            node[i].back |= MARKED;
-            n++;
-        }
-    for (i = last; n > 1; i--) {
-        if (!(node[i].back & MARKED))
-            continue;
-        node[i].back &= ~MARKED;
-        struct node *to = &node[i - node[i].back];
-        if (to == node)                          /* the begin of all */
-            n = 0;
-        else if (to->back & MARKED)
-            n--;
-        else
-            to->back |= MARKED;
-    }
-    for (size_t k = 0; k <= i; k++)
-        if (node[k].back & MARKED) {
-            node[k].back &= ~MARKED;
-            if (n == 1)
-                return k;
-        }
-    return 0;
-}
+static const struct lm_way_model model = { .extend = extend, .put = put };
 
-/* Settle what can be settled of the way through p, which has nodes up to `last`: *n bytes. */
-static bool settle(struct lm_encoder *e, struct lm_way *w, const char *p, size_t last, size_t *n)
-{
-    struct node *node = e->work;
-    *n = common(node, w->at, last);
-    if (!*n) {
-        w->wait *= 2;
-        return true;
-    }
-    if (!put_way(e, w, p, *n))
-        return false;
-    memmove(node, node + *n, (last + 1 - *n) * sizeof *node);
-    node[0].back = 0;
-    w->at -= *n;
-    w->upto -= *n;
-    w->wait = e->window;
-    return true;
-}
-
-/* Room for nodes up to place `to`, which have no way yet from upto on. */
-static struct node *ready(struct lm_encoder *e, struct lm_way *w, size_t to)
-{
-    if (!lm_grow(&e->work, &e->work_cap, to + 1, sizeof(struct node)))
-        return NULL;
-    struct node *node = e->work;
-    for (; w->upto <= to; w->upto++)
-        node[w->upto].back = 0;
-    return node;
-}
-
-/*
- * The best way through a word, or, if more of it may follow p[0 .. len), as far as that is
- * settled: *done bytes, which are to be left out when it is called with the text again.
- */
+/* See lm_best_way. */
 static bool best_way(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, bool more,
                      size_t *done)
 {
-    const struct unigram *u = e->v->own;
-    size_t longest = e->v->longest > 4 ? e->v->longest : 4, n;
-    const char *begin = p, *end = p + len;
-    if (!w->begun)
-        *w = (struct lm_way){ .wait = e->window, .begun = true };
-    for (;;) {
-        size_t left = (size_t)(end - p), stop = more ? left > longest ? left - longest : 0 : left;
-        if (w->at >= stop)
-            break;
-        stop = stop - w->at < e->window ? stop : w->at + e->window;
-        size_t last = left - stop < longest ? left : stop + longest;
-        bool first = w->upto == 0;
-        struct node *node = ready(e, w, last);
-        if (!node)
-            return false;
-        if (first)
-            node[0].score = 0;
-        while (w->at < stop) {
-            int k;
-            uint32_t r = lm_uni_next(p + w->at, end, &k);
-            extend(u, p + w->at, end, &node[w->at], k, r);
-            w->at += (size_t)k;
-        }
-        if (w->at < w->wait || w->at == left)
-            continue;
-        if (!settle(e, w, p, last, &n))
-            return false;
-        p += n;
-    }
-    *done = (size_t)(p - begin);
-    if (more)
-        return true;
-    w->begun = false;
-    return put_way(e, w, p, (size_t)(end - p)) && put_unknown(e, w);
+    return lm_best_way(e, &model, w, p, len, more, done) && (more || put_unknown(e, w));
 }
 
 static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
@@ -515,7 +396,7 @@ static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
     int s = lm_spm_text_part(u->spm, &t->model.spm, t->text.data, t->text.len, more, true, &done,
                              b, NULL, err);
     lm_buf_drop(&t->text, done);
-    size_t len = more ? lm_spm_text_trim(b, true) : b->len;
+    size_t len = more ? lm_spm_text_trim(u->spm, b, true) : b->len;
     if (s != LM_OK || (!len && !t->model.way.begun))
         return s;
     if (!best_way(e, &t->model.way, b->data, len, more, &done))

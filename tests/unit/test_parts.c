@@ -20,7 +20,7 @@
 #define DATA  "tests/data/vocab/"
 #define KINDS DATA "kinds/"
 
-enum { TEXTS = 400, LONGEST = 6000 };
+enum { TEXTS = 100, LONGEST = 6000 };
 
 static uint64_t seed = 1;
 
@@ -199,7 +199,7 @@ static void test_pretoks(void **state)
                                           LM_ATTR_LSTRIP | LM_ATTR_RSTRIP };
         for (size_t i = 0; i < N(flags); i++) {
             struct lm_vocab *v = build(t, flags[i]);
-            check(t->names, v, TEXTS / 5);
+            check(t->names, v, TEXTS / 10);
             lm_vocab_free(v);
         }
     }
@@ -223,6 +223,172 @@ static void test_files(void **state)
     }
 }
 
+/* ---- the definitions themselves ------------------------------------------------------ */
+
+enum { WORD = 60, MERGED = 500 };
+
+static const char *const ways[] = { "a", "b", "aa", "ab", "ba", "aaa", "abab", "bb", "\xC3\xA9",
+                                    "a\xC3\xA9", "\xC3\xA9\xC3\xA9" };
+
+/* Pieces whose costs are small numbers, so that many ways are equal; bytes are 256 less. */
+static struct lm_vocab *build_plamo2(int32_t cost[N(ways)])
+{
+    static char names[256][8];
+    struct lm_str tokens[N(ways) + 256];
+    int32_t types[N(ways) + 256];
+    float scores[N(ways) + 256];
+    for (size_t i = 0; i < N(ways); i++) {
+        cost[i] = (int32_t)(1 + draw(2)) * (int32_t)(strlen(ways[i]) + draw(2));
+        tokens[i] = (struct lm_str){ ways[i], strlen(ways[i]) };
+        types[i] = LM_TOKEN_NORMAL;
+        scores[i] = -(float)cost[i];
+    }
+    for (size_t b = 0; b < 256; b++) {
+        snprintf(names[b], sizeof names[b], "<0x%02X>", (unsigned)b);
+        tokens[N(ways) + b] = (struct lm_str){ names[b], 6 };
+        types[N(ways) + b] = LM_TOKEN_BYTE;
+        scores[N(ways) + b] = 0;
+    }
+    struct lm_vocab_src src = LM_VOCAB_SRC;
+    src.model = (struct lm_str){ "plamo2", 6 };
+    src.tokens = tokens;
+    src.types = types;
+    src.scores = scores;
+    src.n = N(tokens);
+    struct lm_err err;
+    struct lm_vocab *v = lm_vocab_load(&src, NULL, &err);
+    if (!v)
+        fail_msg("%s", err.text);
+    return v;
+}
+
+/* From the end of the text on each character has its cheapest beginning, the longest among
+ * equals; as bytes it costs 1000. */
+static size_t plamo2_ids(const int32_t cost[N(ways)], const char *p, size_t len, int32_t *to)
+{
+    int64_t low[WORD + 5] = { 0 };
+    int32_t best[WORD + 5];
+    bool starts[WORD + 5] = { false };
+    int size[WORD + 5], k;
+    size_t n = 0;
+    for (size_t i = 0; i < len; i += (size_t)k) {
+        lm_uni_next(p + i, p + len, &k);
+        starts[i] = true;
+        size[i] = k;
+    }
+    starts[len] = true;
+    for (size_t i = len; i-- > 0;) {
+        if (!starts[i])
+            continue;
+        low[i] = low[i + (size_t)size[i]] + 1000;
+        best[i] = -1;
+        size_t most = 0;
+        for (size_t w = 0; w < N(ways); w++) {
+            size_t l = strlen(ways[w]);
+            if (l > len - i || memcmp(p + i, ways[w], l) != 0 || !starts[i + l])
+                continue;
+            int64_t c = low[i + l] + cost[w];
+            if (c < low[i] || (c == low[i] && l > most)) {
+                low[i] = c;
+                best[i] = (int32_t)w;
+                most = l;
+            }
+        }
+    }
+    for (size_t i = 0; i < len; i += best[i] < 0 ? (size_t)size[i] : strlen(ways[best[i]])) {
+        for (int b = 0; best[i] < 0 && b < size[i]; b++)
+            to[n++] = (int32_t)N(ways) + (unsigned char)p[i + (size_t)b];
+        if (best[i] >= 0)
+            to[n++] = best[i];
+    }
+    return n;
+}
+
+static void test_ties(void **state)
+{
+    (void)state;
+    static const char *const few[] = { "a", "b", "\xC3\xA9", "a", "aa", "c", "\xFF" };
+    for (int round = 0; round < 60; round++) {
+        int32_t cost[N(ways)], want[2 * WORD];
+        struct lm_vocab *v = build_plamo2(cost);
+        struct lm_encoder *e = lm_encoder_new(v, NULL, NULL);
+        struct lm_ids got = { .id = malloc(16 * LONGEST * sizeof *got.id) };
+        struct lm_buf text = { 0 };
+        assert_non_null(e);
+        lm_encoder_to(e, take, &got);
+        e->window = 1;
+        for (int i = 0; i < 200; i++) {
+            uint32_t sorts = 1 + draw(N(few));
+            lm_buf_clear(&text);
+            lm_buf_add(&text, "", 0);
+            for (size_t most = draw(WORD - 2); text.len < most;)
+                lm_buf_str(&text, few[draw(sorts)]);
+            struct lm_ids ids = { want, plamo2_ids(cost, text.data, text.len, want), 0, false,
+                                  NULL, 0 };
+            encode_parts(e, &text, 5, 0, &got);
+            compare("plamo2", &text, &ids, &got);
+        }
+        lm_encoder_free(e);
+        lm_vocab_free(v);
+        lm_buf_release(&text);
+        lm_ids_release(&got);
+    }
+}
+
+/* Merges as they are defined: of all pairs that have one the first of lowest rank is joined. */
+static size_t merged(const struct lm_vocab *v, const char *p, size_t len, int32_t *to)
+{
+    static const char *const joins[][2] = {
+        { "a", "a" }, { "aa", "a" }, { "aa", "aa" }, { "b", "a" }, { "aa", "b" },
+        { "=", "-" }, { "-", "=" }, { "!", "!" }, { "s", "s" }, { "/", "/" },
+    };
+    size_t at[MERGED + 2], n = 0;
+    for (size_t i = 0; i <= len; i++)
+        at[n++] = i;
+    for (size_t r = 0; r < N(joins); r++) {
+        size_t l = strlen(joins[r][0]), m = strlen(joins[r][1]);
+        for (size_t i = 0; i + 2 < n; i++)
+            if (at[i + 1] - at[i] == l && at[i + 2] - at[i + 1] == m &&
+                memcmp(p + at[i], joins[r][0], l) == 0 &&
+                memcmp(p + at[i + 1], joins[r][1], m) == 0) {
+                memmove(at + i + 1, at + i + 2, (n - i - 2) * sizeof *at);
+                n--;
+                r = (size_t)-1;                  /* the lowest rank again */
+                break;
+            }
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        to[i] = lm_vocab_find(v, p + at[i], at[i + 1] - at[i]);
+    return n - 1;
+}
+
+static void test_merges(void **state)
+{
+    (void)state;
+    static const struct lm_pretok one = { "one", 0, { { lm_pre_lines, 0, NULL } } };
+    struct lm_vocab *v = build(&one, 0);
+    struct lm_encoder *e = lm_encoder_new(v, NULL, NULL);
+    struct lm_ids got = { .id = malloc(16 * LONGEST * sizeof *got.id) };
+    struct lm_buf text = { 0 };
+    assert_non_null(e);
+    lm_encoder_to(e, take, &got);
+    e->window = 1;
+    for (int i = 0; i < 1500; i++) {
+        int32_t want[MERGED + 2];
+        lm_buf_clear(&text);
+        lm_buf_add(&text, "", 0);
+        for (size_t most = draw(draw(4) ? WORD : MERGED), sorts = 1 + draw(8); text.len < most;)
+            lm_buf_byte(&text, "aab=-!s/"[draw((uint32_t)sorts)]);
+        struct lm_ids ids = { want, merged(v, text.data, text.len, want), 0, false, NULL, 0 };
+        encode_parts(e, &text, 5, 0, &got);
+        compare("merges", &text, &ids, &got);
+    }
+    lm_encoder_free(e);
+    lm_vocab_free(v);
+    lm_buf_release(&text);
+    lm_ids_release(&got);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -230,6 +396,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pretoks),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
