@@ -3,6 +3,7 @@
 #include "memory/memory.h"
 
 #include "base/size.h"
+#include "tensor/hadamard.h"
 
 static bool align64(size_t *at, uint64_t add)
 {
@@ -58,6 +59,10 @@ static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_lay
     };
     if (!rows(s->k_type, l->head_k, l->n_head_kv, &out->k_row, &k) || !align64(at, k))
         return false;
+    /* A value that is part of a key must be whole blocks of it. */
+    out->k_block = lm_hadamard_block(s->k_type, l->v_in_k ? (size_t)l->head_k | l->head_v
+                                                          : l->head_k);
+    out->v_block = l->v_in_k ? out->k_block : lm_hadamard_block(s->v_type, l->head_v);
     if (l->v_in_k) {
         out->v_in_k = true;
         out->v_type = s->k_type;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "tensor/hadamard.h"
 
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
 {
@@ -130,12 +131,14 @@ static void turn_key(void *arg, uint32_t layer, void *key, int32_t by)
     if (!t->rotates)
         return;
     kv->k_type->decode(key, s->key, kv->head_k);
+    lm_hadamard(s->key, kv->head_k, kv->k_block);
     for (uint32_t i = 0; i < half; i++) {
         uint32_t a = t->rope.halves ? i : 2 * i, b = t->rope.halves ? i + half : 2 * i + 1;
         float p = x[a], q = x[b];
         x[a] = p * cosine[a] + q * sine[a];
         x[b] = q * cosine[b] + p * sine[b];
     }
+    lm_hadamard(s->key, kv->head_k, kv->k_block);
     kv->k_type->encode(lm_isa(), s->key, key, kv->head_k, NULL);
 }
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "gguf/split.h"
+#include "tensor/hadamard.h"
 
 #define VERSION 1
 #define MAGIC "LMST"
@@ -158,7 +159,7 @@ static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
         put32(row, kv->n_head_kv);
         put32(row + 4, kv->n_head_kv ? kv->head_k : 0);
         put32(row + 8, kv->n_head_kv && !kv->v_in_k ? kv->head_v : 0);
-        put32(row + 12, 0);
+        put32(row + 12, (uint32_t)kv->k_block | (kv->v_in_k ? 0 : (uint32_t)kv->v_block << 16));
         r = put(w, row, sizeof row, err);
     }
     return r;
@@ -205,6 +206,7 @@ struct reader {
     uint32_t              n_seqs;
     uint32_t            (*moved)[2];    /* where a sequence is until all is read, and its number */
     uint32_t              n_moved;
+    size_t              (*blocks)[2];   /* [n_layer] how keys and values are transformed */
     uint8_t              *row;          /* as stored, then as floats                 */
     float                *floats;
 };
@@ -224,11 +226,22 @@ static int read_type(uint32_t id, const struct lm_type **out, struct lm_err *err
                                   : lm_fail(err, LM_EDATA, "cached values of type %u", id);
 }
 
+/* The transform of a layer's keys or values: of blocks that divide them. */
+static int read_block(size_t block, uint32_t head, uint32_t layer, size_t *out, struct lm_err *err)
+{
+    *out = block;
+    return !block || ((block & (block - 1)) == 0 && head % block == 0)
+               ? LM_OK : lm_fail(err, LM_EDATA, "layer %u: heads of %u values in blocks of %zu",
+                                 layer, head, block);
+}
+
 /* Does the file hold what this context's layers remember? */
 static int check_layers(struct reader *r, struct lm_err *err)
 {
     const struct lm_ctx *c = r->c;
     size_t longest = 1;
+    if (!(r->blocks = lm_malloc_array(c->m->h.n_layer, sizeof *r->blocks)))
+        return lm_fail_nomem(err);
     for (uint32_t i = 0; i < c->m->h.n_layer; i++) {
         const struct lm_kv_layout *kv = &c->places[i].kv;
         uint8_t row[16];
@@ -243,6 +256,8 @@ static int check_layers(struct reader *r, struct lm_err *err)
         for (int v = 0; v < 2 && kv->n_head_kv; v++) {
             uint32_t head = v ? kv->head_v : kv->head_k;
             longest = head > longest ? head : longest;
+            if (read_block(get32(row + 12) >> 16 * v & 0xffff, head, i, &r->blocks[i][v], err))
+                return LM_EDATA;
             if (!(v && kv->v_in_k) && !lm_type_row_bytes(r->type[v], head, &bytes))
                 return lm_fail(err, LM_EDATA, "layer %u: heads of %u values cannot be %s", i,
                                head, r->type[v]->name);
@@ -280,19 +295,23 @@ static int read_head(struct reader *r, struct lm_err *err)
 }
 
 /* A row of the file into the cache, where the cache has a place for it. */
-static int get_row(struct reader *r, void *dst, const struct lm_type *want, bool value,
-                   uint32_t head, struct lm_err *err)
+static int get_row(struct reader *r, void *dst, const struct lm_kv_layout *kv, uint32_t layer,
+                   bool value, struct lm_err *err)
 {
-    const struct lm_type *have = r->type[value];
+    const struct lm_type *have = r->type[value], *want = value ? kv->v_type : kv->k_type;
+    const size_t from = r->blocks[layer][value], to = value ? kv->v_block : kv->k_block;
+    const uint32_t head = value ? kv->head_v : kv->head_k;
     size_t bytes = head / have->block * have->bytes;
     int s = get(r, r->row, bytes, err);
     if (s || !dst)
         return s;
-    if (have == want) {
+    if (have == want && from == to) {
         memcpy(dst, r->row, bytes);
         return LM_OK;
     }
     have->decode(r->row, r->floats, head);
+    lm_hadamard(r->floats, head, from);
+    lm_hadamard(r->floats, head, to);
     want->encode(lm_isa(), r->floats, dst, head, NULL);
     return LM_OK;
 }
@@ -313,8 +332,7 @@ static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t le
     for (int v = 0; v < (kv->v_in_k ? 1 : 2) && !s; v++)
         for (uint32_t h = 0; h < kv->n_head_kv && !s; h++)
             for (uint32_t pos = first; pos < length && !s; pos++)
-                s = get_row(r, lm_memory_row(m, layer, seq, pos, h, v),
-                            v ? kv->v_type : kv->k_type, v, v ? kv->head_v : kv->head_k, err);
+                s = get_row(r, lm_memory_row(m, layer, seq, pos, h, v), kv, layer, v, err);
     return s;
 }
 
@@ -420,5 +438,6 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
     free(r.moved);
     free(r.row);
     free(r.floats);
+    free(r.blocks);
     return s;
 }

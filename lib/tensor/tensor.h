@@ -120,6 +120,7 @@ struct lm_kv_layout {
     uint32_t n_head_kv, head_k, head_v;
     bool     v_in_k;                             /* a value is the beginning of its key   */
     size_t   k_off, v_off, k_row, v_row;
+    size_t   k_block, v_block;                   /* stored as lm_hadamard makes rows; 0: not */
 };
 
 /* What an operation needs beside its sources. */

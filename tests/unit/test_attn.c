@@ -17,6 +17,7 @@
 #include "backend/cpu/attn.h"
 #include "base/f16.h"
 #include "quant/quant.h"
+#include "tensor/hadamard.h"
 
 #define PAGES 4
 
@@ -308,6 +309,67 @@ static void other_types_are_decoded(void **state)
     }
 }
 
+/* The entry of a Hadamard matrix of 64 rows, by its definition. */
+static double entry(size_t i, size_t k)
+{
+    return (__builtin_popcount((unsigned)(i & k)) % 2 ? -1 : 1) / 8.0;
+}
+
+static void multiply_row(float *x)
+{
+    double y[64] = {0};
+    for (size_t i = 0; i < 64; i++)
+        for (size_t k = 0; k < 64; k++)
+            y[i] += entry(i, k) * (double)x[k];
+    for (size_t i = 0; i < 64; i++)
+        x[i] = (float)y[i];
+}
+
+/* Keys and values that were multiplied by the matrix give what they gave before. */
+static void transformed_rows_count_as_they_were(void **state)
+{
+    const struct shape s = { 128, 64, 3, 2, 130, 0, .sinks = true };
+    struct input in;
+    (void)state;
+    fill(&in, &s, LM_F32);
+    const size_t n = s.n_tok * s.n_head * s.d_v, row = 128 + 64 + 1;
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++)
+        want[i] = expected(&in, i / (s.n_head * s.d_v), i / s.d_v % s.n_head, i % s.d_v);
+    for (size_t p = 0; p < s.n_kv + s.n_tok - 1; p++)
+        for (size_t b = 0; b < 3; b++)              /* a key is two blocks, a value one */
+            multiply_row((float *)(void *)in.block + p * row + 64 * b);
+    in.a.k_block = in.a.v_block = 64;
+    for (int isa = 0; isa <= (int)lm_isa(); isa++) {
+        run((enum lm_isa)isa, &in.a);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabs(in.out[i] - want[i]) < 1e-5);
+    }
+    free(want);
+    release(&in);
+}
+
+static void blocks_are_powers_of_two(void **state)
+{
+    const struct lm_type *q8 = lm_type_by_id(LM_Q8_0);
+    float x[96];
+    (void)state;
+    assert_int_equal(lm_hadamard_block(q8, 64), 64);
+    assert_int_equal(lm_hadamard_block(q8, 576), 64);
+    assert_int_equal(lm_hadamard_block(q8, 256), 256);
+    assert_int_equal(lm_hadamard_block(q8, 96), 0);
+    assert_int_equal(lm_hadamard_block(lm_type_by_id(LM_F16), 64), 0);
+    for (size_t i = 0; i < 96; i++)
+        x[i] = (float)i;
+    lm_hadamard(x, 96, 0);
+    assert_true(x[95] == 95);
+    lm_hadamard(x, 96, 32);
+    assert_true(fabs((double)x[32] - (32 + 63) * 16 / sqrt(32)) < 1e-4);
+    lm_hadamard(x, 96, 32);
+    for (size_t i = 0; i < 96; i++)
+        assert_true(fabs((double)x[i] - (double)i) < 1e-4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +377,8 @@ int main(void)
         cmocka_unit_test(company_does_not_matter),
         cmocka_unit_test(large_scores_are_harmless),
         cmocka_unit_test(other_types_are_decoded),
+        cmocka_unit_test(transformed_rows_count_as_they_were),
+        cmocka_unit_test(blocks_are_powers_of_two),
     };
     return cmocka_run_group_tests_name("attn", tests, NULL, NULL);
 }

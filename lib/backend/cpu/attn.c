@@ -8,6 +8,7 @@
 
 #include "base/f16.h"
 #include "quant/quant.h"
+#include "tensor/hadamard.h"
 
 /* A row of K or V as n floats in dst. */
 static void load_row(float *dst, const uint8_t *src, uint32_t type,
@@ -29,10 +30,9 @@ static void load_row(float *dst, const uint8_t *src, uint32_t type,
 }
 
 /* Scores of positions p0 + from .. p0 + to - 1; their largest, or m if that is larger. */
-static float scores(const struct lm_attn *a, size_t t, size_t h, size_t p0, size_t from, size_t to,
-                    float *s, float m, float *row)
+static float scores(const struct lm_attn *a, const float *q, size_t t, size_t h, size_t p0,
+                    size_t from, size_t to, float *s, float m, float *row)
 {
-    const float *q = a->q + t * a->q_tok + h * a->q_head;
     const uint8_t *keys = lm_attn_keys(a, p0);
     for (size_t p = from; p < to; p++) {
         load_row(row, keys + p * a->k_row, a->k_type, a->k_decode, a->d_k);
@@ -57,13 +57,16 @@ static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
     size_t first, end;
     float *out = a->out + t * a->out_tok + h * a->out_head;
     float m = a->sinks ? a->sinks[h] : -INFINITY, l = a->sinks ? 1 : 0;
+    float *q = row + lm_attn_pad(a->d_k > a->d_v ? a->d_k : a->d_v);
+    memcpy(q, a->q + t * a->q_tok + h * a->q_head, a->d_k * sizeof *q);
+    lm_hadamard(q, a->d_k, a->k_block);
     lm_attn_sees(a, t, &first, &end);
     memset(out, 0, a->d_v * sizeof(float));
     for (size_t p0 = first / LM_ATTN_TILE * LM_ATTN_TILE; p0 < end; p0 += LM_ATTN_TILE) {
         size_t n = end - p0 < LM_ATTN_TILE ? end - p0 : LM_ATTN_TILE;
         size_t from = first > p0 ? first - p0 : 0;
         const uint8_t *values = lm_attn_values(a, p0);
-        float s[LM_ATTN_TILE], top = scores(a, t, h, p0, from, n, s, m, row);
+        float s[LM_ATTN_TILE], top = scores(a, q, t, h, p0, from, n, s, m, row);
         if (top > m) {
             float f = expf(m - top);
             l *= f;
@@ -81,6 +84,7 @@ static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
     }
     for (size_t i = 0; i < a->d_v; i++)
         out[i] /= l;
+    lm_hadamard(out, a->d_v, a->v_block);
 }
 
 void lm_attn_scalar(const struct lm_attn *a, void *scratch)

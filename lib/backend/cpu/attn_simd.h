@@ -14,6 +14,7 @@
 
 #include "backend/cpu/attn_isa.h"
 #include "quant/quant.h"
+#include "tensor/hadamard.h"
 
 #define TILE       LM_ATTN_TILE
 #define QUERIES    (W == 16 ? 4u : 2u)       /* that read V together, by registers */
@@ -229,6 +230,7 @@ static void start(const struct lm_attn *a, struct query *q, size_t t, size_t h, 
     const float *src = a->q + t * a->q_tok + h * a->q_head;
     for (size_t i = 0; i < dk_pad; i++)
         q->q[i] = i < a->d_k ? src[i] * a->scale : 0;
+    lm_hadamard(q->q, a->d_k, a->k_block);
     memset(q->out, 0, dv_pad * sizeof(float));
     q->m = a->sinks ? a->sinks[h] : -INFINITY;
     q->l = a->sinks ? 1 : 0;
@@ -245,6 +247,7 @@ static void finish(const struct lm_attn *a, const struct query *q, size_t t, siz
         vf_store(dst + i, vf_div(vf_load(q->out + i), l));
     if (i < a->d_v)
         vf_store_n(dst + i, vf_div(vf_load(q->out + i), l), a->d_v - i);
+    lm_hadamard(dst, a->d_v, a->v_block);
 }
 
 static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, size_t nq)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/hadamard.h"
 #include "tensor/ops.h"
 
 _Static_assert(LM_KV_PAGE == LM_ATTN_PAGE, "attention reads pages as the memory makes them");
@@ -21,9 +22,14 @@ static char *row(const struct lm_tensor *t, size_t i1, size_t i2)
     return (char *)t->data + i1 * t->nb[1] + i2 * t->nb[2];
 }
 
-static void store_row(const struct lm_cpu *c, const struct lm_type *type, void *dst,
-                      const float *src, size_t n)
+static void store_row(const struct lm_cpu *c, const struct lm_type *type, size_t block, void *dst,
+                      const float *src, size_t n, float *scratch)
 {
+    if (block) {
+        memcpy(scratch, src, n * sizeof *src);
+        lm_hadamard(scratch, n, block);
+        src = scratch;
+    }
     if (type->id == LM_F16)
         c->vec->to_f16(dst, src, n);
     else if (type->id == LM_F32)
@@ -43,6 +49,14 @@ size_t lm_cpu_kv_count(const struct lm_tensor *t)
     return t->src[0]->ne[2];
 }
 
+/* A row that is transformed before it is stored. */
+size_t lm_cpu_kv_scratch(const struct lm_tensor *t)
+{
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    const size_t k = kv->k_block ? kv->head_k : 0, v = kv->v_block ? kv->head_v : 0;
+    return (k > v ? k : v) * sizeof(float);
+}
+
 size_t lm_cpu_kv_per_job(const struct lm_tensor *t)
 {
     size_t len = t->src[0]->ne[0] * t->src[0]->ne[1];
@@ -55,17 +69,17 @@ void lm_cpu_kv_store(const struct lm_exec *e, const struct lm_step *s, size_t jo
     const struct lm_kv_layout *kv = &t->arg.attn.kv;
     const int32_t *pos = t->src[2]->data;
     size_t end = (job + 1) * s->per_job < k->ne[2] ? (job + 1) * s->per_job : k->ne[2];
-    (void)thread;
+    float *scratch = lm_exec_scratch(e, thread);
     for (size_t i = job * s->per_job; i < end; i++) {
         size_t p = (size_t)pos[i];
         uint8_t *page = page_list(t->src[1], i)[p / LM_KV_PAGE];
         for (size_t h = 0; h < kv->n_head_kv; h++) {
             size_t at = h * LM_KV_PAGE + p % LM_KV_PAGE;
-            store_row(e->cpu, kv->k_type, page + kv->k_off + at * kv->k_row,
-                      (const float *)row(k, h, i), kv->head_k);
+            store_row(e->cpu, kv->k_type, kv->k_block, page + kv->k_off + at * kv->k_row,
+                      (const float *)row(k, h, i), kv->head_k, scratch);
             if (v)
-                store_row(e->cpu, kv->v_type, page + kv->v_off + at * kv->v_row,
-                          (const float *)row(v, h, i), kv->head_v);
+                store_row(e->cpu, kv->v_type, kv->v_block, page + kv->v_off + at * kv->v_row,
+                          (const float *)row(v, h, i), kv->head_v, scratch);
         }
     }
 }
@@ -154,6 +168,8 @@ void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
         a.v_row = kv->v_row;
         a.k_type = kv->k_type->id;
         a.v_type = kv->v_type->id;
+        a.k_block = kv->k_block;
+        a.v_block = kv->v_block;
         a.k_decode = kv->k_type->decode;
         a.v_decode = kv->v_type->decode;
         a.n_kv = (size_t)pos[first] + 1;

@@ -109,6 +109,7 @@ lm_kernel lm_cpu_select, lm_cpu_gate, lm_cpu_weighted_sum, lm_cpu_add_id;
 lm_kernel lm_cpu_kv_store, lm_cpu_attn, lm_cpu_attn_whole, lm_cpu_distance_bias;
 size_t lm_cpu_select_scratch(const struct lm_tensor *t);
 size_t lm_cpu_kv_count(const struct lm_tensor *t);
+size_t lm_cpu_kv_scratch(const struct lm_tensor *t);
 size_t lm_cpu_kv_per_job(const struct lm_tensor *t);
 size_t lm_cpu_attn_count(const struct lm_tensor *t);
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t);

@@ -1,0 +1,73 @@
+#!/bin/sh
+# cache.t - decode --cache-k, --cache-v: keys and values of few bits, of heads that are transformed
+# before they are rounded; saving, loading and shifting them; speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+
+# heads of 64 values
+gguf-convert -q -T f32 "$root/tests/data/families/qwen3-wide.tar.zst" m.gguf
+tokenize -m m.gguf -f "$root/tests/data/text.txt" | tr ' ' '\n' | head -n 100 | tr '\n' ' ' >text
+echo >>text
+decode -m m.gguf --all --cache-k f32 --cache-v f32 text >ref
+
+# How far from the reference a run is on average, against a bound.
+far() { # BOUND ARGUMENT...
+    bound=$1
+    shift
+    decode -m m.gguf --kl ref "$@" text 2>&1 >/dev/null |
+        sed -n 's/.*: KL \([^ ]*\) on average.*/\1/p' |
+        awk -v most="$bound" '{ print $1 <= most ? "near" : $1 }'
+}
+# The bound: twice what these types do to this model.
+while read -r type bound; do
+    for isa in scalar avx2 avx512; do
+        ok "$(LMPIPE_ISA=$isa far "$bound" --cache-k "$type" --cache-v "$type")" near \
+            "cache of type $type, $isa"
+    done
+    decode -m m.gguf --all --cache-k "$type" --cache-v "$type" text >want
+    for how in "-u 1" "-u 7 -b 20" "-t 2 -u 33"; do
+        # shellcheck disable=SC2086
+        decode -m m.gguf --all --cache-k "$type" --cache-v "$type" $how text | cmp - want
+        ok $? 0 "$type: the same with $how"
+    done
+done <<'END'
+bf16 2e-6
+q8_0 2e-5
+q5_1 1e-3
+q5_0 1.2e-3
+q4_1 4e-3
+q4_0 5e-3
+iq4_nl 4e-3
+END
+
+head=$(cut -d' ' -f 1-60 text) rest=$(cut -d' ' -f 61- text)
+for type in q8_0 q4_0; do
+    c="--cache-k $type --cache-v $type"
+    # shellcheck disable=SC2086
+    echo "$head" | decode $c --save-state state -m m.gguf >/dev/null
+    # shellcheck disable=SC2086
+    echo "$rest" | decode $c --load-state state -m m.gguf --text --top 3 >got
+    # shellcheck disable=SC2086
+    decode $c -m m.gguf --text --top 3 text >want
+    ok "$(wc -l <got) $(cksum <got)" "3 $(cksum <want)" "$type: saved and loaded"
+    for other in f32 q4_1; do
+        echo "$rest" | decode --load-state state --cache-k $other --cache-v $other -m m.gguf \
+            --text --top 1 >loaded
+        # shellcheck disable=SC2086
+        echo "$rest" | decode --load-state state $c -m m.gguf --text --top 1 >same
+        ok "$(paste same loaded | awk -F'\t' '{ d = $6 - $13; print (d * d < 0.25 ? "near" : d) }')" \
+            near "$type: loaded into a cache of type $other"
+    done
+done
+decode -m m.gguf -c 64 --context-shift --cache-k f32 --cache-v f32 --text --top 1 text >want
+decode -m m.gguf -c 64 --context-shift --cache-k q8_0 --cache-v q8_0 --text --top 1 text >got
+ok "$(paste want got | awk -F'\t' '{ d = $6 - $13; print (d * d < 0.01 ? "near" : d) }')" near \
+    "keys that are turned to other positions"
+echo "1..$n"
