@@ -109,6 +109,8 @@ int lm_decimal_multiple(const struct lm_decimal *a, const struct lm_decimal *b)
 
 /* ---- what an automaton looks at ---- */
 
+#define DOUBLE_DIGITS 15                 /* that a double tells apart                    */
+
 enum { LESS = 1, EQUAL = 2, GREATER = 4 };
 
 /* Where numbers have to be, compared to a bound. */
@@ -361,9 +363,21 @@ static bool set_multiple(struct numbers *x, const struct lm_atom *a)
     return true;
 }
 
-/* Fewer digits where the multiples allow no more, or where counting them takes too much. */
+/* Fewer digits where the multiples allow no more, where counting them takes too much, and where a
+ * reader that makes doubles of them would round to a bound that is excluded, or to a whole
+ * number that is. */
 static void limit_digits(struct numbers *x)
 {
+    int32_t most = x->integers ? x->most_part : DOUBLE_DIGITS / 2, least = 0;
+    for (size_t i = 0; i < x->n_bounds; i++) {
+        const struct bound *b = &x->bounds[i];
+        least = b->n_part > least ? b->n_part : least;
+        if (!(b->allowed & EQUAL) && DOUBLE_DIGITS - b->n_whole < most)
+            most = DOUBLE_DIGITS - b->n_whole;
+    }
+    x->most_part = most > least ? most : least;
+    if (!x->integers)
+        x->most_whole = DOUBLE_DIGITS - DOUBLE_DIGITS / 2;
     for (size_t i = 0; i < x->n_multiples; i++) {
         const struct multiple *m = &x->multiples[i];
         if (!m->negated && m->places < x->most_part)

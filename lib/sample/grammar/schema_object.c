@@ -208,6 +208,15 @@ static void note_demand(struct object *x, const struct lm_atom *a, bool *declare
     }
 }
 
+/* Must no member satisfy this? */
+static bool has_false(const struct lm_conj *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i].schema->kind == LM_JSON_FALSE && !c->list[i].negated)
+            return true;
+    return false;
+}
+
 /* All about the objects of a way; false after a failure. */
 static bool object_of(struct lm_schema *s, const struct lm_way *w, struct object *x)
 {
@@ -222,9 +231,7 @@ static bool object_of(struct lm_schema *s, const struct lm_way *w, struct object
         m->value = value_of(x, &m->name, fits(x, m->name));
         if (x->names.n && !m->absent)
             m->absent = lm_schema_valid_name(s, m->name, &x->names) == 0;
-        for (size_t k = 0; k < m->value.n; k++)
-            m->absent |= m->value.list[k].schema->kind == LM_JSON_FALSE &&
-                         !m->value.list[k].negated;
+        m->absent |= has_false(&m->value);
     }
     return s->failed == LM_OK;
 }
@@ -286,6 +293,17 @@ static struct lm_node *other_names(struct object *x, unsigned fit)
     return choice;
 }
 
+/* Can only declared names be there? */
+static bool is_closed(struct object *x)
+{
+    bool closed = true;
+    for (unsigned fit = 0; !x->closed && closed && fit < 1u << x->n_patterns; fit++) {
+        const struct lm_conj value = value_of(x, NULL, fit);
+        closed = has_false(&value);
+    }
+    return closed;
+}
+
 /* A member that is not declared; a choice of nothing when there are none. */
 static struct lm_node *other_member(struct object *x)
 {
@@ -293,10 +311,7 @@ static struct lm_node *other_member(struct object *x)
     struct lm_node *choice = lm_schema_nothing(s);
     for (unsigned fit = 0; !x->closed && fit < 1u << x->n_patterns && s->failed == LM_OK; fit++) {
         const struct lm_conj value = value_of(x, NULL, fit);
-        bool never = false;
-        for (size_t i = 0; i < value.n; i++)
-            never |= value.list[i].schema->kind == LM_JSON_FALSE && !value.list[i].negated;
-        struct lm_node *names = never ? NULL : other_names(x, fit);
+        struct lm_node *names = has_false(&value) ? NULL : other_names(x, fit);
         if (names && !lm_schema_is_nothing(names) && s->failed == LM_OK)
             lm_schema_add(s, choice, member_node(s, names, lm_value_node(s, &value)));
     }
@@ -433,7 +448,7 @@ struct lm_node *lm_object_node(struct lm_schema *s, const struct lm_way *w)
         return lm_schema_nothing(s);
     if (!x.undeclared)
         return object_graph(&x);
-    if (!x.closed) {
+    if (!is_closed(&x)) {
         lm_schema_fail(s, x.undeclared->at, "that this keyword fails cannot be enforced in an "
                        "object with other names");
         return NULL;
@@ -455,7 +470,7 @@ bool lm_object_empty(struct lm_schema *s, const struct lm_way *w)
     bool some = false;
     if (!object_of(s, w, &x))
         return false;
-    if (x.min > x.max || (x.closed && x.min > x.n))
+    if (x.min > x.max || (is_closed(&x) && x.min > x.n))
         return true;
     for (size_t i = 0; i < x.n && s->failed == LM_OK; i++) {
         const struct member *m = &x.members[i];
@@ -463,5 +478,5 @@ bool lm_object_empty(struct lm_schema *s, const struct lm_way *w)
         if (m->required && (m->absent || lm_conj_empty(s, &m->value)))
             return true;
     }
-    return x.undeclared && x.closed && !some;
+    return x.undeclared && !some && is_closed(&x);
 }
