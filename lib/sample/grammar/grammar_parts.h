@@ -162,4 +162,35 @@ int lm_token_trie_init(struct lm_token_trie *t, const struct lm_vocab *v, uint32
                  struct lm_err *err);
 void lm_token_trie_release(struct lm_token_trie *t);
 
+/*
+ * Classes of characters that states often do not tell apart.  Where a state and those after it
+ * take any character of a class alike, what tokens may come is known by how many of these they
+ * begin with, and by the rest of them.
+ */
+enum lm_char_class {
+    LM_CLASS_TEXT,                       /* of LM_NODE_TEXT                        */
+    LM_CLASS_ALNUM,                      /* of ASCII, as the others                */
+    LM_CLASS_LOWER,
+    LM_CLASS_UPPER_DIGIT,
+    LM_CLASSES
+};
+
+struct lm_token_class {
+    uint32_t              max;           /* characters that a token begins with    */
+    uint64_t            **whole;         /* [max + 1] masks: at most so many characters and
+                                            nothing else; neighbours may be the same mask */
+    struct lm_token_trie *rest;          /* [max + 1] of the tokens that begin with exactly so
+                                            many, what is behind them; 0: only those that begin
+                                            with a part of a character             */
+    int32_t              *more;          /* of the tries                           */
+};
+
+/* The bytes that a character of a class can begin with. */
+bool lm_class_begins(enum lm_char_class c, unsigned char byte);
+
+/* The tokens of lm_token_trie_init by a class; words: of a mask. */
+int lm_token_class_init(struct lm_token_class *t, enum lm_char_class c, const struct lm_vocab *v,
+                        uint32_t n_vocab, size_t words, struct lm_err *err);
+void lm_token_class_release(struct lm_token_class *t);
+
 #endif

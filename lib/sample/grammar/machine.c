@@ -53,13 +53,18 @@ struct table {
 
 struct edge {
     uint32_t from, to;
-    uint8_t  byte;
+    uint16_t by;                     /* a byte, or CLASS and a class of characters      */
 };
+
+#define CLASS 256
 
 /* What the ops of a state on UNKNOWN allow, whatever is below. */
 struct part {
     uint64_t *mask;                  /* [words] tokens that stay above                  */
-    uint32_t *returns;               /* [n] trie nodes where UNKNOWN is returned to     */
+    struct place {
+        const struct lm_token_trie *trie;
+        uint32_t                    at;
+    }        *returns;               /* [n] trie nodes where UNKNOWN is returned to     */
     size_t    n, cap;
 };
 
@@ -75,7 +80,9 @@ struct temp {
 struct lm_machine {
     const struct lm_grammar *g;
     const struct lm_vocab   *v;
-    struct lm_token_trie           trie;
+    struct lm_token_trie     trie;
+    struct lm_token_class    classes[LM_CLASSES];
+    uint32_t                *chain;  /* of states, as long as a token has characters    */
     size_t                   words;  /* of a mask                                       */
     uint64_t                *eog;    /* [words] ids that end a generation               */
     uint64_t                *plain;  /* [words] ids that are none of these              */
@@ -137,7 +144,7 @@ static uint64_t hash_state(const struct lm_machine *m, uint32_t i)
 
 static uint64_t hash_edge(const struct lm_machine *m, uint32_t i)
 {
-    return mix(mix(3, m->edges[i].from), m->edges[i].byte);
+    return mix(mix(3, m->edges[i].from), m->edges[i].by);
 }
 
 static bool same_stack(const struct lm_machine *m, uint32_t a, uint32_t b)
@@ -156,7 +163,7 @@ static bool same_state(const struct lm_machine *m, uint32_t a, uint32_t b)
 
 static bool same_edge(const struct lm_machine *m, uint32_t a, uint32_t b)
 {
-    return m->edges[a].from == m->edges[b].from && m->edges[a].byte == m->edges[b].byte;
+    return m->edges[a].from == m->edges[b].from && m->edges[a].by == m->edges[b].by;
 }
 
 typedef uint64_t hash_fn(const struct lm_machine *m, uint32_t i);
@@ -198,6 +205,21 @@ static uint32_t intern(struct lm_machine *m, struct table *t, hash_fn *hash, sam
     t->slots[k] = i + 1;
     t->used++;
     return i;
+}
+
+/* The number of an edge, or UINT32_MAX. */
+static uint32_t find_edge(const struct lm_machine *m, uint32_t from, uint16_t by)
+{
+    const struct table *t = &m->edge_table;
+    if (!t->n)
+        return UINT32_MAX;
+    size_t k = mix(mix(3, from), by) & (t->n - 1);
+    for (; t->slots[k]; k = (k + 1) & (t->n - 1)) {
+        const struct edge *e = &m->edges[t->slots[k] - 1];
+        if (e->from == from && e->by == by)
+            return t->slots[k] - 1;
+    }
+    return UINT32_MAX;
 }
 
 static int nomem(struct lm_machine *m)
@@ -580,23 +602,23 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
 
 /* ---- masks ---- */
 
-static void allow_all(const struct lm_machine *m, int32_t id, uint64_t *mask)
+static void allow_all(const struct lm_token_trie *t, int32_t id, uint64_t *mask)
 {
-    for (; id >= 0; id = m->trie.more[id])
+    for (; id >= 0; id = t->more[id])
         put(mask, (uint32_t)id);
 }
 
 /*
- * Walk the tokens below trie node `at` (or all, for `end` the number of nodes) from a state, and
- * put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
+ * Walk the tokens of a trie below node `at` (or all, for `end` the number of nodes) from a state,
+ * and put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
  */
-static int walk(struct lm_machine *m, size_t at, size_t end, lm_state from, uint64_t *mask,
-                struct part *part, struct lm_err *err)
+static int walk(struct lm_machine *m, const struct lm_token_trie *trie, size_t at, size_t end,
+                lm_state from, uint64_t *mask, struct part *part, struct lm_err *err)
 {
     size_t depth = 0;
     m->frames[0] = (struct frame){ (uint32_t)end, from };
     while (at < end) {
-        const struct lm_token_node *node = &m->trie.nodes[at];
+        const struct lm_token_node *node = &trie->nodes[at];
         while (m->frames[depth].end <= at)
             depth--;
         lm_state s = m->frames[depth].state;
@@ -610,10 +632,10 @@ static int walk(struct lm_machine *m, size_t at, size_t end, lm_state from, uint
         if (m->states[s].open && part) {
             if (!lm_grow(&part->returns, &part->cap, part->n + 1, sizeof *part->returns))
                 return lm_fail_nomem(err);
-            part->returns[part->n++] = (uint32_t)at;
+            part->returns[part->n++] = (struct place){ trie, (uint32_t)at };
         }
         if (m->states[s].n || m->states[s].complete)
-            allow_all(m, node->first, mask);
+            allow_all(trie, node->first, mask);
         m->frames[++depth] = (struct frame){ node->next, s };
         at++;
     }
@@ -635,6 +657,137 @@ static int on_unknown(struct lm_machine *m, uint32_t ways, uint32_t n, lm_state 
     return finish(m, s);
 }
 
+/* ---- classes of characters ---- */
+
+/* Do the ways of a state that are no LM_OP_TEXT leave the characters of that alone? */
+static bool only_text(const struct lm_machine *m, const struct state *s)
+{
+    bool text = false;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
+        text |= o->kind == LM_OP_TEXT;
+        for (unsigned c = o->lo; o->kind == LM_OP_BYTES && c <= o->hi; c++)
+            if (lm_text_step((unsigned char)c) >= 0)
+                return false;
+    }
+    return text;
+}
+
+static int text_next(struct lm_machine *m, lm_state s, lm_state *to, struct lm_err *err)
+{
+    const struct state from = m->states[s];
+    *to = LM_STATE_DEAD;
+    if (!only_text(m, &from))
+        return LM_OK;
+    begin(m, err);
+    for (uint32_t i = 0; i < from.n; i++) {
+        const struct way w = m->ways[from.ways + i];
+        if (m->g->ops[w.op].kind == LM_OP_TEXT)
+            add(m, m->g->ops[w.op].a, w.stack);
+    }
+    return finish(m, to);
+}
+
+static int ascii_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm_state *to,
+                      struct lm_err *err)
+{
+    bool first = true;
+    *to = LM_STATE_DEAD;
+    for (unsigned byte = 0; byte < 128; byte++) {
+        lm_state next = s;
+        if (!lm_class_begins(c, (unsigned char)byte))
+            continue;
+        int r = lm_machine_byte(m, &next, (unsigned char)byte, err);
+        if (r < 0)
+            return r;
+        if (next == LM_STATE_DEAD || (!first && next != *to)) {
+            *to = LM_STATE_DEAD;
+            return LM_OK;
+        }
+        *to = next;
+        first = false;
+    }
+    return LM_OK;
+}
+
+/* The state after any one character of a class, or LM_STATE_DEAD: it depends on which. */
+static int class_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm_state *to,
+                      struct lm_err *err)
+{
+    uint32_t known = s == LM_STATE_DEAD ? s : find_edge(m, s, (uint16_t)(CLASS + c));
+    *to = LM_STATE_DEAD;
+    if (s == LM_STATE_DEAD)
+        return LM_OK;
+    if (known != UINT32_MAX) {
+        *to = m->edges[known].to;
+        return LM_OK;
+    }
+    int r = c == LM_CLASS_TEXT ? text_next(m, s, to, err) : ascii_next(m, s, c, to, err);
+    if (r < 0)
+        return r;
+    if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
+        return lm_fail_nomem(err);
+    m->edges[m->n_edges] = (struct edge){ s, *to, (uint16_t)(CLASS + c) };
+    if (intern(m, &m->edge_table, hash_edge, same_edge, (uint32_t)m->n_edges) == UINT32_MAX)
+        return lm_fail_nomem(err);
+    m->n_edges++;
+    return LM_OK;
+}
+
+/* The states after 0, 1, ... characters of a class, as many as they take alike, into m->chain;
+ * *n of them behind the first.  None if UNKNOWN could be returned to on the way. */
+static int find_chain(struct lm_machine *m, lm_state s, enum lm_char_class c, uint32_t *n,
+                      struct lm_err *err)
+{
+    *n = 0;
+    m->chain[0] = s;
+    while (*n < m->classes[c].max) {
+        lm_state next;
+        int r = class_next(m, m->chain[*n], c, &next, err);
+        if (r < 0 || next == LM_STATE_DEAD)
+            return r;
+        if (m->states[next].open) {
+            *n = 0;
+            return LM_OK;
+        }
+        m->chain[++*n] = next;
+    }
+    return LM_OK;
+}
+
+/* What a state allows, if it takes the characters of a class alike: those that have nothing else by
+ * their number, those that begin with some by the rest, and the others.  *done: it does. */
+static int walk_class(struct lm_machine *m, lm_state s, enum lm_char_class c, uint64_t *mask,
+                      struct part *part, bool *done, struct lm_err *err)
+{
+    const struct lm_token_class *t = &m->classes[c];
+    uint32_t n;
+    int r = find_chain(m, s, c, &n, err);
+    *done = r == LM_OK && n > 0;
+    if (!*done)
+        return r;
+    for (size_t i = 0; i < m->words; i++)
+        mask[i] |= t->whole[n][i];
+    for (uint32_t k = 0; r == LM_OK && k <= n; k++)
+        r = walk(m, &t->rest[k], 0, t->rest[k].n, m->chain[k], mask, part, err);
+    for (size_t at = 0; r == LM_OK && at < m->trie.n; at = m->trie.nodes[at].next)
+        if (!lm_class_begins(c, m->trie.nodes[at].byte))
+            r = walk(m, &m->trie, at, m->trie.nodes[at].next, s, mask, part, err);
+    return r;
+}
+
+/* What a state allows: by the first class that it takes alike, or token by token. */
+static int walk_all(struct lm_machine *m, lm_state s, uint64_t *mask, struct part *part,
+                    struct lm_err *err)
+{
+    bool done = false;
+    int r = LM_OK;
+    for (int c = 0; c < LM_CLASSES && r == LM_OK && !done; c++)
+        if (m->classes[c].max)
+            r = walk_class(m, s, (enum lm_char_class)c, mask, part, &done, err);
+    return done || r < 0 ? r : walk(m, &m->trie, 0, m->trie.n, s, mask, part, err);
+}
+
 /* What a state on UNKNOWN allows; *out stays where it is until a part is added. */
 static int part_of(struct lm_machine *m, lm_state s, uint32_t *out, struct lm_err *err)
 {
@@ -642,7 +795,7 @@ static int part_of(struct lm_machine *m, lm_state s, uint32_t *out, struct lm_er
     if (*out != UINT32_MAX)
         return LM_OK;
     struct part p = { .mask = new_mask(m) };
-    int r = p.mask ? walk(m, 0, m->trie.n, s, p.mask, &p, err) : lm_fail_nomem(err);
+    int r = p.mask ? walk_all(m, s, p.mask, &p, err) : lm_fail_nomem(err);
     const struct state from = m->states[s];
     for (uint32_t i = 0; r == LM_OK && i < from.n; i++) {
         const struct lm_op *o = &m->g->ops[m->ways[from.ways + i].op];
@@ -708,10 +861,11 @@ static int add_group(struct lm_machine *m, const struct group *g, uint64_t *mask
     for (size_t i = 0; i < m->words; i++)
         mask[i] |= m->parts[g->part].mask[i];
     for (size_t i = 0; r == LM_OK && i < m->parts[g->part].n; i++) {
-        const uint32_t at = m->parts[g->part].returns[i];
-        allow_all(m, m->trie.nodes[at].first, mask);
+        const struct place p = m->parts[g->part].returns[i];
+        const struct lm_token_node *node = &p.trie->nodes[p.at];
+        allow_all(p.trie, node->first, mask);
         if (returned != LM_STATE_DEAD && m->states[returned].n)
-            r = walk(m, (size_t)at + 1, m->trie.nodes[at].next, returned, mask, NULL, err);
+            r = walk(m, p.trie, (size_t)p.at + 1, node->next, returned, mask, NULL, err);
     }
     return r;
 }
@@ -760,11 +914,43 @@ static void forget(struct lm_machine *m, const struct mark *to)
         intern(m, &m->stack_table, hash_stack, same_stack, i);
 }
 
+/* Is a character of LM_OP_TEXT a round of a loop, so that the stack tells how many may follow?
+ * What the state allows then has no part that stays the same. */
+static int is_counted(struct lm_machine *m, const struct state *s, bool *counted,
+                      struct lm_err *err)
+{
+    uint32_t n = 0;
+    lm_state local, next = LM_STATE_DEAD;
+    while (n < s->n && m->g->ops[m->ways[s->ways + n].op].kind != LM_OP_TEXT)
+        n++;
+    if (n == s->n || m->g->has_tokens)
+        return LM_OK;
+    int r = on_unknown(m, s->ways + n, 1, &local, err);
+    if (r == LM_OK)
+        r = class_next(m, local, LM_CLASS_TEXT, &next, err);
+    *counted = next != LM_STATE_DEAD && m->states[next].open;
+    return r;
+}
+
+static int fill_counted(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
+{
+    const struct mark before = mark_of(m);
+    int r = walk_all(m, s, mask, NULL, err);
+    for (size_t i = 0; m->states[s].complete && i < m->words; i++)
+        mask[i] |= m->eog[i];
+    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
+        forget(m, &before);
+    return r;
+}
+
 static int fill_mask(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
 {
     const struct state from = m->states[s];
     struct group g;
-    int r = LM_OK;
+    bool counted = false;
+    int r = is_counted(m, &from, &counted, err);
+    if (counted && r == LM_OK)
+        return fill_counted(m, s, mask, err);
     for (uint32_t i = 0; r == LM_OK && i < from.n;)         /* parts are kept */
         r = next_group(m, &from, &i, &g, err);
     const struct mark before = mark_of(m);
@@ -870,6 +1056,22 @@ static int count_tokens(struct lm_machine *m, const int32_t *eog, size_t n_eog)
     return m->frames ? LM_OK : LM_ENOMEM;
 }
 
+/* The tokens by classes of characters. */
+static bool make_classes(struct lm_machine *m)
+{
+    uint32_t max = 0;
+    for (int c = 0; m->v && c < LM_CLASSES; c++) {
+        if (c == LM_CLASS_TEXT && !m->g->has_text)
+            continue;
+        if (lm_token_class_init(&m->classes[c], (enum lm_char_class)c, m->v, m->n_vocab, m->words,
+                                NULL) < 0)
+            return false;
+        max = m->classes[c].max > max ? m->classes[c].max : max;
+    }
+    m->chain = lm_malloc_array((size_t)max + 1, sizeof *m->chain);
+    return m->chain != NULL;
+}
+
 struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vocab *v,
                                   uint32_t n_vocab, const int32_t *eog, size_t n_eog,
                                   struct lm_err *err)
@@ -885,7 +1087,7 @@ struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vo
         m->n_vocab = n_vocab;
     m->eog = new_mask(m);
     m->plain = new_mask(m);
-    bool good = m->eog && m->plain && count_tokens(m, eog, n_eog) == LM_OK &&
+    bool good = m->eog && m->plain && count_tokens(m, eog, n_eog) == LM_OK && make_classes(m) &&
                 lm_grow(&m->stacks, &m->stacks_cap, 2, sizeof *m->stacks) &&
                 lm_token_trie_init(&m->trie, v, m->n_vocab, err) == LM_OK;
     if (!good) {
@@ -913,10 +1115,12 @@ void lm_machine_free(struct lm_machine *m)
     void *const all[] = {
         m->eog, m->plain, m->stacks, m->states, m->ways, m->links, m->edges, m->parts,
         m->stack_table.slots, m->state_table.slots, m->edge_table.slots, m->todo, m->found,
-        m->seen, m->seen_step, m->temps, m->frames,
+        m->seen, m->seen_step, m->temps, m->frames, m->chain,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
+    for (int c = 0; c < LM_CLASSES; c++)
+        lm_token_class_release(&m->classes[c]);
     lm_token_trie_release(&m->trie);
     free(m);
 }
