@@ -142,19 +142,28 @@ struct lm_grammar {
  * what can never be completed is left out.  NULL with *err as lm_grammar_gbnf. */
 struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err);
 
+/* The bytes that may follow a state that is not dead, as bits. */
+void lm_machine_next(const struct lm_machine *m, lm_state s, uint64_t bytes[4]);
+
 /* ---- the vocabulary in order of bytes ---- */
 
 /* A node stands for a beginning of tokens' bytes; its children follow it in memory. */
 struct lm_token_node {
     uint32_t      next;                  /* the node after all below this one      */
     int32_t       first;                 /* a token that ends here, or -1          */
+    uint32_t      order;                 /* of the first token here or below, in ids */
     unsigned char byte;
+    unsigned char deep;                  /* bytes that a token has behind it, at most (255: more) */
+    bool          text, alnum;           /* these are characters of LM_CLASS_TEXT, of
+                                            LM_CLASS_ALNUM                         */
 };
 
 struct lm_token_trie {
     struct lm_token_node *nodes;          /* [n], without the root                  */
     size_t               n;
     int32_t             *more;           /* [n_vocab] another token with the same bytes, or -1 */
+    uint32_t            *ids;            /* [n_ids] the tokens in order            */
+    size_t               n_ids;
 };
 
 /* Of the first n_vocab tokens, those that have bytes and are not control tokens. */

@@ -82,6 +82,7 @@ struct lm_machine {
     const struct lm_vocab   *v;
     struct lm_token_trie     trie;
     struct lm_token_class    classes[LM_CLASSES];
+    uint64_t                 text_bytes[4];      /* that a LM_OP_TEXT can begin with     */
     uint32_t                *chain;  /* of states, as long as a token has characters    */
     size_t                   words;  /* of a mask                                       */
     uint64_t                *eog;    /* [words] ids that end a generation               */
@@ -113,7 +114,11 @@ struct lm_machine {
 
     struct { lm_state state; uint64_t *mask; } masks[MASKS];
     unsigned      next_mask;
-    struct frame { uint32_t end; lm_state state; } *frames;      /* of a walk           */
+    struct frame {
+        uint32_t end;
+        lm_state state;
+        uint64_t bytes[4];           /* that it takes                                   */
+    } *frames;                       /* of a walk                                       */
 };
 
 /* ---- tables ---- */
@@ -502,6 +507,18 @@ static int finish(struct lm_machine *m, lm_state *s)
     return LM_OK;
 }
 
+static int add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16_t by,
+                    struct lm_err *err)
+{
+    if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
+        return lm_fail_nomem(err);
+    m->edges[m->n_edges] = (struct edge){ from, to, by };
+    if (intern(m, &m->edge_table, hash_edge, same_edge, (uint32_t)m->n_edges) == UINT32_MAX)
+        return lm_fail_nomem(err);
+    m->n_edges++;
+    return LM_OK;
+}
+
 int lm_machine_start(struct lm_machine *m, lm_state *s, struct lm_err *err)
 {
     begin(m, err);
@@ -518,18 +535,13 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
 {
     if (*s == LM_STATE_DEAD)
         return LM_OK;
-    if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
-        return lm_fail_nomem(err);
-    m->edges[m->n_edges] = (struct edge){ *s, 0, byte };
-    const uint32_t known = intern(m, &m->edge_table, hash_edge, same_edge, (uint32_t)m->n_edges);
-    if (known == UINT32_MAX)
-        return lm_fail_nomem(err);
-    if (known < m->n_edges) {
+    const uint32_t known = find_edge(m, *s, byte);
+    if (known != UINT32_MAX) {
         *s = m->edges[known].to;
         return LM_OK;
     }
-    m->n_edges++;
     const struct state from = m->states[*s];
+    const lm_state before = *s;
     begin(m, err);
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
@@ -541,8 +553,7 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
             add(m, step ? w.op + (uint32_t)step : o->a, w.stack);
     }
     int r = finish(m, s);
-    m->edges[known].to = r == LM_OK ? *s : LM_STATE_DEAD;
-    return r;
+    return r == LM_OK ? add_edge(m, before, *s, byte, err) : r;
 }
 
 /* ---- tokens ---- */
@@ -600,63 +611,6 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
     return finish(m, s);
 }
 
-/* ---- masks ---- */
-
-static void allow_all(const struct lm_token_trie *t, int32_t id, uint64_t *mask)
-{
-    for (; id >= 0; id = t->more[id])
-        put(mask, (uint32_t)id);
-}
-
-/*
- * Walk the tokens of a trie below node `at` (or all, for `end` the number of nodes) from a state,
- * and put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
- */
-static int walk(struct lm_machine *m, const struct lm_token_trie *trie, size_t at, size_t end,
-                lm_state from, uint64_t *mask, struct part *part, struct lm_err *err)
-{
-    size_t depth = 0;
-    m->frames[0] = (struct frame){ (uint32_t)end, from };
-    while (at < end) {
-        const struct lm_token_node *node = &trie->nodes[at];
-        while (m->frames[depth].end <= at)
-            depth--;
-        lm_state s = m->frames[depth].state;
-        int r = lm_machine_byte(m, &s, node->byte, err);
-        if (r < 0)
-            return r;
-        if (s == LM_STATE_DEAD) {
-            at = node->next;
-            continue;
-        }
-        if (m->states[s].open && part) {
-            if (!lm_grow(&part->returns, &part->cap, part->n + 1, sizeof *part->returns))
-                return lm_fail_nomem(err);
-            part->returns[part->n++] = (struct place){ trie, (uint32_t)at };
-        }
-        if (m->states[s].n || m->states[s].complete)
-            allow_all(trie, node->first, mask);
-        m->frames[++depth] = (struct frame){ node->next, s };
-        at++;
-    }
-    return LM_OK;
-}
-
-static uint64_t *new_mask(const struct lm_machine *m)
-{
-    return calloc(m->words ? m->words : 1, sizeof(uint64_t));
-}
-
-/* The ops of ways [n], all on one stack, as a state on UNKNOWN. */
-static int on_unknown(struct lm_machine *m, uint32_t ways, uint32_t n, lm_state *s,
-                      struct lm_err *err)
-{
-    begin(m, err);
-    for (uint32_t i = 0; i < n; i++)
-        add(m, m->ways[ways + i].op, UNKNOWN);
-    return finish(m, s);
-}
-
 /* ---- classes of characters ---- */
 
 /* Do the ways of a state that are no LM_OP_TEXT leave the characters of that alone? */
@@ -688,25 +642,39 @@ static int text_next(struct lm_machine *m, lm_state s, lm_state *to, struct lm_e
     return finish(m, to);
 }
 
+/* The ranges of bytes of the classes of ASCII. */
+static const struct { unsigned char lo, hi; } ranges[LM_CLASSES][3] = {
+    [LM_CLASS_ALNUM] = { { 'a', 'z' }, { 'A', 'Z' }, { '0', '9' } },
+    [LM_CLASS_LOWER] = { { 'a', 'z' } },
+    [LM_CLASS_UPPER_DIGIT] = { { 'A', 'Z' }, { '0', '9' } },
+};
+
+/* Does some way take a part of a range? */
+static bool splits(const struct lm_machine *m, const struct state *s, unsigned lo, unsigned hi)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
+        if (o->kind == LM_OP_BYTES && o->lo <= hi && o->hi >= lo && (o->lo > lo || o->hi < hi))
+            return true;
+    }
+    return false;
+}
+
 static int ascii_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm_state *to,
                       struct lm_err *err)
 {
-    bool first = true;
+    lm_state first = LM_STATE_DEAD;
     *to = LM_STATE_DEAD;
-    for (unsigned byte = 0; byte < 128; byte++) {
+    for (size_t i = 0; i < 3 && ranges[c][i].lo; i++) {
         lm_state next = s;
-        if (!lm_class_begins(c, (unsigned char)byte))
-            continue;
-        int r = lm_machine_byte(m, &next, (unsigned char)byte, err);
-        if (r < 0)
-            return r;
-        if (next == LM_STATE_DEAD || (!first && next != *to)) {
-            *to = LM_STATE_DEAD;
+        if (splits(m, &m->states[s], ranges[c][i].lo, ranges[c][i].hi))
             return LM_OK;
-        }
-        *to = next;
-        first = false;
+        int r = lm_machine_byte(m, &next, ranges[c][i].lo, err);
+        if (r < 0 || next == LM_STATE_DEAD || (i > 0 && next != first))
+            return r;
+        first = next;
     }
+    *to = first;
     return LM_OK;
 }
 
@@ -725,14 +693,128 @@ static int class_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm
     int r = c == LM_CLASS_TEXT ? text_next(m, s, to, err) : ascii_next(m, s, c, to, err);
     if (r < 0)
         return r;
-    if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
-        return lm_fail_nomem(err);
-    m->edges[m->n_edges] = (struct edge){ s, *to, (uint16_t)(CLASS + c) };
-    if (intern(m, &m->edge_table, hash_edge, same_edge, (uint32_t)m->n_edges) == UINT32_MAX)
-        return lm_fail_nomem(err);
-    m->n_edges++;
+    return add_edge(m, s, *to, (uint16_t)(CLASS + c), err);
+}
+
+/* ---- masks ---- */
+
+static void allow_all(const struct lm_token_trie *t, int32_t id, uint64_t *mask)
+{
+    for (; id >= 0; id = t->more[id])
+        put(mask, (uint32_t)id);
+}
+
+/* All tokens at a node or below it. */
+static void allow_below(const struct lm_token_trie *t, const struct lm_token_node *node,
+                        uint64_t *mask)
+{
+    const size_t end = node->next < t->n ? t->nodes[node->next].order : t->n_ids;
+    for (size_t i = node->order; i < end; i++)
+        put(mask, t->ids[i]);
+}
+
+/* Does a state take all that tokens have behind a node?  false also when that is not known. */
+static bool takes_below(struct lm_machine *m, const struct lm_token_node *node, lm_state s)
+{
+    struct lm_err err;
+    lm_state next = s;
+    unsigned k = 0;
+    if (m->states[s].open)
+        return false;
+    if (node->text && m->classes[LM_CLASS_TEXT].max &&
+        class_next(m, s, LM_CLASS_TEXT, &next, &err) == LM_OK && next == s)
+        return true;
+    for (next = s; node->alnum && k < node->deep && next != LM_STATE_DEAD; k++)
+        if (class_next(m, next, LM_CLASS_ALNUM, &next, &err) < 0 ||
+            (next != LM_STATE_DEAD && m->states[next].open))
+            return false;
+    return node->alnum && node->deep < 255 && next != LM_STATE_DEAD;
+}
+
+void lm_machine_next(const struct lm_machine *m, lm_state state, uint64_t bytes[4])
+{
+    const struct state *s = &m->states[state];
+    memset(bytes, 0, 4 * sizeof *bytes);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
+        if (o->kind == LM_OP_TEXT)
+            for (size_t k = 0; k < 4; k++)
+                bytes[k] |= m->text_bytes[k];
+        else if (o->kind == LM_OP_BYTES && o->lo / 64 == o->hi / 64)
+            bytes[o->lo / 64] |= (UINT64_MAX >> (63 - (o->hi - o->lo))) << o->lo % 64;
+        else if (o->kind == LM_OP_BYTES)
+            for (unsigned c = o->lo; c <= o->hi; c++)
+                bytes[c / 64] |= UINT64_C(1) << c % 64;
+    }
+}
+
+/* Let a frame of a walk stand for a state, up to trie node `end`. */
+static void set_frame(const struct lm_machine *m, struct frame *f, size_t end, lm_state state)
+{
+    f->end = (uint32_t)end;
+    f->state = state;
+    lm_machine_next(m, state, f->bytes);
+}
+
+/*
+ * Walk the tokens of a trie below node `at` (or all, for `end` the number of nodes) from a state,
+ * and put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
+ */
+static int walk(struct lm_machine *m, const struct lm_token_trie *trie, size_t at, size_t end,
+                lm_state from, uint64_t *mask, struct part *part, struct lm_err *err)
+{
+    size_t depth = 0;
+    set_frame(m, &m->frames[0], end, from);
+    while (at < end) {
+        const struct lm_token_node *node = &trie->nodes[at];
+        while (m->frames[depth].end <= at)
+            depth--;
+        lm_state s = m->frames[depth].state;
+        int r = LM_OK;
+        if (!(m->frames[depth].bytes[node->byte / 64] >> node->byte % 64 & 1))
+            s = LM_STATE_DEAD;
+        else
+            r = lm_machine_byte(m, &s, node->byte, err);
+        if (r < 0)
+            return r;
+        if (s == LM_STATE_DEAD) {
+            at = node->next;
+            continue;
+        }
+        if (m->states[s].open && part) {
+            if (!lm_grow(&part->returns, &part->cap, part->n + 1, sizeof *part->returns))
+                return lm_fail_nomem(err);
+            part->returns[part->n++] = (struct place){ trie, (uint32_t)at };
+        }
+        if (node->next > at + 1 && takes_below(m, node, s)) {
+            allow_below(trie, node, mask);
+            at = node->next;
+            continue;
+        }
+        if (m->states[s].n || m->states[s].complete)
+            allow_all(trie, node->first, mask);
+        if (node->next > ++at)
+            set_frame(m, &m->frames[++depth], node->next, s);
+    }
     return LM_OK;
 }
+
+static uint64_t *new_mask(const struct lm_machine *m)
+{
+    return calloc(m->words ? m->words : 1, sizeof(uint64_t));
+}
+
+/* The ops of ways [n], all on one stack, as a state on UNKNOWN. */
+static int on_unknown(struct lm_machine *m, uint32_t ways, uint32_t n, lm_state *s,
+                      struct lm_err *err)
+{
+    begin(m, err);
+    for (uint32_t i = 0; i < n; i++)
+        add(m, m->ways[ways + i].op, UNKNOWN);
+    return finish(m, s);
+}
+
+/* ---- what a state allows ---- */
 
 /* The states after 0, 1, ... characters of a class, as many as they take alike, into m->chain;
  * *n of them behind the first.  None if UNKNOWN could be returned to on the way. */
@@ -1060,6 +1142,9 @@ static int count_tokens(struct lm_machine *m, const int32_t *eog, size_t n_eog)
 static bool make_classes(struct lm_machine *m)
 {
     uint32_t max = 0;
+    for (unsigned b = 0; b < 256; b++)
+        if (lm_text_step((unsigned char)b) >= 0)
+            m->text_bytes[b / 64] |= UINT64_C(1) << b % 64;
     for (int c = 0; m->v && c < LM_CLASSES; c++) {
         if (c == LM_CLASS_TEXT && !m->g->has_text)
             continue;

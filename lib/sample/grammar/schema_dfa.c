@@ -6,8 +6,9 @@
 #include "base/size.h"
 #include "sample/grammar/schema_parts.h"
 
-#define FEW_STATES 512               /* up to which equal states are looked for: the search is
-                                        quadratic for long chains                         */
+#define FEW_STATES 512               /* up to which equal states are looked for ...       */
+#define ROUNDS     12                /* ... in so many rounds: a long chain needs one a link, and
+                                        has nothing to find                               */
 
 /* ---- what a search has met ---- */
 
@@ -93,37 +94,52 @@ static void find_live(const struct lm_dfa *d, bool *live)
     }
 }
 
-/* Put states that nothing can tell apart into one class (Moore 1956).  class [n], LM_MANY: left
- * out.  The number of classes, or LM_MANY when memory is short. */
-static uint32_t classify(const struct lm_dfa *d, const bool *live, uint32_t *class)
+/* One round: states of a class are told apart by the classes they lead to.  The number of
+ * classes, or LM_MANY when memory is short. */
+static uint32_t refine(const struct lm_dfa *d, const bool *live, uint32_t *class, uint32_t *next,
+                       uint32_t *key)
 {
     struct lm_met met = { .words = d->n_symbols + 1 };
+    bool good = true;
+    for (uint32_t i = 0; good && i < d->n; i++) {
+        next[i] = LM_MANY;
+        if (!live[i])
+            continue;
+        key[0] = class[i];
+        for (size_t c = 0; c < d->n_symbols; c++) {
+            const uint32_t to = d->to[i * d->n_symbols + c];
+            key[c + 1] = to == LM_MANY ? LM_MANY : class[to];
+        }
+        next[i] = lm_met_add(&met, key);
+        good = next[i] != LM_MANY;
+    }
+    memcpy(class, next, d->n * sizeof *class);
+    const uint32_t n = good ? (uint32_t)met.n : LM_MANY;
+    lm_met_release(&met);
+    return n;
+}
+
+/* Put states that nothing can tell apart into one class (Moore 1956), or each into one of its own
+ * where that takes long.  class [n], LM_MANY: left out.  The number of classes, or LM_MANY when
+ * memory is short. */
+static uint32_t classify(const struct lm_dfa *d, const bool *live, uint32_t *class)
+{
     uint32_t *key = lm_malloc_array(d->n_symbols + 1, sizeof *key);
-    uint32_t *next = lm_malloc_array(d->n, sizeof *next), n = 0, before = 0;
+    uint32_t *next = lm_malloc_array(d->n, sizeof *next), n = 0, before = LM_MANY;
+    const bool few = d->n <= FEW_STATES;
     bool good = key && next;
     for (uint32_t i = 0; i < d->n; i++)
-        class[i] = live[i] ? d->n > FEW_STATES ? n++ : d->final[i] : LM_MANY;
-    while (good && d->n <= FEW_STATES) {
-        for (uint32_t i = 0; good && i < d->n; i++) {
-            key[0] = class[i];
-            for (size_t c = 0; c < d->n_symbols; c++) {
-                const uint32_t to = d->to[i * d->n_symbols + c];
-                key[c + 1] = to == LM_MANY ? LM_MANY : class[to];
-            }
-            next[i] = live[i] ? lm_met_add(&met, key) : LM_MANY;
-            good = !live[i] || next[i] != LM_MANY;
-        }
-        memcpy(class, next, d->n * sizeof *class);
-        n = (uint32_t)met.n;
-        lm_met_release(&met);
-        met.words = d->n_symbols + 1;
-        if (n == before)
-            break;
+        class[i] = live[i] ? d->final[i] : LM_MANY;
+    for (int round = 0; good && few && n != before && round < ROUNDS; round++) {
         before = n;
+        n = refine(d, live, class, next, key);
+        good = n != LM_MANY;
     }
+    if (good && n != before)                      /* not the end of it */
+        for (uint32_t i = n = 0; i < d->n; i++)
+            class[i] = live[i] ? n++ : LM_MANY;
     free(key);
     free(next);
-    lm_met_release(&met);
     return good ? n : LM_MANY;
 }
 

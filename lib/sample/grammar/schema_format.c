@@ -21,12 +21,12 @@
 /* At most 253 characters: eight names of 30, or three of 63. */
 #define ALNUM "[0-9A-Za-z]"
 #define LABEL(most) ALNUM "([0-9A-Za-z\\-]{0," most "}" ALNUM ")?"
-#define HOST "(" LABEL("28") "(\\." LABEL("28") "){0,7}|" LABEL("61") "(\\." LABEL("61") "){0,2})"
+#define HOSTS(most, more) LABEL(most) "(\\." LABEL(most) "){0," more "}"
+#define HOST "(" HOSTS("28", "7") "|" HOSTS("61", "2") ")"
 
 /* At most 64 characters before the @. */
-#define ATEXT "[0-9A-Za-z!#$%&'*+/=?^_`{|}~\\-]"
-#define ATOMS(most, more) ATEXT "{1," most "}(\\." ATEXT "{1," most "}){0," more "}"
-#define EMAIL "(" ATOMS("64", "0") "|" ATOMS("15", "3") "|" ATOMS("7", "7") ")@" HOST
+#define ATOM "[0-9A-Za-z!#$%&'*+/=?^_`{|}~\\-]{1,20}"
+#define EMAIL ATOM "(\\." ATOM "){0,2}@" HOSTS("28", "7")
 
 #define OCTET "(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"
 #define IPV4 OCTET "\\." OCTET "\\." OCTET "\\." OCTET

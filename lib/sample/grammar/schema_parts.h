@@ -248,8 +248,10 @@ void lm_met_release(struct lm_met *m);
 
 /* A regular expression that runs. */
 struct lm_matcher {
-    const struct lm_jval *at;
+    const struct lm_jval *at;            /* where it was met first                       */
+    struct lm_name        text;
     bool                  search;
+    uint32_t              rule;          /* for the strings that match; 0: none yet      */
     struct lm_grammar    *grammar;
     struct lm_machine    *machine;
 };
@@ -305,7 +307,8 @@ struct lm_node *lm_schema_repeat(struct lm_schema *s, struct lm_node *node, uint
 /* a b c, up to the first NULL. */
 struct lm_node *lm_schema_sequence(struct lm_schema *s, ...);
 
-/* A rule of its own for a node, and the use of it. */
+/* The use of a rule, and of a new one for a node. */
+struct lm_node *lm_schema_use(struct lm_schema *s, uint32_t rule);
 struct lm_node *lm_schema_rule(struct lm_schema *s, struct lm_node *node);
 /* A choice of nothing, and is a node that? */
 struct lm_node *lm_schema_nothing(struct lm_schema *s);

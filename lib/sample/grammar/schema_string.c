@@ -13,12 +13,12 @@
 
 /* ---- expressions ---- */
 
-static bool compile_matcher(struct lm_schema *s, struct lm_matcher *m, const char *text, size_t len)
+static bool compile_matcher(struct lm_schema *s, struct lm_matcher *m)
 {
     struct lm_tree t = { 0 };
     struct lm_node *node = NULL, *choice = NULL, *never = NULL;
     struct lm_err err;
-    int r = lm_regex_read(text, len, m->search, &t, &node, &err);
+    int r = lm_regex_read(m->text.p, m->text.len, m->search, &t, &node, &err);
     if (r == LM_OK) {                            /* one that matches nothing is no error */
         choice = lm_node_new(&t, LM_NODE_CHOICE);
         never = lm_node_new(&t, LM_NODE_BYTES);
@@ -42,27 +42,28 @@ static bool compile_matcher(struct lm_schema *s, struct lm_matcher *m, const cha
 }
 
 static struct lm_matcher *matcher_for(struct lm_schema *s, const struct lm_jval *at,
-                                      const char *text, size_t len, bool search)
+                                      struct lm_name text, bool search)
 {
     for (size_t i = 0; i < s->n_matchers; i++)
-        if (s->matchers[i]->at == at)
+        if (s->matchers[i]->search == search && lm_same_name(s->matchers[i]->text, text))
             return s->matchers[i];
     struct lm_matcher *m = lm_arena_alloc(s->arena, sizeof *m);
     if (!m || !lm_grow(&s->matchers, &s->matchers_cap, s->n_matchers + 1, sizeof *s->matchers)) {
         lm_schema_nomem(s);
         return NULL;
     }
-    *m = (struct lm_matcher){ .at = at, .search = search };
+    *m = (struct lm_matcher){ .at = at, .text = text, .search = search };
     s->matchers[s->n_matchers++] = m;
-    return compile_matcher(s, m, text, len) ? m : NULL;
+    return compile_matcher(s, m) ? m : NULL;
 }
 
 struct lm_matcher *lm_pattern_matcher(struct lm_schema *s, const struct lm_jval *pattern)
 {
     /* The names of patternProperties are patterns too. */
-    if (pattern->kind == LM_JSON_STRING)
-        return matcher_for(s, pattern, pattern->str, pattern->len, true);
-    return matcher_for(s, pattern, pattern->key, pattern->key_len, true);
+    const bool value = pattern->kind == LM_JSON_STRING;
+    return matcher_for(s, pattern, (struct lm_name){ value ? pattern->str : pattern->key,
+                                                     value ? pattern->len : pattern->key_len },
+                       true);
 }
 
 struct lm_matcher *lm_format_matcher(struct lm_schema *s, const struct lm_jval *format)
@@ -72,7 +73,7 @@ struct lm_matcher *lm_format_matcher(struct lm_schema *s, const struct lm_jval *
         lm_schema_fail(s, format, "regular expressions cannot be enforced");
         return NULL;
     }
-    return matcher_for(s, format, expression, strlen(expression), false);
+    return matcher_for(s, format, (struct lm_name){ expression, strlen(expression) }, false);
 }
 
 int lm_matches(struct lm_schema *s, struct lm_matcher *m, const char *p, size_t len)
@@ -277,6 +278,20 @@ static bool step(struct product *p, uint32_t *key, unsigned char byte)
     return true;
 }
 
+/* The bytes that all machines that must match can take. */
+static void find_bytes(const struct product *p, const uint32_t *key, uint64_t bytes[4])
+{
+    uint64_t own[4];
+    memset(bytes, 0xFF, 4 * sizeof *bytes);
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->negated[i])
+            continue;
+        lm_machine_next(p->machines[i], key[1 + i], own);
+        for (size_t k = 0; k < 4; k++)
+            bytes[k] &= own[k];
+    }
+}
+
 static bool is_final(const struct product *p, const uint32_t *key)
 {
     bool good = key[0] >= p->str->min;
@@ -290,6 +305,7 @@ static void search(struct product *p)
     struct lm_dfa *d = &p->dfa;
     struct lm_met *met = &p->met;
     struct lm_err err;
+    uint64_t bytes[4];
     uint32_t *key = lm_arena_array(p->s->arena, met->words, sizeof *key);
     bool good = key != NULL;
     for (size_t i = 0; good && i < p->n; i++)
@@ -306,7 +322,11 @@ static void search(struct product *p)
             break;
         d->n = from + 1;
         d->final[from] = is_final(p, met->keys + from * met->words);
+        find_bytes(p, met->keys + from * met->words, bytes);
         for (size_t c = 0; good && c < d->n_symbols; c++) {
+            d->to[from * d->n_symbols + c] = LM_MANY;
+            if (!(bytes[d->lo[c] / 64] >> d->lo[c] % 64 & 1))
+                continue;
             memcpy(key, met->keys + from * met->words, met->words * sizeof *key);
             uint32_t to = LM_MANY;
             if (step(p, key, d->lo[c]))
@@ -416,11 +436,7 @@ static struct lm_node *spelt(struct lm_schema *s, const struct lm_node *node)
 static struct lm_node *expression_node(struct lm_schema *s, const struct lm_matcher *m)
 {
     struct lm_node *node, *rule = lm_schema_node(s, LM_NODE_RULE);
-    const char *format = m->search ? NULL : lm_format_expression(m->at);
-    const struct lm_name text = format ? (struct lm_name){ format, strlen(format) } :
-        m->at->kind == LM_JSON_STRING ? (struct lm_name){ m->at->str, m->at->len } :
-        (struct lm_name){ m->at->key, m->at->key_len };
-    if (!rule || lm_regex_read(text.p, text.len, m->search, &s->tree, &node, s->err) < 0 ||
+    if (!rule || lm_regex_read(m->text.p, m->text.len, m->search, &s->tree, &node, s->err) < 0 ||
         lm_tree_add_rule(&s->tree, "pattern", spelt(s, node), s->err) < 0) {
         lm_schema_nomem(s);
         return NULL;
@@ -453,11 +469,19 @@ struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str)
     }
     const bool simple = str->n == 1 && str->n_not == 0 && !str->parts[0].negated &&
                         str->min == 0 && str->max == UINT64_MAX;
+    struct lm_matcher *m = simple ? str->parts[0].matcher : NULL;
+    if (m && m->rule)
+        return lm_schema_use(s, m->rule);
     struct product p = { .s = s, .str = str, .most = simple ? MANY_STATES : UINT32_MAX };
     struct lm_node *node = product_node(&p);
     if (p.over && s->failed == LM_OK)
-        node = expression_node(s, str->parts[0].matcher);
-    return quoted(s, node);
+        node = expression_node(s, m);
+    node = quoted(s, node);
+    if (node && m && !lm_schema_is_nothing(node)) {
+        node = lm_schema_rule(s, node);
+        m->rule = node ? node->rule : 0;
+    }
+    return node;
 }
 
 struct lm_node *lm_string_literal(struct lm_schema *s, struct lm_name text)

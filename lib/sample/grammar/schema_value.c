@@ -107,7 +107,7 @@ static uint32_t new_rule(struct lm_schema *s, struct lm_node *node)
     return (uint32_t)s->tree.n - 1;
 }
 
-static struct lm_node *use_of(struct lm_schema *s, uint32_t rule)
+struct lm_node *lm_schema_use(struct lm_schema *s, uint32_t rule)
 {
     struct lm_node *use = lm_schema_node(s, LM_NODE_RULE);
     if (use)
@@ -117,7 +117,7 @@ static struct lm_node *use_of(struct lm_schema *s, uint32_t rule)
 
 struct lm_node *lm_schema_rule(struct lm_schema *s, struct lm_node *node)
 {
-    return s->failed < 0 || lm_schema_is_nothing(node) ? node : use_of(s, new_rule(s, node));
+    return s->failed < 0 || lm_schema_is_nothing(node) ? node : lm_schema_use(s, new_rule(s, node));
 }
 
 /* ---- what many schemas use ---- */
@@ -187,7 +187,7 @@ static struct lm_node *shared(struct lm_schema *s, size_t which,
 {
     if (!s->shared[which] && s->failed == LM_OK)
         s->shared[which] = new_rule(s, make(s));
-    return use_of(s, s->shared[which]);
+    return lm_schema_use(s, s->shared[which]);
 }
 
 struct lm_node *lm_schema_gap(struct lm_schema *s, bool after)
@@ -232,7 +232,7 @@ static struct lm_node *any_value(struct lm_schema *s, int nesting)
     const size_t which = ANY + (size_t)nesting;
     static const char *const words[] = { "null", "true", "false" };
     if (s->shared[which] || s->failed < 0)
-        return use_of(s, s->shared[which]);
+        return lm_schema_use(s, s->shared[which]);
     s->shared[which] = new_rule(s, NULL);
     struct lm_node *choice = lm_schema_node(s, LM_NODE_CHOICE);
     for (size_t i = 0; i < 3; i++)
@@ -247,7 +247,7 @@ static struct lm_node *any_value(struct lm_schema *s, int nesting)
     }
     if (s->failed == LM_OK)
         s->tree.rules[s->shared[which]].node = choice;
-    return use_of(s, s->shared[which]);
+    return lm_schema_use(s, s->shared[which]);
 }
 
 /* ---- given values ---- */
@@ -546,7 +546,7 @@ struct lm_node *lm_value_node(struct lm_schema *s, const struct lm_conj *c)
         p->rule = new_rule(s, NULL);
     if (!p->made && s->building < DEEP)
         make_place(s, p);
-    return s->failed < 0 ? NULL : p->same ? p->same : use_of(s, p->rule);
+    return s->failed < 0 ? NULL : p->same ? p->same : lm_schema_use(s, p->rule);
 }
 
 void lm_schema_finish(struct lm_schema *s)

@@ -26,6 +26,31 @@ static int by_bytes(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+bool lm_class_begins(enum lm_char_class c, unsigned char byte)
+{
+    const bool lower = byte >= 'a' && byte <= 'z', upper = byte >= 'A' && byte <= 'Z';
+    const bool digit = byte >= '0' && byte <= '9';
+    switch (c) {
+    case LM_CLASS_TEXT:        return lm_text_step(byte) >= 0;
+    case LM_CLASS_ALNUM:       return lower || upper || digit;
+    case LM_CLASS_LOWER:       return lower;
+    case LM_CLASS_UPPER_DIGIT: return upper || digit;
+    default:                   return false;
+    }
+}
+
+/* How many bytes the character of the class has that p begins with, or 0. */
+static uint32_t character(enum lm_char_class c, const char *p, size_t n)
+{
+    uint32_t rune;
+    if (!lm_class_begins(c, (unsigned char)*p))
+        return 0;
+    if ((unsigned char)*p < 0x80)
+        return 1;
+    const int len = lm_utf8_len(p, n, &rune);
+    return len > 0 ? (uint32_t)len : 0;
+}
+
 /* How many leading bytes two tokens share. */
 static uint32_t shared(const struct entry *a, const struct entry *b)
 {
@@ -35,11 +60,34 @@ static uint32_t shared(const struct entry *a, const struct entry *b)
     return n;
 }
 
-/* Nodes for e [n], in order; open [longest] is scratch. */
-static void build(struct lm_token_trie *t, const struct entry *e, size_t n, uint32_t *open)
+/* Note at the nodes of a token's path what is behind them. */
+static void mark_path(struct lm_token_trie *t, const struct entry *e, const uint32_t *path,
+                      bool *text)
+{
+    bool alnum = true;
+    text[e->len] = true;
+    for (uint32_t i = e->len; i > 0; i--) {
+        struct lm_token_node *node = &t->nodes[path[i - 1]];
+        const uint32_t behind = e->len - i;
+        if (behind) {
+            const uint32_t n = character(LM_CLASS_TEXT, e->p + i, behind);
+            text[i] = n > 0 && text[i + n];
+            alnum &= lm_class_begins(LM_CLASS_ALNUM, (unsigned char)e->p[i]);
+        }
+        node->text &= text[i];
+        node->alnum &= alnum;
+        if (behind > node->deep)
+            node->deep = behind < 255 ? (unsigned char)behind : 255;
+    }
+}
+
+/* Nodes for e [n], in order; open [longest] and text [longest + 1] are scratch. */
+static void build(struct lm_token_trie *t, const struct entry *e, size_t n, uint32_t *open,
+                  bool *text)
 {
     uint32_t depth = 0;
     for (size_t i = 0; i < n; i++) {
+        t->ids[i] = e[i].id;
         const uint32_t keep = i ? shared(&e[i - 1], &e[i]) : 0;
         if (i && keep == e[i].len && e[i - 1].len == e[i].len) {     /* the same bytes */
             struct lm_token_node *at = &t->nodes[open[depth - 1]];
@@ -51,10 +99,13 @@ static void build(struct lm_token_trie *t, const struct entry *e, size_t n, uint
             t->nodes[open[--depth]].next = (uint32_t)t->n;
         while (depth < e[i].len) {
             open[depth] = (uint32_t)t->n;
-            t->nodes[t->n++] = (struct lm_token_node){ .first = -1, .byte = (unsigned char)e[i].p[depth] };
+            t->nodes[t->n++] = (struct lm_token_node){ .first = -1, .order = (uint32_t)i,
+                                                       .byte = (unsigned char)e[i].p[depth],
+                                                       .text = true, .alnum = true };
             depth++;
         }
         t->nodes[open[depth - 1]].first = (int32_t)e[i].id;
+        mark_path(t, &e[i], open, text);
     }
     while (depth > 0)
         t->nodes[open[--depth]].next = (uint32_t)t->n;
@@ -70,11 +121,15 @@ static bool build_trie(struct lm_token_trie *t, const struct entry *e, size_t n,
     }
     *t = (struct lm_token_trie){ .more = more };
     uint32_t *open = lm_malloc_array(longest + 1, sizeof *open);
+    bool *text = lm_malloc_array(longest + 1, sizeof *text);
     t->nodes = bytes < UINT32_MAX ? lm_malloc_array(bytes + 1, sizeof *t->nodes) : NULL;
-    const bool good = open && t->nodes;
+    t->ids = lm_malloc_array(n + 1, sizeof *t->ids);
+    t->n_ids = n;
+    const bool good = open && text && t->nodes && t->ids;
     if (good)
-        build(t, e, n, open);
+        build(t, e, n, open, text);
     free(open);
+    free(text);
     return good;
 }
 
@@ -113,39 +168,15 @@ int lm_token_trie_init(struct lm_token_trie *t, const struct lm_vocab *v, uint32
 void lm_token_trie_release(struct lm_token_trie *t)
 {
     free(t->nodes);
+    free(t->ids);
     free(t->more);
     *t = (struct lm_token_trie){ 0 };
 }
 
 /* ---- classes of characters ---- */
 
-bool lm_class_begins(enum lm_char_class c, unsigned char byte)
-{
-    const bool lower = byte >= 'a' && byte <= 'z', upper = byte >= 'A' && byte <= 'Z';
-    const bool digit = byte >= '0' && byte <= '9';
-    switch (c) {
-    case LM_CLASS_TEXT:        return lm_text_step(byte) >= 0;
-    case LM_CLASS_ALNUM:       return lower || upper || digit;
-    case LM_CLASS_LOWER:       return lower;
-    case LM_CLASS_UPPER_DIGIT: return upper || digit;
-    default:                   return false;
-    }
-}
-
-/* How many bytes the character of the class has that p begins with, or 0. */
-static uint32_t character(enum lm_char_class c, const char *p, size_t n)
-{
-    uint32_t rune;
-    if (!lm_class_begins(c, (unsigned char)*p))
-        return 0;
-    if ((unsigned char)*p < 0x80)
-        return 1;
-    const int len = lm_utf8_len(p, n, &rune);
-    return len > 0 ? (uint32_t)len : 0;
-}
-
 /* Go over the class's characters that a token begins with. */
-static struct entry behind(enum lm_char_class c, struct lm_str piece, uint32_t id)
+static struct entry rest_of(enum lm_char_class c, struct lm_str piece, uint32_t id)
 {
     struct entry e = { piece.p, (uint32_t)piece.len, id, 0 };
     for (uint32_t n; e.len && (n = character(c, e.p, e.len)) > 0; e.before++) {
@@ -187,7 +218,7 @@ static size_t split(struct lm_token_class *t, enum lm_char_class c, const struct
         whole[id] = 0;
         if (!is_text(v, id, piece))
             continue;
-        const struct entry rest = behind(c, piece, id);
+        const struct entry rest = rest_of(c, piece, id);
         t->max = rest.before > t->max ? rest.before : t->max;
         if (rest.len == 0)
             whole[id] = rest.before;
@@ -232,8 +263,10 @@ int lm_token_class_init(struct lm_token_class *t, enum lm_char_class c, const st
 void lm_token_class_release(struct lm_token_class *t)
 {
     for (uint32_t k = 0; k <= t->max; k++) {
-        if (t->rest)
+        if (t->rest) {
             free(t->rest[k].nodes);
+            free(t->rest[k].ids);
+        }
         if (t->whole && (k == t->max || t->whole[k] != t->whole[k + 1]))
             free(t->whole[k]);
     }
