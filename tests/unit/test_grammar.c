@@ -257,11 +257,83 @@ static void test_masks(void **state)
     lm_arena_release(&a);
 }
 
+/* Does a mask hold exactly the ids that can be taken? */
+static void check_ids(struct lm_machine *m, const struct lm_vocab *v, lm_state s, const char *name)
+{
+    const uint64_t *mask;
+    struct lm_err err;
+    assert_int_equal(lm_machine_mask(m, s, &mask, &err), LM_OK);
+    for (uint32_t id = 0; id < lm_vocab_n(v); id++) {
+        lm_state next = s;
+        assert_int_equal(lm_machine_take(m, &next, id, &err), LM_OK);
+        if ((mask[id / 64] >> id % 64 & 1) != (next != LM_STATE_DEAD))
+            fail_msg("%s: id %u is %s", name, (unsigned)id, next == LM_STATE_DEAD ?
+                     "in the mask and cannot be taken" : "not in the mask and can be taken");
+    }
+}
+
+/* Every mask along a text, whose ids are found by classes of characters, and by taking each. */
+static void test_every_id(void **state)
+{
+    struct lm_arena a = { 0 };
+    struct lm_err err;
+    struct lm_vocab *v = lm_vocab_open("tests/data/vocab/qwen.gguf", NULL, &err);
+    const struct lm_jval *cases = read_json(&a, "tests/data/sample/schema.json");
+    int n = 0;
+    (void)state;
+    assert_non_null(v);
+    for (const struct lm_jval *c = cases->first; c; c = c->next) {
+        const struct lm_jval *schema = lm_jval_get(c, "schema"), *t = lm_jval_get(c, "accept");
+        const char *name = lm_jval_str(lm_jval_get(c, "name"));
+        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL, &err);
+        if (!g || !(t = t->first) || t->len > 90) {
+            lm_grammar_free(g);
+            continue;
+        }
+        struct lm_machine *m = lm_machine_new(g, v, lm_vocab_n(v), NULL, 0, &err);
+        lm_state s;
+        assert_int_equal(lm_machine_start(m, &s, &err), LM_OK);
+        for (size_t i = 0; i < t->len; i++, n++) {
+            check_ids(m, v, s, name);
+            assert_int_equal(lm_machine_byte(m, &s, (unsigned char)lm_jval_str(t)[i], &err), LM_OK);
+        }
+        lm_machine_free(m);
+        lm_grammar_free(g);
+    }
+    assert_true(n > 600);
+    lm_vocab_free(v);
+    lm_arena_release(&a);
+}
+
+/* A schema of 5 KB takes its instance, indented. */
+static void test_order(void **state)
+{
+    struct lm_err err;
+    char *schema, *text;
+    size_t len, n;
+    (void)state;
+    assert_int_equal(lm_read_file("tests/data/sample/order.schema.json", 1 << 20, &schema, &len,
+                                  &err), LM_OK);
+    assert_int_equal(lm_read_file("tests/data/sample/order.json", 1 << 20, &text, &n, &err), LM_OK);
+    struct lm_grammar *g = lm_grammar_schema(schema, len, NULL, NULL, &err);
+    assert_non_null(g);
+    struct lm_machine *m = lm_machine_new(g, NULL, 0, NULL, 0, &err);
+    assert_int_equal(try_text(m, text, n), WHOLE);
+    char *id = strstr(text, "123e4567");
+    *id = 'g';                                    /* no hexadecimal digit */
+    assert_int_equal(try_text(m, text, n), REFUSED);
+    lm_machine_free(m);
+    lm_grammar_free(g);
+    free(schema);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gbnf), cmocka_unit_test(test_regex), cmocka_unit_test(test_schemas),
-        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_masks), cmocka_unit_test(test_every_id),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
