@@ -2,8 +2,7 @@
 /*
  * Special pieces in text.  They are found as the Hugging Face library finds added tokens:
  * the leftmost, and of those that begin there the longest; one that has to be a word by
- * itself and is none is passed over, with all its text.  The pieces lie sorted, so that
- * following a text byte by byte narrows a range of them.
+ * itself and is none is passed over, with all its text.
  *
  * A GGUF file with the scores of a SentencePiece model has spaces in pieces of type user where
  * the library's file has marks, U+2581.  Of runs of spaces the library finds two or more marks
@@ -27,59 +26,89 @@ static bool is_added(const struct lm_vocab *v, unsigned type)
            type == LM_TOKEN_UNKNOWN;
 }
 
-struct entry {
-    const char *p;
-    size_t      len;
-    uint32_t    id, order;
-};
-
-static int by_text(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    int c = memcmp(x->p, y->p, x->len < y->len ? x->len : y->len);
-    c = c ? c : (x->len > y->len) - (x->len < y->len);
-    return c ? c : (x->order > y->order) - (x->order < y->order);
-}
-
 void lm_added_release(struct lm_added *a)
 {
     lm_pieces_release(&a->text);
     free(a->id);
+    lm_trie_release(&a->trie);
+    free(a->link);
     *a = (struct lm_added){ 0 };
+}
+
+/*
+ * The node of piece k at depth d is known once its parent is: what else ends where it ends.  at
+ * is the node of each piece at the depth before.
+ */
+static void link_node(struct lm_added *a, uint32_t *at, uint32_t k, uint32_t d)
+{
+    size_t len;
+    const char *p = lm_pieces_get(&a->text, k, &len);
+    uint32_t parent = at[k], node = lm_trie_step(&a->trie, parent, (unsigned char)p[d]), f = parent;
+    struct lm_added_link *l = &a->link[node];
+    at[k] = node;
+    if (l->depth)
+        return;                                  /* with another piece */
+    l->depth = d + 1;
+    while (f && !l->fail) {
+        f = a->link[f].fail;
+        l->fail = lm_trie_step(&a->trie, f, (unsigned char)p[d]);
+    }
+    l->ends = a->trie.unit[l->fail].id >= 0 ? l->fail : a->link[l->fail].ends;
+}
+
+static int link_all(struct lm_added *a, struct lm_err *err)
+{
+    uint32_t *at = lm_malloc_array((size_t)a->n + 1, 2 * sizeof *at), *left = at + a->n;
+    a->link = calloc(a->trie.n, sizeof *a->link);
+    if (!at || !a->link) {
+        free(at);
+        return lm_fail_nomem(err);
+    }
+    uint32_t n = a->n;
+    for (uint32_t k = 0; k < n; k++) {
+        at[k] = 0;
+        left[k] = k;
+    }
+    for (uint32_t d = 0; n; d++) {               /* all of one depth, then the next */
+        uint32_t stay = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t k = left[i];
+            link_node(a, at, k, d);
+            if (a->text.at[k + 1] - a->text.at[k] > d + 1)
+                left[stay++] = k;
+        }
+        n = stay;
+    }
+    free(at);
+    return LM_OK;
 }
 
 int lm_added_init(struct lm_added *a, const struct lm_str *text, const uint32_t *id, uint32_t n,
                   struct lm_err *err)
 {
-    struct entry *e = lm_malloc_array((size_t)n + 1, sizeof *e);
     size_t size = 0;
-    uint32_t k = 0;
-    for (uint32_t i = 0; e && i < n; i++)
-        if (text[i].len) {
-            e[k++] = (struct entry){ text[i].p, text[i].len, id[i], i };
-            size += text[i].len;
-        }
-    a->id = lm_malloc_array((size_t)k + 1, sizeof *a->id);
-    if (!e || !a->id || size >= UINT32_MAX || !lm_pieces_init(&a->text, k, size)) {
-        free(e);
+    for (uint32_t i = 0; i < n; i++)
+        size += text[i].len;
+    a->id = lm_malloc_array((size_t)n + 1, sizeof *a->id);
+    struct lm_str *own = lm_malloc_array((size_t)n + 1, sizeof *own);
+    if (!own || !a->id || size >= UINT32_MAX || !lm_pieces_init(&a->text, n, size)) {
+        free(own);
         return lm_fail_nomem(err);
     }
-    qsort(e, k, sizeof *e, by_text);
-    for (uint32_t i = 0; i < k; i++) {
-        a->id[i] = e[i].id;
-        memcpy(a->text.data + a->text.at[i], e[i].p, e[i].len);
-        a->text.at[i + 1] = a->text.at[i] + (uint32_t)e[i].len;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!text[i].len)
+            continue;
+        uint32_t at = a->text.at[a->n];
+        own[a->n] = text[i];
+        memcpy(a->text.data + at, text[i].p, text[i].len);
+        a->begins[(unsigned char)text[i].p[0]] = true;
+        a->longest = text[i].len > a->longest ? text[i].len : a->longest;
+        a->id[a->n++] = id[i];
+        a->text.at[a->n] = at + (uint32_t)text[i].len;
     }
-    uint32_t i = 0;
-    for (int b = 0; b < 256; b++) {
-        a->at[b] = i;
-        while (i < k && (unsigned char)e[i].p[0] == b)
-            i++;
-        a->begins[b] = i > a->at[b];
-    }
-    a->at[256] = k;
-    free(e);
-    return LM_OK;
+    int s = lm_trie_build(&a->trie, own, NULL, a->n, err);
+    free(own);
+    return s == LM_OK ? link_all(a, err) : s;
 }
 
 /* How many spaces a piece is, if that is what it is, and it is looked for as such; else 0. */
@@ -122,46 +151,6 @@ int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err)
     free(text);
     free(id);
     return s;
-}
-
-/* The first of the pieces [lo .. hi), which agree up to byte `depth`, with a byte there that
- * is at least b.  A piece that ends there sorts before all. */
-static uint32_t lower(const struct lm_added *a, uint32_t lo, uint32_t hi, size_t depth, int b)
-{
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        size_t len;
-        const char *t = lm_pieces_get(&a->text, mid, &len);
-        if (len <= depth || (unsigned char)t[depth] < b)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* The longest piece that stands at p: its length, or 0. */
-static size_t match_at(const struct lm_vocab *v, const struct lm_added *a, const char *p,
-                       const unsigned char *guard, size_t len, bool parse, uint32_t *id)
-{
-    unsigned char b = (unsigned char)*p;
-    uint32_t lo = a->at[b], hi = a->at[b + 1];
-    size_t best = 0;
-    for (size_t depth = 1; lo < hi; depth++) {
-        size_t n;
-        lm_pieces_get(&a->text, lo, &n);
-        parse = parse && !(guard && guard[depth - 1]);
-        if (n == depth && (parse || v->type[a->id[lo]] == LM_TOKEN_USER)) {
-            best = n;
-            *id = a->id[lo];
-        }
-        if (depth == len)
-            break;
-        b = (unsigned char)p[depth];
-        lo = lower(a, lo, hi, depth, b);
-        hi = lower(a, lo, hi, depth, b + 1);
-    }
-    return best;
 }
 
 static bool mark_at(const char *p, const char *end)
@@ -234,31 +223,108 @@ static size_t strip_left(const char *p, size_t at)
     return at;
 }
 
+/* A piece that stands somewhere. */
+struct found {
+    size_t   at, len;
+    uint32_t id;
+};
+
+/* Of the pieces that end at q, with the state there, the longest that may be taken: it begins
+ * first.  Control tokens do if they begin at `parse` or later. */
+static void take_longest(const struct lm_vocab *v, const struct lm_added *a, uint32_t state, size_t q,
+                         size_t parse, size_t limit, struct found *f)
+{
+    uint32_t x = a->trie.unit[state].id >= 0 ? state : a->link[state].ends;
+    for (; x; x = a->link[x].ends) {
+        size_t len = a->link[x].depth, at = q - len;
+        uint32_t id = a->id[a->trie.unit[x].id];
+        if (at >= limit || (f->len && at > f->at))
+            return;
+        if (at < parse && v->type[id] != LM_TOKEN_USER)
+            continue;
+        *f = (struct found){ at, len, id };
+        return;
+    }
+}
+
+/*
+ * The leftmost, then longest, piece that begins in p[from .. limit), in one walk over the text:
+ * the state is the longest begin of a piece that ends where the walk is, and what has been found
+ * stands when that begins behind it.
+ */
+static bool find(const struct lm_vocab *v, const struct lm_added *a, const char *p,
+                 const unsigned char *guard, size_t from, size_t len, size_t limit, bool parse,
+                 struct found *f)
+{
+    uint32_t state = 0;
+    size_t free_from = parse ? 0 : SIZE_MAX;     /* no control token begins before it */
+    f->len = 0;
+    for (size_t q = from; q < len;) {
+        unsigned char c = (unsigned char)p[q];
+        if (!state && (q >= limit || !a->begins[c])) {
+            if (f->len || q >= limit)
+                break;
+            q++;
+            continue;
+        }
+        uint32_t to = lm_trie_step(&a->trie, state, c);
+        while (state && !to) {
+            state = a->link[state].fail;
+            to = lm_trie_step(&a->trie, state, c);
+        }
+        state = to;
+        if (parse && guard && guard[q])
+            free_from = q + 1;
+        q++;
+        size_t at = q - a->link[state].depth;
+        if (f->len ? at > f->at : at >= limit)
+            break;
+        take_longest(v, a, state, q, free_from, limit, f);
+    }
+    return f->len > 0;
+}
+
+/* The same with runs of blanks, which are looked for at each place: neither far ahead of the
+ * other. */
+static bool find_any(const struct lm_vocab *v, const struct lm_added *a, const char *p,
+                     const unsigned char *guard, size_t from, size_t len, size_t limit, bool parse,
+                     struct found *f)
+{
+    if (!a->most_blanks)
+        return find(v, a, p, guard, from, len, limit, parse, f);
+    for (size_t stop; from < limit; from = stop) {
+        size_t step = 256 + 2 * a->longest;
+        stop = limit - from < step ? limit : from + step;
+        bool found = find(v, a, p, guard, from, len, stop, parse, f);
+        for (size_t i = from; i < (found ? f->at + 1 : stop); i++) {
+            uint32_t id;
+            size_t n = p[i] == ' ' || p[i] == mark[0] ? blanks_at(a, p + i, p + len, &id) : 0;
+            if (n && !(found && i == f->at && n <= f->len)) {
+                *f = (struct found){ i, n, id };
+                return true;
+            }
+        }
+        if (found)
+            return true;
+    }
+    return false;
+}
+
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
                     const unsigned char *guard, size_t *seek, size_t done, size_t len,
                     size_t limit, bool parse, uint32_t *id, size_t *at, size_t *end)
 {
-    size_t i = *seek;
-    for (; a->at[256] && i < limit; i++) {
-        if (!a->begins[(unsigned char)p[i]])
+    struct found f;
+    size_t from = *seek;
+    while (find_any(v, a, p, guard, from, len, limit, parse, &f)) {
+        from = f.at + f.len;
+        *id = f.id;
+        if (v->attr[*id] & LM_ATTR_WORD && !stands_alone(p, len, f.at, from))
             continue;
-        size_t n = match_at(v, a, p + i, guard ? guard + i : NULL, len - i, parse, id);
-        if (a->most_blanks && (p[i] == ' ' || p[i] == mark[0])) {
-            uint32_t blank;
-            size_t k = blanks_at(a, p + i, p + len, &blank);
-            *id = k > n ? blank : *id;
-            n = k > n ? k : n;
-        }
-        if (!n)
-            continue;
-        if (v->attr[*id] & LM_ATTR_WORD && !stands_alone(p, len, i, i + n)) {
-            i += n - 1;
-            continue;
-        }
-        *at = i < done ? done : i;
+        *at = f.at < done ? done : f.at;
         if (v->attr[*id] & LM_ATTR_LSTRIP)
             *at = done + strip_left(p + done, *at - done);
-        *end = *seek = i + n;
+        *end = *seek = from;
         while (v->attr[*id] & LM_ATTR_RSTRIP && *end < len) {
             int k;
             if (!(lm_uni_class(lm_uni_next(p + *end, p + len, &k)) & LM_U_SPACE))
@@ -268,6 +334,6 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
         *end = *end < *at ? *at : *end;
         return true;
     }
-    *seek = i;
+    *seek = from > limit ? from : limit;
     return false;
 }

@@ -36,13 +36,10 @@ static bool begin(struct lm_encoder *e)
         if (!t)
             return false;
         const struct lm_added *a = &e->v->added;
-        t->longest = 3 * ((size_t)a->most_blanks + 2);
-        for (uint32_t i = 0; i < a->at[256]; i++) {
-            size_t len;
-            lm_pieces_get(&a->text, i, &len);
-            t->longest = len > t->longest ? len : t->longest;
+        size_t blanks = 3 * ((size_t)a->most_blanks + 2);
+        t->longest = a->longest > blanks ? a->longest : blanks;
+        for (uint32_t i = 0; i < a->n; i++)
             t->lstrip |= e->v->attr[a->id[i]] & LM_ATTR_LSTRIP;
-        }
     }
     struct lm_buf raw = t->raw, text = t->text, words = t->words;
     lm_buf_clear(&raw);
@@ -189,7 +186,7 @@ int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on
     size_t n = t->raw.len, cut = 0;
     if (!more && !t->split)
         return whole(e, n, err);
-    if (more && (t->split ? n < t->raw_wait : n < MUCH * e->window))
+    if (more && (n < 2 * t->longest || (t->split ? n < t->raw_wait : n < MUCH * e->window)))
         return LM_OK;
     if (more)
         cut = new_line(e->v, t->raw.data, t->seen > t->done ? t->seen : t->done, n);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "vocab/pretok.h"
+#include "vocab/trie.h"
 #include "vocab/unicode.h"
 #include "vocab/vocab.h"
 
@@ -64,15 +65,20 @@ enum {
     LM_ATTR_NORMALIZED = 16, /* looked for in normalized text, by the rules          */
 };
 
-/* Pieces that are recognised in text before it is cut, in the order of their text; those that
- * begin with byte b are at[b] .. at[b + 1] - 1 (added.c).  Where spaces are marks, runs of them
- * that are pieces stand apart: that of n spaces is blank[n], or NONE. */
+/* Pieces that are recognised in text before it is cut (added.c).  Where spaces are marks, runs of
+ * them that are pieces stand apart: that of n spaces is blank[n], or NONE. */
 enum { LM_MOST_BLANKS = 64 };
 
 struct lm_added {
     struct lm_pieces text;
-    uint32_t        *id;
-    uint32_t         at[257];
+    uint32_t        *id, n;
+    size_t           longest;                    /* in bytes                         */
+    struct lm_trie   trie;                       /* of them, each with its number here */
+    struct lm_added_link {
+        uint32_t depth;                          /* of a node                        */
+        uint32_t fail;                           /* its longest end that begins a piece */
+        uint32_t ends;                           /* the longest that is one, 0: none */
+    } *link;                                     /* [trie.n]                         */
     uint32_t         blank[LM_MOST_BLANKS + 1];
     uint32_t         most_blanks;                /* the highest n, 0: there are none */
     bool             begins[256];                /* may a piece begin with this byte? */

@@ -275,7 +275,7 @@ static int put_fragment(struct lm_encoder *e, const struct lm_traced *t, bool tr
     const char *p = t->text.data;
     size_t len = t->text.len;
     const unsigned char *guard = NULL;
-    if (e->guard && r->added.at[256] && !(guard = guard_of(e, t)))
+    if (e->guard && r->added.n && !(guard = guard_of(e, t)))
         return lm_fail_nomem(err);
     for (size_t done = 0, seek = 0; done < len;) {
         uint32_t id;
@@ -304,7 +304,7 @@ int lm_rules_encode(struct lm_encoder *e, const char *p, size_t len, struct lm_e
 {
     const struct lm_rules *r = e->v->rules;
     bool traced = e->ids->want_spans || (r->asks_first && r->n_norm) ||
-                  (e->guard && r->added.at[256]);
+                  (e->guard && r->added.n);
     if (len >= UINT32_MAX)
         return lm_fail(err, LM_ENOSUP, "a stretch of more than 4 GiB of text");
     if (!e->rules && !(e->rules = lm_rules_work_new(r)))

@@ -363,7 +363,7 @@ int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm
 struct lm_str lm_rules_shown(const struct lm_vocab *v, uint32_t id)
 {
     const struct lm_added *a = &v->rules->added;
-    for (uint32_t i = 0; v->attr[id] & LM_ATTR_NORMALIZED && i < a->at[256]; i++)
+    for (uint32_t i = 0; v->attr[id] & LM_ATTR_NORMALIZED && i < a->n; i++)
         if (a->id[i] == id) {
             struct lm_str s;
             s.p = lm_pieces_get(&a->text, i, &s.len);
