@@ -74,6 +74,8 @@ struct lm_hparams {
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t class_pooling;           /* the same of what a classifier judges             */
     uint32_t n_labels;                /* rows of the classifier, set by the loader        */
+    uint32_t dense_2_in, dense_2_out; /* of products behind the pooling; 0: n_embd        */
+    uint32_t dense_3_in, dense_3_out;
     uint32_t global_every;            /* with a window: layer 0 and every n-th after it
                                          see everything; 0: not                           */
     uint32_t conv;                    /* inputs that a convolution over time looks at     */
@@ -244,7 +246,9 @@ enum lm_dim {
     LM_DIM_EMBD_LAYER,      /* n_embd_layer                                               */
     LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
     LM_DIM_SSM_OF_HEAD,     /* ssm_inner / ssm_rank                                       */
-    LM_DIM_LABELS           /* n_labels                                                   */
+    LM_DIM_LABELS,          /* n_labels                                                   */
+    LM_DIM_DENSE_2_IN, LM_DIM_DENSE_2_OUT,       /* dense_2_in .. dense_3_out, or n_embd  */
+    LM_DIM_DENSE_3_IN, LM_DIM_DENSE_3_OUT
 };
 
 /* What conversion does to a tensor. */
@@ -342,7 +346,7 @@ enum lm_role {
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
     LM_ATTN_KV_B, LM_ATTN_KV_B_B, LM_ATTN_OUT_NORM, LM_ATTN_OUT_NORM_B, LM_LAYER_OUT_NORM,
     LM_LAYER_OUT_NORM_B, LM_CLS, LM_CLS_B, LM_CLS_NORM, LM_CLS_NORM_B, LM_CLS_OUT,
-    LM_CLS_OUT_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
+    LM_CLS_OUT_B, LM_DENSE_2, LM_DENSE_2_B, LM_DENSE_3, LM_DENSE_3_B, LM_ATTN_SINKS, LM_LATENT_K, LM_LATENT_V, LM_EXPERT_PREFERENCE,
     LM_GATE_EXPERTS_B, LM_UP_EXPERTS_B, LM_DOWN_EXPERTS_B,
     LM_ATTN_BIAS, LM_CROSS_NORM, LM_CROSS_Q, LM_CROSS_K, LM_CROSS_V, LM_CROSS_OUT,
     LM_ENC_NORM, LM_ENC_Q, LM_ENC_K, LM_ENC_V, LM_ENC_OUT, LM_ENC_BIAS, LM_ENC_FFN_NORM,

@@ -549,6 +549,10 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);
     case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
     case LM_DIM_LABELS:    *out = h->n_labels; return true;
+    case LM_DIM_DENSE_2_IN: *out = h->dense_2_in ? h->dense_2_in : h->n_embd; return true;
+    case LM_DIM_DENSE_2_OUT: *out = h->dense_2_out ? h->dense_2_out : h->n_embd; return true;
+    case LM_DIM_DENSE_3_IN: *out = h->dense_3_in ? h->dense_3_in : h->n_embd; return true;
+    case LM_DIM_DENSE_3_OUT: *out = h->dense_3_out ? h->dense_3_out : h->n_embd; return true;
     case LM_DIM_END:       break;
     }
     *out = 1;

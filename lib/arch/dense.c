@@ -616,6 +616,21 @@ struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x)
     return lm_dense_linear(b, 0, LM_CLS_OUT, x);
 }
 
+struct lm_tensor *lm_dense_project(struct lm_build *b, struct lm_tensor *x)
+{
+    static const enum lm_role parts[] = { LM_DENSE_2, LM_DENSE_3 };
+    for (size_t i = 0; i < 2 && x; i++) {
+        const struct lm_tensor *w = lm_build_weight(b, 0, parts[i]);
+        if (w && w->ne[0] != x->ne[0]) {
+            lm_fail(&b->graph->err, LM_EDATA, "%s: %zu columns for vectors of %zu",
+                    w->name, w->ne[0], x->ne[0]);
+            return NULL;
+        }
+        x = w ? lm_dense_linear(b, 0, parts[i], x) : x;
+    }
+    return x;
+}
+
 int lm_dense_build(struct lm_build *b)
 {
     const struct lm_hparams *h = b->h;

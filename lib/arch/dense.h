@@ -87,6 +87,10 @@ int lm_dense_build(struct lm_build *b);
  */
 struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x);
 
+/* lm_dense_project - W3 (W2 x), what an embedding becomes of pooled hidden states x [n_embd, n]; x
+ * itself where there are no weights.  NULL with the graph failed, also where x does not fit. */
+struct lm_tensor *lm_dense_project(struct lm_build *b, struct lm_tensor *x);
+
 /* A count that memory is sized by must be 1 .. max: LM_EDATA naming the key. */
 int lm_dense_need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
                   struct lm_err *err);

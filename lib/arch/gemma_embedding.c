@@ -13,6 +13,13 @@ static void constants(struct lm_hparams *h)
         h->rope_base_local = 10000;
 }
 
+/* Products behind the pooling, of the sentence-transformers model, that a file may have. */
+#define DENSE_KEY(name, field) \
+    { name, LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(field) }
+#define DENSE(role, name, cols, rows) \
+    { name ".weight", NULL, { cols, rows }, LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL, LM_AS_IS, 0, \
+      role, NULL }
+
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=1000000"),
@@ -25,6 +32,10 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_WINDOW,
     LM_KEY_POOLING,
     LM_KEY_ROT_READ,
+    DENSE_KEY("dense_2_feat_in", dense_2_in),
+    DENSE_KEY("dense_2_feat_out", dense_2_out),
+    DENSE_KEY("dense_3_feat_in", dense_3_in),
+    DENSE_KEY("dense_3_feat_out", dense_3_out),
     LM_KEYS_END,
 };
 
@@ -50,6 +61,8 @@ static const struct lm_arch_tensor tensors[] = {
     MATRIX(LM_FFN_GATE, "ffn_gate", "mlp.gate_proj", LM_DIM_EMBD, LM_DIM_FF),
     MATRIX(LM_FFN_UP, "ffn_up", "mlp.up_proj", LM_DIM_EMBD, LM_DIM_FF),
     MATRIX(LM_FFN_DOWN, "ffn_down", "mlp.down_proj", LM_DIM_FF, LM_DIM_EMBD),
+    DENSE(LM_DENSE_2, "dense_2", LM_DIM_DENSE_2_IN, LM_DIM_DENSE_2_OUT),
+    DENSE(LM_DENSE_3, "dense_3", LM_DIM_DENSE_3_IN, LM_DIM_DENSE_3_OUT),
     LM_T_END,
 };
 

@@ -7,7 +7,8 @@
  * whether it ends its line.  Vectors come in the order of the tokens, so that a sequence's are
  * gathered as they come.
  *
- * With a classifier the pooled vector becomes what that says of it, a number a label.
+ * A pooled vector becomes what the model's products behind the pooling make of it, or with ranks
+ * what its classifier says of it, a number a label.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -33,8 +34,9 @@ struct embed {
     size_t                  len;        /* of a vector                                     */
     double                 *sum;        /* [len]                                           */
     float                  *vector;     /* [len]                                           */
-    float                  *labels;     /* [n_labels] what the classifier says, or NULL    */
-    uint32_t                n_labels;
+    bool                    rank;       /* the classifier is asked                         */
+    float                  *out;        /* [n_out] what is answered                        */
+    size_t                  n_out;
     size_t                  n_summed;
     uint64_t                answered;   /* lines                                           */
 };
@@ -46,7 +48,7 @@ static void release(struct embed *b)
     free(b->ends);
     free(b->sum);
     free(b->vector);
-    free(b->labels);
+    free(b->out);
 }
 
 static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_err *err)
@@ -59,15 +61,14 @@ static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_
     b->ends = lm_malloc_array((size_t)e->n_batch + 1, sizeof *b->ends);
     b->sum = lm_malloc_array(b->len, sizeof *b->sum);
     b->vector = lm_malloc_array(b->len, sizeof *b->vector);
-    if (!b->reader || !b->t || !b->ends || !b->sum || !b->vector)
+    b->rank = b->pooling == LM_POOLING_RANK;
+    b->n_out = b->rank                           ? lm_model_n_labels(e->model)
+               : b->pooling == LM_POOLING_NONE ? b->len : lm_model_embd_len(e->model);
+    b->pooling = b->rank ? lm_model_class_pooling(e->model) : b->pooling;
+    b->out = lm_malloc_array(b->n_out, sizeof *b->out);
+    if (!b->reader || !b->t || !b->ends || !b->sum || !b->vector || !b->out)
         return lm_fail_nomem(err);
     memset(b->sum, 0, b->len * sizeof *b->sum);
-    if (b->pooling == LM_POOLING_RANK) {
-        b->n_labels = lm_model_n_labels(e->model);
-        b->pooling = lm_model_class_pooling(e->model);
-        if (!(b->labels = lm_malloc_array(b->n_labels, sizeof *b->labels)))
-            return lm_fail_nomem(err);
-    }
     lm_token_set_vocab(b->reader, e->head.n_vocab);
     return LM_OK;
 }
@@ -86,18 +87,22 @@ static void normalize(float *v, size_t n)
 static int put(struct embed *b, const struct lm_batch_token *t, struct lm_err *err)
 {
     struct lm_eval *e = b->e;
-    const float *v = b->labels ? b->labels : b->vector;
-    const size_t n = b->labels ? b->n_labels : b->len;
-    int s = b->labels ? lm_ctx_classify(e->ctx, b->vector, b->labels, err) : LM_OK;
+    int s = LM_OK;
+    if (b->rank)
+        s = lm_ctx_classify(e->ctx, b->vector, b->out, err);
+    else if (b->pooling != LM_POOLING_NONE)
+        s = lm_ctx_project(e->ctx, b->vector, b->out, err);
+    else
+        memcpy(b->out, b->vector, b->len * sizeof *b->out);
     if (s)
         return s;
     if (e->options.normalize)
-        normalize(b->vector, b->len);
+        normalize(b->out, b->n_out);
     if (e->options.frames)
-        return lm_answer_vector(e, t->seq, t->pos, t->id, v, n, err);
-    for (size_t i = 0; i < n; i++) {
+        return lm_answer_vector(e, t->seq, t->pos, t->id, b->out, b->n_out, err);
+    for (size_t i = 0; i < b->n_out; i++) {
         lm_buf_byte(&e->text, i ? ',' : '[');
-        lm_json_f32(&e->text, v[i]);
+        lm_json_f32(&e->text, b->out[i]);
     }
     lm_buf_str(&e->text, "]\n");
     return lm_answer_text(e, err);

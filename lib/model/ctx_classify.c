@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Classifiers: a small graph over the vector that a sequence's hidden states became. */
+/* What comes behind the pooling, a classifier or further products: a small graph over the vector
+ * that a sequence's hidden states became. */
 #include "model/ctx_impl.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "arch/dense.h"
@@ -20,9 +22,12 @@ static void softmax(float *x, size_t n)
         x[i] = (float)(exp((double)x[i] - (double)top) / sum);
 }
 
+/* A part of the model's graph, of a pooled vector. */
+typedef struct lm_tensor *part_fn(struct lm_build *b, struct lm_tensor *x);
+
 /* r becomes the graph; *in its input. */
-static int build(struct lm_ctx *c, struct lm_ready *r, float *out, struct lm_tensor **in,
-                 struct lm_err *err)
+static int build(struct lm_ctx *c, struct lm_ready *r, part_fn *part, float *out,
+                 struct lm_tensor **in, struct lm_err *err)
 {
     const size_t n = c->m->h.n_embd;
     memset(r, 0, sizeof *r);
@@ -32,7 +37,7 @@ static int build(struct lm_ctx *c, struct lm_ready *r, float *out, struct lm_ten
     };
     if ((*in = lm_new_tensor(&r->graph, lm_type_by_id(LM_F32), 1, &n)))
         (*in)->flags |= LM_TENSOR_INPUT;
-    struct lm_tensor *y = r->b.logits = lm_dense_classify(&r->b, *in);
+    struct lm_tensor *y = r->b.logits = part(&r->b, *in);
     if (y) {
         y->flags |= LM_TENSOR_OUTPUT;
         y->data = out;
@@ -41,16 +46,12 @@ static int build(struct lm_ctx *c, struct lm_ready *r, float *out, struct lm_ten
                ? lm_fail(err, r->graph.err.code, "%s", r->graph.err.text) : LM_OK;
 }
 
-int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err)
+static int run(struct lm_ctx *c, part_fn *part, const float *vector, float *out,
+               struct lm_err *err)
 {
     struct lm_ready r;
     struct lm_tensor *in;
-    struct lm_err mine = {0};
-    const uint32_t n = c->m->h.n_labels;
-    err = err ? err : &mine;
-    if (!n || !c->embed)
-        return lm_fail(err, LM_ENOSUP, "the model has no classifier");
-    int code = build(c, &r, out, &in, err);
+    int code = build(c, &r, part, out, &in, err);
     if (!code)
         code = lm_ctx_plan_graph(c, &r, err);
     if (!code && !(code = lm_sched_begin(c->sched, r.plan, err))) {
@@ -60,8 +61,37 @@ int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm
     }
     int late = lm_sched_wait(c->sched, code ? NULL : err);
     lm_ctx_drop_graph(c, &r);
-    code = code ? code : late;
-    if (!code && !c->m->arch->encoder)
+    return code ? code : late;
+}
+
+int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err)
+{
+    struct lm_err mine = {0};
+    const uint32_t n = c->m->h.n_labels;
+    err = err ? err : &mine;
+    if (!n || !c->embed)
+        return lm_fail(err, LM_ENOSUP, "the model has no classifier");
+    int r = run(c, lm_dense_classify, vector, out, err);
+    if (!r && !c->m->arch->encoder)
         softmax(out, n);
-    return code;
+    return r;
+}
+
+/* Is there a product behind the pooling? */
+static bool projects(const struct lm_model *m)
+{
+    for (size_t i = 0; i < m->n_weights; i++)
+        if (m->weights[i] && (m->arch->tensors[i].role == LM_DENSE_2 ||
+                              m->arch->tensors[i].role == LM_DENSE_3))
+            return true;
+    return false;
+}
+
+int lm_ctx_project(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err)
+{
+    struct lm_err mine = {0};
+    if (projects(c->m))
+        return run(c, lm_dense_project, vector, out, err ? err : &mine);
+    memcpy(out, vector, c->m->h.n_embd * sizeof *vector);
+    return LM_OK;
 }

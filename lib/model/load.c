@@ -413,6 +413,17 @@ bool lm_model_has_encoder(const struct lm_model *m)
     return m->arch->has_encoder;
 }
 
+uint32_t lm_model_embd_len(const struct lm_model *m)
+{
+    uint32_t n = m->h.n_embd;
+    for (size_t i = 0; i < m->n_weights; i++) {
+        const enum lm_role role = m->arch->tensors[i].role;
+        if ((role == LM_DENSE_2 || role == LM_DENSE_3) && m->weights[i])
+            n = (uint32_t)m->weights[i]->ne[1];
+    }
+    return n;
+}
+
 uint32_t lm_model_n_labels(const struct lm_model *m)
 {
     return m->h.n_labels;

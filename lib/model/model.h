@@ -153,6 +153,14 @@ int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct
 const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
 
 /*
+ * Embeddings behind the pooling: what the model's further products, if it has some, make of a
+ * pooled vector [lm_ctx_row_len] of a context of hidden states: out [lm_model_embd_len].
+ * LM_EDATA where the products do not fit each other.
+ */
+uint32_t lm_model_embd_len(const struct lm_model *m);
+int lm_ctx_project(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err);
+
+/*
  * lm_ctx_classify - what the model's classifier says of a pooled vector [lm_ctx_row_len] of a
  * context of hidden states: out [lm_model_n_labels], as the classifier computes it; of a model
  * that is no encoder, whose labels are words that may come next, their shares, which sum to 1.

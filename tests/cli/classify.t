@@ -1,6 +1,6 @@
 #!/bin/sh
-# classify.t - decode --pooling rank: what classifiers say of sequences and of pairs, against their
-# authors' code; speaks TAP.
+# classify.t - what comes behind the pooling: what classifiers say of sequences and of pairs, and
+# further products, against their authors' code; speaks TAP.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 data=$root/tests/data/classify
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
@@ -23,18 +23,28 @@ distance() { # REFERENCE ARRAYS
 exact='--cache-k f32 --cache-v f32'
 for m in "$data"/*.gguf; do
     name=$(basename "$m" .gguf)
+    case $name in embeddinggemma) how="mean --normalize" ;; *) how=rank ;; esac
     gguf-inspect --check "$m" >out 2>&1
     ok "$?:$(cat out)" 0: "$name: what belongs to it is there"
     for isa in scalar avx2 avx512; do
         # shellcheck disable=SC2086
-        LMPIPE_ISA=$isa decode --embed $exact -m "$m" "$data/$name.ids" >got 2>err
+        LMPIPE_ISA=$isa decode --embed --pooling $how $exact -m "$m" "$data/$name.ids" >got 2>err
         ok "$?:$(cat err):$(distance "$data/$name.json" got)" "0::near" \
             "$name: numbers as the reference's, $isa"
     done
     # shellcheck disable=SC2086
-    decode --embed $exact -m "$m" --pooling rank -b 40 -u 40 -t 2 "$data/$name.ids" >again
+    decode --embed $exact -m "$m" --pooling $how -b 40 -u 40 -t 2 "$data/$name.ids" >again
     ok "$(cksum <again)" "$(cksum <got)" "$name: the same in other batches"
 done
+
+m=$data/embeddinggemma.gguf
+ok "$(echo 1 7 2 | decode --embed -m "$m" | tr , '\n' | wc -l)" 12 "the file's own pooling"
+ok "$(echo 1 7 2 | decode --embed --pooling none -m "$m" | tr , '\n' | wc -l)" 96 \
+    "no products without pooling"
+gguf-edit -q --set 'gemma-embedding.dense_3_feat_in=u32:32' "$m" other.gguf
+ok "$(echo 1 7 2 | decode --embed -m other.gguf 2>&1; echo $?)" "decode: other.gguf: dense_3.weight: \
+shape is [20, 12, 1, 1], the metadata ask for [32, 12, 1, 1]
+1" "products of other shapes"
 
 m=$data/bert.gguf
 ok "$(echo 1 7 2 | decode --embed --header -m "$m" | sed -n 1p)" \
