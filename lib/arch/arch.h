@@ -105,6 +105,9 @@ struct lm_hparams {
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
+    bool     qk_norms;                /* heads are normalized without weights, in families
+                                         of which some are; true where no key says it     */
+    uint32_t far_length;              /* positions for it; 0: rope_orig_ctx              */
     float    far_scale;               /* queries grow with their position, by ln of the
                                          training lengths before it; 0: not              */
     float    yarn_log;                /* instead of cosine and sine, scores grow, by

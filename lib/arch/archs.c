@@ -23,7 +23,7 @@ extern const struct lm_arch
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
     lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
     lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee, lm_arch_nemotron_h,
-    lm_arch_nemotron_h_moe;
+    lm_arch_nemotron_h_moe, lm_arch_llama4;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -43,6 +43,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_qwen3vlmoe, &lm_arch_gemma4, &lm_arch_gemma3n,
     &lm_arch_glm4_lite, &lm_arch_solar_open, &lm_arch_hunyuan_dense, &lm_arch_hunyuan_moe,
     &lm_arch_arcee, &lm_arch_nemotron_h, &lm_arch_nemotron_h_moe,
+    &lm_arch_llama4,
     NULL
 };
 
@@ -415,6 +416,8 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
 {
     memset(h, 0, sizeof *h);
     h->yarn_ext = h->yarn_attn = -1;
+    h->window = a->dense ? a->dense->usual_window : 0;
+    h->qk_norms = true;
     for (int turn = 0; turn < 3; turn++)
         for (const struct lm_arch_key *k = a->keys; k->name; k++) {
             char key[LM_ARCH_NAME];

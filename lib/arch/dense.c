@@ -262,6 +262,7 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                       struct lm_tensor *table, struct lm_tensor *out[3])
 {
     const struct lm_hparams *h = b->h;
+    const struct lm_dense *d = b->arch->dense;
     size_t nq = (size_t)h->n_head * h->head_k, nk = (size_t)h->n_head_kv * h->head_k;
     if (lm_build_weight(b, layer, LM_ATTN_QKV)) {
         struct lm_tensor *all = lm_dense_linear(b, layer, LM_ATTN_QKV, x);
@@ -280,15 +281,21 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[2] = heads(b, v, h->head_v, h->n_head_kv);
     }
     for (int turn = 0; turn < 2; turn++)
-        if (turn == b->arch->dense->norm_turned) {
+        if (turn == d->norm_turned) {
             out[0] = norm_heads(b, layer, LM_ATTN_Q_NORM, out[0], h->head_k, h->n_head);
             out[1] = norm_heads(b, layer, LM_ATTN_K_NORM, out[1], h->head_k, h->n_head_kv);
         } else if (table) {
             out[0] = lm_rope(b->graph, out[0], table);
             out[1] = lm_rope(b->graph, out[1], table);
         }
-    if (h->far_scale > 0)
-        out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale, (float)h->rope_orig_ctx, 0);
+    if (table && d->plain_norms && h->qk_norms) {
+        out[0] = lm_dense_plain_norm(b, out[0]);
+        out[1] = lm_dense_plain_norm(b, out[1]);
+    }
+    if (h->far_scale > 0 && (!table || !d->far_unturned))
+        out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale,
+                              (float)(h->far_length ? h->far_length : h->rope_orig_ctx),
+                              d->far_unturned);
 }
 
 void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
@@ -351,6 +358,8 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
                                   &b->places[from].kv, scale,
                                   lm_arch_window(b->arch, h, layer), h->attn_cap);
     lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
+    if (d->in_chunks && lm_arch_window(b->arch, h, layer))
+        lm_attn_chunk(y, h->window);
     if (d->values)
         y = d->values(b, layer, y);
     return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
@@ -484,8 +493,14 @@ static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_t
     const struct lm_routing route = routing(b, preference);
     struct lm_tensor *ids = lm_select(g, logits, preference, &route);
     struct lm_tensor *w = lm_gate(g, logits, ids, &route);
-    struct lm_tensor *in = other ? lm_dense_linear(b, layer, LM_EXPERTS_IN, x) : x;
-    struct lm_tensor *y = lm_weighted_sum(g, of_experts(b, layer, in, ids), w);
+    struct lm_tensor *in = other ? lm_dense_linear(b, layer, LM_EXPERTS_IN, x) : x, *y;
+    if (b->arch->dense->weigh_inputs && in) {           /* of one expert a token */
+        const size_t len = in->ne[0], n = in->ne[1];
+        in = lm_weighted_sum(g, lm_reshape(g, in, 3, (size_t[]){ len, 1, n }), w);
+        y = lm_reshape(g, of_experts(b, layer, in, ids), 2, (size_t[]){ b->h->n_embd, n });
+    } else {
+        y = lm_weighted_sum(g, of_experts(b, layer, in, ids), w);
+    }
     y = other ? lm_dense_linear(b, layer, LM_EXPERTS_OUT, y) : y;
     return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;
 }

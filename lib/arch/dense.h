@@ -44,6 +44,13 @@ struct lm_dense {
     uint32_t     all_every;         /* with a window: every n-th layer sees everything; 0:
                                        the window is every layer's                           */
     bool         local_plain;       /* the rotation of layers with a window is not stretched */
+    bool         in_chunks;         /* windows are chunks (lm_attn_chunk)                    */
+    uint32_t     usual_window;      /* where no key says another                             */
+    bool         plain_norms;       /* with qk_norms, heads of queries and keys that turned are
+                                       normalized without weights                            */
+    bool         far_unturned;      /* far_scale is for layers without rotation only, and counts
+                                       positions from 1                                      */
+    bool         weigh_inputs;      /* shares of experts multiply what comes in, not out     */
     bool         norm_turned;       /* queries and keys are normalized after they turned     */
     bool         all_unturned;      /* with a window: layers that see everything have no
                                        rotation                                              */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "arch/dense.h"
 #include "job/convert_parts.h"
 
 static const struct lm_jval *present(const struct lm_jval *v)
@@ -823,9 +824,15 @@ static int64_t layer_count(const struct lm_convert_config *g, const struct lm_ar
 static int unless(const struct lm_convert_config *g, const struct lm_arch_key *k, uint32_t *u,
                   float *f, struct lm_err *err)
 {
-    const double usual = strtod(k->config[1] + 1, NULL);
+    const bool is = !strcmp(k->config[1], "=true");
+    const double usual = is ? 1 : strtod(k->config[1] + 1, NULL);
     const struct lm_jval *v = present(lm_jval_get(g->json, k->config[0]));
     double d = usual;
+    bool flag = is;
+    if (k->kind == LM_GGUF_BOOL && v) {
+        *u = flag = lm_jval_bool(v, &flag) && flag;
+        return flag == is;
+    }
     if (v && (!lm_jval_f64(v, &d) ||
               (k->kind == LM_GGUF_U32 && (d != floor(d) || d < 0 || d > UINT32_MAX))))
         return lm_fail(err, LM_EDATA, "config.json: %s is no number that fits", k->config[0]);
@@ -980,6 +987,8 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
 
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
 {
+    c->cfg.h.qk_norms = true;
+    c->cfg.h.window = c->cfg.arch->dense ? c->cfg.arch->dense->usual_window : 0;
     for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
         uint32_t u = 0;
         float f = 0;

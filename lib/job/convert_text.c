@@ -26,6 +26,7 @@ static const struct {
     { "Lfm2VlForConditionalGeneration", NULL },
     { "LightOnOCRForConditionalGeneration", NULL },
     { "LightOnOcrForConditionalGeneration", NULL },
+    { "Llama4ForConditionalGeneration", "Llama4ForCausalLM" },
     { "LlavaForConditionalGeneration", NULL },
     { "LlavaNextForConditionalGeneration", NULL },
     { "LlavaNextVideoForConditionalGeneration", NULL },
@@ -70,6 +71,7 @@ static const struct {
     { "llama", "LlamaForCausalLM",
       "{\"hidden_size\":4096,\"intermediate_size\":11008,\"num_hidden_layers\":32,"
       "\"num_attention_heads\":32,\"vocab_size\":32000,\"max_position_embeddings\":2048}" },
+    { "llama4_text", "Llama4ForCausalLM", NULL },
     { "ministral3", "Ministral3ForCausalLM", NULL },
     { "mistral", "MistralForCausalLM",
       "{\"hidden_size\":4096,\"intermediate_size\":14336,\"num_hidden_layers\":32,"

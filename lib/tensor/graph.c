@@ -401,6 +401,15 @@ struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
     return t;
 }
 
+struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk)
+{
+    if (t) {
+        t->arg.attn.window = 0;
+        t->arg.attn.chunk = chunk;
+    }
+    return t;
+}
+
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both)
 {

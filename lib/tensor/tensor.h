@@ -148,6 +148,7 @@ union lm_op_arg {
         struct lm_kv_layout kv;
         float               scale;
         uint32_t            window;                           /* 0: all positions       */
+        uint32_t            chunk;                            /* 0: none                */
         float               softcap;                          /* 0: none                */
     } attn;                                  /* ATTN, ATTN_WHOLE (no kv); kv: KV_STORE  */
 };
@@ -355,6 +356,10 @@ struct lm_tensor *lm_attn_whole(struct lm_graph *g, struct lm_tensor *q, struct 
  */
 struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
                                  struct lm_tensor *bias);
+
+/* lm_attn, NULL included, in chunks instead of a window: positions see those of their own `chunk`
+ * neighbours, the first of which is a multiple of it, and none after them. */
+struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk);
 
 /*
  * lm_distance_bias - what each head adds to the score of a position at a distance

@@ -618,13 +618,21 @@ static float q[BATCH][HEADS][DK], k[BATCH][KV_HEADS][DK], v[BATCH][KV_HEADS][DV]
 static int32_t pos[BATCH];
 static int64_t lists[BATCH];
 
-static double exact(size_t t, size_t h, size_t d, uint32_t window, double cap)
+/* Does token t not see i, of which it sees `window` or, if chunked, the neighbours? */
+static bool hidden(size_t t, size_t i, uint32_t window, bool chunked)
+{
+    return lists[i] != lists[t] ||
+           (window && (chunked ? pos[i] / (int32_t)window != pos[t] / (int32_t)window
+                               : pos[i] + (int32_t)window <= pos[t]));
+}
+
+static double exact(size_t t, size_t h, size_t d, uint32_t window, bool chunked, double cap)
 {
     double s[BATCH], max = -1e300, sum = 0, out = 0;
     size_t g = h / (HEADS / KV_HEADS);
     for (size_t i = 0; i <= t; i++) {
         s[i] = 0;
-        if (lists[i] != lists[t] || (window && pos[i] + (int32_t)window <= pos[t]))
+        if (hidden(t, i, window, chunked))
             continue;
         for (size_t c = 0; c < DK; c++)
             s[i] += (double)q[t][h][c] * (double)k[i][g][c];
@@ -634,7 +642,7 @@ static double exact(size_t t, size_t h, size_t d, uint32_t window, double cap)
         max = s[i] > max ? s[i] : max;
     }
     for (size_t i = 0; i <= t; i++) {
-        if (lists[i] != lists[t] || (window && pos[i] + (int32_t)window <= pos[t]))
+        if (hidden(t, i, window, chunked))
             continue;
         double e = exp(s[i] - max);
         sum += e;
@@ -655,7 +663,7 @@ static struct lm_kv_layout cache_layout(uint32_t type, size_t *page)
     return kv;
 }
 
-static void check_attention(uint32_t type, uint32_t window, float cap, int threads,
+static void check_attention(uint32_t type, uint32_t window, bool chunked, float cap, int threads,
                             double tolerance)
 {
     size_t page, ids[] = { BATCH };
@@ -678,12 +686,14 @@ static void check_attention(uint32_t type, uint32_t window, float cap, int threa
     struct lm_tensor *t = lm_attn(
         &g, with_data(&g, LM_F32, 3, (size_t[]){ DK, HEADS, BATCH }, q), list, at, stored, &kv,
         0.2f, window, cap);
+    if (chunked)
+        t = lm_attn_chunk(t, window);
     evaluate(&g, t, threads);
     for (size_t i = 0; i < BATCH; i++)
         for (size_t h = 0; h < HEADS; h++)
             for (size_t d = 0; d < DV; d++)
                 close_to((double)((float *)t->data)[(i * HEADS + h) * DV + d],
-                         exact(i, h, d, window, (double)cap), tolerance);
+                         exact(i, h, d, window, chunked, (double)cap), tolerance);
     for (size_t i = 0; i < 6; i++)
         free(pages[i / 3][i % 3]);
     lm_graph_release(&g);
@@ -695,13 +705,16 @@ static void test_attention(void **state)
     random_floats(q[0][0], sizeof q / sizeof(float));
     random_floats(k[0][0], sizeof k / sizeof(float));
     random_floats(v[0][0], sizeof v / sizeof(float));
-    check_attention(LM_F32, 0, 0, 1, 1e-5);
-    check_attention(LM_F32, 0, 0, 3, 1e-5);
-    check_attention(LM_F32, 70, 0, 2, 1e-5);
-    check_attention(LM_F32, 0, 5, 2, 1e-5);
-    check_attention(LM_F32, 70, 2, 1, 1e-5);
-    check_attention(LM_F16, 0, 0, 1, 2e-2);
-    check_attention(LM_F16, 1, 0, 1, 2e-2);
+    check_attention(LM_F32, 0, false, 0, 1, 1e-5);
+    check_attention(LM_F32, 0, false, 0, 3, 1e-5);
+    check_attention(LM_F32, 70, false, 0, 2, 1e-5);
+    check_attention(LM_F32, 0, false, 5, 2, 1e-5);
+    check_attention(LM_F32, 70, false, 2, 1, 1e-5);
+    check_attention(LM_F32, 20, true, 0, 2, 1e-5);
+    check_attention(LM_F32, 64, true, 5, 1, 1e-5);      /* whole pages */
+    check_attention(LM_F32, 1, true, 0, 2, 1e-5);
+    check_attention(LM_F16, 0, false, 0, 1, 2e-2);
+    check_attention(LM_F16, 1, false, 0, 1, 2e-2);
 }
 
 static void test_refusals(void **state)

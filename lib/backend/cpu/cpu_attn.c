@@ -149,6 +149,20 @@ static size_t neighbours(const struct lm_tensor *t, size_t first, size_t end)
     return n;
 }
 
+/* Chunks of whole pages: what comes before the one that position `pos` is in is left out; *n tokens
+ * from there on may be fewer. */
+static size_t skip_chunks(uint32_t chunk, size_t pos, size_t *n)
+{
+    const size_t begin = chunk ? pos / chunk * chunk : 0;
+    if (!chunk)
+        return 0;
+    *n = *n < begin + chunk - pos ? *n : begin + chunk - pos;
+    if (begin % LM_KV_PAGE == 0)
+        return begin;
+    *n = 1;                             /* others have windows, each its own */
+    return 0;
+}
+
 /* A job is one key/value head for a tile of tokens. */
 void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
@@ -159,9 +173,11 @@ void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
     size_t first = job / kv->n_head_kv * ATTN_TOKENS;
     const size_t end = first + ATTN_TOKENS < tokens ? first + ATTN_TOKENS : tokens;
     while (first < end) {
-        const size_t n = neighbours(t, first, end);
+        const uint32_t chunk = t->arg.attn.chunk;
+        size_t n = neighbours(t, first, end);
+        const size_t skip = skip_chunks(chunk, (size_t)pos[first], &n);
         struct lm_attn a = call(t, h, first, n);
-        a.pages = (const uint8_t *const *)page_list(t->src[1], first);
+        a.pages = (const uint8_t *const *)page_list(t->src[1], first) + skip / LM_KV_PAGE;
         a.k_off = kv->k_off + h * LM_KV_PAGE * kv->k_row;
         a.v_off = kv->v_off + h * LM_KV_PAGE * kv->v_row;
         a.k_row = kv->k_row;
@@ -172,7 +188,9 @@ void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
         a.v_block = kv->v_block;
         a.k_decode = kv->k_type->decode;
         a.v_decode = kv->v_type->decode;
-        a.n_kv = (size_t)pos[first] + 1;
+        a.n_kv = (size_t)pos[first] + 1 - skip;
+        if (chunk && !skip && (uint32_t)pos[first] >= chunk)
+            a.window = (uint32_t)pos[first] % chunk + 1;
         if (n > 1 && pos[first + 1] == pos[first]) {
             a.whole = true;
             a.window = 0;
