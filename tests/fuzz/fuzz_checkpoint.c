@@ -6,7 +6,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct fuzz_archive a;
-    const struct lm_convert_options o = { .type = NULL }, q8_0 = { .type = "q8_0" };
+    const struct lm_convert_options o = { .type = NULL };
+    const struct lm_convert_options q8_0 = { .type = "q8_0", .pre = "llama-bpe" };
     fuzz_archive_begin(&a);
     if (fwrite(data, 1, size, a.f) != size || fflush(a.f))
         abort();
