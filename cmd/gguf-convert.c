@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gguf-convert - make a GGUF file of a Hugging Face checkpoint. */
 
+#include <ctype.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -393,6 +394,26 @@ static int write_out(const struct lm_hf_source *const src[2], struct lm_convert 
     return cli_out_commit(t.out);
 }
 
+/* The output's name with the type, in small and in large letters, in place of {ftype} and
+ * {FTYPE}.  The caller's. */
+static char *fill_name(const char *name, const char *type)
+{
+    struct lm_buf b = {0};
+    for (; *name; name++) {
+        const bool large = !strncmp(name, "{FTYPE}", 7);
+        if (!large && strncmp(name, "{ftype}", 7)) {
+            lm_buf_byte(&b, (unsigned char)*name);
+            continue;
+        }
+        for (const char *t = type; *t; t++)
+            lm_buf_byte(&b, large ? toupper((unsigned char)*t) : tolower((unsigned char)*t));
+        name += 6;
+    }
+    if (b.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    return b.data;
+}
+
 static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const struct lm_env *env)
 {
     struct lm_err err = {0};
@@ -401,6 +422,8 @@ static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const st
     struct lm_convert *c = lm_convert_new(src, &opt.convert, env, &err);
     if (!c)
         cli_die_err(lm_hf_path(src), &err);
+    char *name = opt.out && *opt.out ? fill_name(opt.out, lm_convert_type_name(c)) : NULL;
+    opt.out = name ? name : opt.out;
     const struct lm_hf_source *const read[2] = { src, base ? base : lm_convert_base(c) };
     if (opt.print_deps)
         print_deps(read);
@@ -411,6 +434,7 @@ static int convert(struct lm_hf_source *src, struct lm_hf_source *base, const st
     else
         status = write_out(read, c);
     lm_convert_free(c);
+    free(name);
     return status;
 }
 

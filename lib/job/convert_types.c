@@ -162,6 +162,14 @@ bool lm_convert_knows_type(const char *name)
     return !strcasecmp(name, "auto") || (ft && ft->id != LM_FT_COPY);
 }
 
+const char *lm_convert_type_name(const struct lm_convert *c)
+{
+    const struct lm_file_type *f = lm_file_types;
+    while (f->name && f->id != (int)c->file_type)
+        f++;
+    return f->name ? f->name : c->type->name;
+}
+
 int lm_convert_types(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     const char *type = o->type;
@@ -203,6 +211,9 @@ int lm_convert_pair_types(struct lm_convert *c, const char *type, struct lm_err 
     if (!c->type || c->type->block > 1 || c->type->bytes > 4)
         return lm_fail(err, LM_EUSE, "an adapter can be made f32, f16 or bf16, not %.40s",
                        automatic ? c->type ? c->type->name : "nothing" : type);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i].type_id == (int)c->type->id)
+            c->file_type = outputs[i].file_type;
     for (size_t i = 0; i < c->n_items; i++)
         c->items[i].t.type = c->type;
     return set_sizes(c, err);

@@ -38,6 +38,7 @@ if [ -d "$shared/lora_qwen3" ]; then
     gguf-convert --lora "$shared/lora_qwen3" q.gguf
     ok "$(gguf-inspect --json q.gguf | grep -o '"type":"bf16"' | wc -l)" 18 "auto: bf16"
 fi
+gguf-convert --lora -T f16 lora_llama 'a-{ftype}.gguf'; ok "$? $(ls a-*)" "0 a-f16.gguf" "the type in the name"
 tar -cf lora_llama.tar lora_llama && mkdir elsewhere
 ok "$(gguf-convert --lora --base llama lora_llama.tar | sum)" "$f32" "from an archive"
 mv llama elsewhere

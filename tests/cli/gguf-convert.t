@@ -38,6 +38,10 @@ for type in auto f32 f16 bf16 q8_0; do
 done
 m=$(wanted "$root/tests/data/expected/auto.json")
 gguf-convert llama out.gguf;                      ok "$? $(sum <out.gguf)" "0 $m" "to a file"
+gguf-convert llama 'a-{ftype}.gguf' && gguf-convert -T Q4_K_M -o 'b-{FTYPE}-{ftype}.gguf' llama
+ok "$? $(ls a-* b-* | tr '\n' ' ')" "0 a-f16.gguf b-Q4_K_M-q4_k_m.gguf " "the type in the name"
+ok "$(gguf-convert --print-deps llama 'x-{ftype}' | sed 1q)" 'x-f16: \' "in a rule too"
+rm a-f16.gguf b-Q4_K_M-q4_k_m.gguf
 gguf-convert -o out2.gguf llama/;                 ok "$? $(sum <out2.gguf)" "0 $m" "-o, a slash at the end"
 ok "$(cd llama && gguf-convert . | sum)" "$m" "the folder that we are in"
 ok "$(gguf-convert -t 1 llama | sum) $(gguf-convert -t 5 llama | sum)" "$m $m" "any number of threads"
