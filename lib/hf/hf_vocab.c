@@ -326,8 +326,8 @@ static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const s
     v->model = "llama";
     v->pre = "default";
     if (m->kind != 2)
-        lm_note(f->beside.env, LM_WARN, "neither a BPE nor a Unigram model: the GGUF's tokenizer will cut "
-                "text differently");
+        lm_note(f->beside.env, LM_WARN, "neither a BPE nor a Unigram model: the GGUF's tokenizer "
+                "will cut text differently");
     int r = lm_hf_room(v, n, f->beside.n_rows, true, err);
     if (!r)
         r = lm_hf_lay_spm(v, m, err);

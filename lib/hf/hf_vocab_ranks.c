@@ -237,14 +237,20 @@ int lm_hf_load_ranks(struct lm_hf_vocab *v, lm_rank_reader *read, const char *da
 
 const char *lm_hf_rank_file(const struct lm_hf_source *src, lm_rank_reader **read)
 {
-    for (size_t i = 0; i < lm_hf_n_files(src); i++) {
-        const char *name = lm_hf_name(src, i);
-        *read = !strcmp(name, "tekken.json") ? lm_rank_tekken
-              : !strcmp(name, "tiktoken.model") || lm_ends_with(name, ".tiktoken") ? lm_rank_tiktoken
-              : !strncmp(name, "rwkv_vocab_", 11) && lm_ends_with(name, ".txt") ? lm_rank_rwkv : NULL;
-        if (*read && !strchr(name, '/'))
-            return name;
-    }
+    static const struct { const char *begin, *end; lm_rank_reader *read; } lists[] = {
+        { "tekken.json", "tekken.json", lm_rank_tekken },
+        { "tiktoken.model", "tiktoken.model", lm_rank_tiktoken },
+        { "", ".tiktoken", lm_rank_tiktoken },
+        { "rwkv_vocab_", ".txt", lm_rank_rwkv },
+    };
+    for (size_t i = 0; i < lm_hf_n_files(src); i++)
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+            const char *name = lm_hf_name(src, i);
+            *read = lists[k].read;
+            if (!strchr(name, '/') && lm_begins_with(name, lists[k].begin) &&
+                lm_ends_with(name, lists[k].end))
+                return name;
+        }
     *read = NULL;
     return NULL;
 }

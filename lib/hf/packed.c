@@ -107,12 +107,42 @@ static int check_words(const struct lm_packed *p, bool turned, struct lm_err *er
     return LM_OK;
 }
 
+/* Has a part so many numbers of a type? */
+static bool has_numbers(const struct lm_packed *p, enum lm_packed_part k, uint64_t n,
+                        const char *type)
+{
+    const struct lm_st_tensor *st = p->part[k].st;
+    return st && !strcmp(st->dtype->name, type) && st->bytes / st->dtype->bytes == n;
+}
+
+static int check_table(const struct lm_packed *p, struct lm_err *err)
+{
+    uint64_t n;
+    if (!p->rows || !p->cols || !lm_mul_u64(p->rows, p->cols, &n) || !p->group)
+        return bad_part(p, LM_PART_DATA, err);
+    const uint64_t scales = up(n, p->group);
+    const bool nested = p->part[LM_PART_NESTED].st;
+    if (!has_numbers(p, LM_PART_DATA, n / 2, "U8") || n % 2)
+        return bad_part(p, LM_PART_DATA, err);
+    if (!has_numbers(p, LM_PART_ZEROS, 16, "F32"))
+        return bad_part(p, LM_PART_ZEROS, err);
+    if (!has_numbers(p, LM_PART_SCALES, scales, nested ? "U8" : "F32"))
+        return bad_part(p, LM_PART_SCALES, err);
+    if (nested && (!p->nested_group ||
+                   !has_numbers(p, LM_PART_NESTED, up(scales, p->nested_group), "F32")))
+        return bad_part(p, LM_PART_NESTED, err);
+    if (nested && !has_numbers(p, LM_PART_NESTED_TABLE, 256, "F32"))
+        return bad_part(p, LM_PART_NESTED_TABLE, err);
+    return LM_OK;
+}
+
 int lm_packed_check(const struct lm_packed *p, struct lm_err *err)
 {
     switch (p->kind) {
     case LM_PACKED_SCALED: return check_scaled(p, err);
     case LM_PACKED_MXFP4:  return check_mxfp4(p, err);
     case LM_PACKED_ROWS:   return check_words(p, false, err);
+    case LM_PACKED_TABLE:  return check_table(p, err);
     case LM_PACKED_GPTQ:
     case LM_PACKED_AWQ:    return check_words(p, true, err);
     default:               return LM_OK;
@@ -146,6 +176,42 @@ static int load_scales(struct lm_packed_reader *r, const struct lm_packed *p, st
     const int s = read_raw(r, p, LM_PART_SCALES, 0, st->bytes, err);
     if (!s)
         lm_type_by_id((uint32_t)st->dtype->type_id)->decode(r->raw, r->scales, n);
+    return s;
+}
+
+/* n numbers of a part, as they are in the file. */
+static int load_numbers(struct lm_packed_reader *r, const struct lm_packed *p,
+                        enum lm_packed_part k, uint64_t n, float *dst, struct lm_err *err)
+{
+    const int s = read_raw(r, p, k, 0, n * sizeof *dst, err);
+    if (!s)
+        lm_type_by_id(LM_F32)->decode(r->raw, dst, (size_t)n);
+    return s;
+}
+
+/* bitsandbytes: the table into zeros, scales as numbers. */
+static int load_table(struct lm_packed_reader *r, const struct lm_packed *p, struct lm_err *err)
+{
+    const struct lm_st_tensor *st = p->part[LM_PART_SCALES].st;
+    const uint64_t n = st->bytes / st->dtype->bytes;
+    const uint64_t n_nested = p->part[LM_PART_NESTED].st ? up(n, p->nested_group) : 0;
+    float *nested = NULL, table[256];
+    r->zeros = lm_malloc_array(16, sizeof *r->zeros);
+    r->scales = lm_malloc_array((size_t)n, sizeof *r->scales);
+    if (!r->zeros || !r->scales)
+        return lm_fail_nomem(err);
+    int s = load_numbers(r, p, LM_PART_ZEROS, 16, r->zeros, err);
+    if (s || !n_nested)
+        return s ? s : load_numbers(r, p, LM_PART_SCALES, n, r->scales, err);
+    nested = lm_malloc_array((size_t)n_nested, sizeof *nested);
+    s = nested ? load_numbers(r, p, LM_PART_NESTED, n_nested, nested, err) : lm_fail_nomem(err);
+    if (!s)
+        s = load_numbers(r, p, LM_PART_NESTED_TABLE, 256, table, err);
+    if (!s)
+        s = read_raw(r, p, LM_PART_SCALES, 0, n, err);
+    for (uint64_t i = 0; !s && i < n; i++)
+        r->scales[i] = table[r->raw[i]] * nested[i / p->nested_group] + p->nested_offset;
+    free(nested);
     return s;
 }
 
@@ -217,6 +283,11 @@ static int own(struct lm_packed_reader *r, const struct lm_packed *p, struct lm_
     if (r->owner == p)
         return LM_OK;
     forget(r);
+    if (p->kind == LM_PACKED_TABLE) {
+        s = load_table(r, p, err);
+        r->owner = s ? NULL : p;
+        return s;
+    }
     if (p->part[LM_PART_SCALES].st && p->kind != LM_PACKED_MXFP4)
         s = load_scales(r, p, err);
     if (!s && p->part[LM_PART_ZEROS].st)
@@ -267,6 +338,18 @@ static int scaled(struct lm_packed_reader *r, const struct lm_packed *p, uint64_
             dst[j] = value[r->raw[j]] * scale;
     }
     return LM_OK;
+}
+
+static int of_table(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
+                    uint64_t n, float *dst, struct lm_err *err)
+{
+    const uint64_t first = start / 2, bytes = (start + n + 1) / 2 - first;
+    const int s = n ? read_raw(r, p, LM_PART_DATA, first, bytes, err) : LM_OK;
+    for (uint64_t i = start; !s && i < start + n; i++) {
+        const uint8_t b = r->raw[i / 2 - first];
+        *dst++ = r->zeros[i % 2 ? b & 15 : b >> 4] * r->scales[i / p->group];
+    }
+    return s;
 }
 
 /* The same bits as GGUF has them: a scale, then byte j with values j and j + 16. */
@@ -421,6 +504,7 @@ int lm_packed_values(struct lm_packed_reader *r, const struct lm_packed *p, uint
     case LM_PACKED_SCALED: return scaled(r, p, start, n, dst, err);
     case LM_PACKED_MXFP4:  return mxfp4(r, p, start, n, dst, err);
     case LM_PACKED_LAID:   return laid(r, p, start, n, dst, err);
+    case LM_PACKED_TABLE:  return of_table(r, p, start, n, dst, err);
     default:               return words(r, p, start, n, dst, err);
     }
 }

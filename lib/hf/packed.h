@@ -20,6 +20,10 @@
  *                     [groups][rows/8] packed likewise; value = scale * (q - zero)
  *   LM_PACKED_ROWS    data [rows][cols/p] u32, lowest first, half the range added; scales
  *                     [rows][groups]; compressed-tensors' "pack-quantized"
+ *   LM_PACKED_TABLE   data: a byte for two values, the first in its high half, rows one behind
+ *                     the other; zeros: a table of 16; scales: one for `group` values, or bytes
+ *                     that `nested_table` makes numbers, times one of `nested` for nested_group
+ *                     of them, plus nested_offset; value = table[q] * scale; bitsandbytes' 4 bits
  *   LM_PACKED_LAID    plain numbers with a stride for each axis, perhaps with the highest
  *                     byte first
  *
@@ -37,10 +41,13 @@
 
 enum lm_packed_kind {
     LM_PACKED_SCALED, LM_PACKED_MXFP4, LM_PACKED_GPTQ, LM_PACKED_AWQ, LM_PACKED_ROWS,
-    LM_PACKED_LAID
+    LM_PACKED_TABLE, LM_PACKED_LAID
 };
 
-enum lm_packed_part { LM_PART_DATA, LM_PART_SCALES, LM_PART_ZEROS, LM_PART_GROUPS, LM_N_PARTS };
+enum lm_packed_part {
+    LM_PART_DATA, LM_PART_SCALES, LM_PART_ZEROS, LM_PART_GROUPS, LM_PART_NESTED,
+    LM_PART_NESTED_TABLE, LM_N_PARTS
+};
 
 struct lm_packed {
     enum lm_packed_kind  kind;
@@ -51,7 +58,10 @@ struct lm_packed {
     } part[LM_N_PARTS];
     uint64_t rows, cols;                /* of the plain tensor; rows: all axes but the last */
     uint64_t block_rows, block_cols;    /* SCALED                                          */
-    uint64_t group;                     /* columns that share a scale: GPTQ, AWQ, ROWS     */
+    uint64_t group;                     /* columns that share a scale: GPTQ, AWQ, ROWS; TABLE:
+                                           values, in any row                              */
+    uint64_t nested_group;              /* TABLE                                           */
+    float    nested_offset;
     uint32_t bits;                      /* GPTQ, ROWS                                      */
     bool     zeros_less_1;              /* GPTQ: as its first format has them              */
     uint64_t stride[LM_ST_MAX_DIMS];    /* LAID: in values, outermost first                */

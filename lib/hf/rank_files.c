@@ -225,8 +225,8 @@ int lm_rank_tiktoken(struct lm_rank_file *l, const char *data, size_t len, struc
 /* ---- tekken.json ------------------------------------------------------------- */
 
 /* One of vocab: {"rank": n, "token_bytes": base64, "token_str": text}. */
-static int read_piece(struct lm_rank_file *l, const struct lm_jval *x, uint64_t n_special, uint64_t size,
-                      struct lm_err *err)
+static int read_piece(struct lm_rank_file *l, const struct lm_jval *x, uint64_t n_special,
+                      uint64_t size, struct lm_err *err)
 {
     const struct lm_jval *bytes = lm_jval_get(x, "token_bytes");
     int64_t rank = -1;

@@ -16,7 +16,7 @@ static const struct {
     const char *method, *format;
 } known[] = {
     { "fp8", NULL }, { "fbgemm_fp8", NULL }, { "mxfp4", NULL }, { "gptq", NULL }, { "awq", NULL },
-    { "modelopt", NULL }, { "compressed-tensors", "float-quantized" },
+    { "modelopt", NULL }, { "bitsandbytes", NULL }, { "compressed-tensors", "float-quantized" },
     { "compressed-tensors", "naive-quantized" }, { "compressed-tensors", "int-quantized" },
     { "compressed-tensors", "pack-quantized" },
 };
@@ -33,6 +33,10 @@ int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err)
             if (groups && groups->len > 1)
                 return lm_fail(err, LM_ENOSUP, "weights quantized in %zu ways cannot be "
                                "converted", groups->len);
+            bool whole = false;
+            lm_jval_bool(lm_jval_get(quant, "load_in_8bit"), &whole);
+            if (whole)
+                return lm_fail(err, LM_ENOSUP, "%s of 8 bits cannot be converted", method);
             if (!strcmp(method, "awq") && version && strcmp(version, "gemm"))
                 return lm_fail(err, LM_ENOSUP, "awq of version %.40s cannot be converted",
                                version);
@@ -53,6 +57,7 @@ static const struct family {
     { "_blocks", NULL, { "_scales" }, NULL, NULL, LM_PACKED_MXFP4 },
     { ".qweight", ".weight", { ".scales" }, ".qzeros", ".g_idx", LM_PACKED_GPTQ },
     { ".weight_packed", ".weight", { ".weight_scale" }, NULL, NULL, LM_PACKED_ROWS },
+    { ".weight", NULL, { ".weight.absmax" }, ".weight.quant_map", NULL, LM_PACKED_TABLE },
     { ".weight", NULL, { ".weight_scale_inv", ".weight_scale", ".qscale_weight" }, NULL, NULL,
       LM_PACKED_SCALED },
 };
@@ -61,6 +66,7 @@ static const struct family {
 static const char *const left_out[] = {
     ".input_scale", ".weight_shape", ".qscale_act", ".k_scale", ".v_scale", ".q_scale",
     ".output_scale", ".activation_scale", ".act_scale", ".weight_g_idx",
+    ".quant_state.bitsandbytes__nf4", ".quant_state.bitsandbytes__fp4",
 };
 
 /* Every tensor of every file, by name. */
@@ -109,13 +115,28 @@ static void set_part(const struct all *a, struct lm_packed *p, enum lm_packed_pa
     p->part[k].file = w->shard;
 }
 
+/* Everything that belongs to the tensor `name`. */
+static void set_parts(const struct all *a, struct lm_packed *p, const struct family *f,
+                      const char *name)
+{
+    for (size_t i = 0; i < sizeof f->scales / sizeof *f->scales && f->scales[i]; i++)
+        set_part(a, p, LM_PART_SCALES, name, f->data, f->scales[i]);
+    set_part(a, p, LM_PART_ZEROS, name, f->data, f->zeros);
+    set_part(a, p, LM_PART_GROUPS, name, f->data, f->groups);
+    if (f->kind != LM_PACKED_TABLE)
+        return;
+    set_part(a, p, LM_PART_NESTED, name, f->data, ".weight.nested_absmax");
+    set_part(a, p, LM_PART_NESTED_TABLE, name, f->data, ".weight.nested_quant_map");
+}
+
 static const struct family *family_of(const struct lm_st_tensor *st)
 {
     const char *type = st->dtype->name;
     const bool bytes = !strcmp(type, "F8_E4M3") || !strcmp(type, "F8_E5M2") || !strcmp(type, "I8");
     for (size_t i = 0; !st->packed && i < sizeof families / sizeof *families; i++)
         if (lm_ends_with(st->name, families[i].data) &&
-            (families[i].kind != LM_PACKED_SCALED || bytes))
+            (families[i].kind != LM_PACKED_SCALED || bytes) &&
+            (families[i].kind != LM_PACKED_TABLE || !strcmp(type, "U8")))
             return &families[i];
     return NULL;
 }
@@ -205,7 +226,8 @@ static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct l
     if (bits && (bits != 2 && bits != 4 && bits != 8))
         return lm_fail(err, LM_ENOSUP, "weights of %lld bits cannot be decoded", (long long)bits);
     p->bits = (uint32_t)bits;
-    p->group = group > 0 ? (uint64_t)group : 0;
+    if (p->kind != LM_PACKED_TABLE)
+        p->group = group > 0 ? (uint64_t)group : 0;
     p->zeros_less_1 = p->kind == LM_PACKED_GPTQ && !(format && !strcmp(format, "gptq_v2"));
     if (bits && t->n_dims != 2)
         return lm_fail(err, LM_ENOSUP, "quantized weights with %u axes cannot be decoded",
@@ -233,6 +255,43 @@ static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct l
     return lm_packed_check(p, err);
 }
 
+/* bitsandbytes keeps the shape, and how many values share a scale, as JSON in bytes of their own. */
+static int read_state(const struct all *a, const struct where *w, const struct family *f,
+                      struct lm_packed *p, struct lm_st_tensor *t, struct lm_err *err)
+{
+    static const char *const names[] = { ".weight.quant_state.bitsandbytes__nf4",
+                                         ".weight.quant_state.bitsandbytes__fp4" };
+    enum { MOST = 4096 };
+    char text[MOST];
+    const struct where *s = NULL;
+    for (size_t i = 0; i < 2 && !s; i++)
+        s = sibling(a, w->st->name, f->data, names[i]);
+    if (!s || s->st->bytes > MOST)
+        return lm_fail(err, LM_EDATA, "no quant_state");
+    int r = lm_convert_read_plain(a->c, s->shard, s->st, 0, text, (size_t)s->st->bytes, err);
+    const struct lm_jval *state =
+        r ? NULL : lm_json_tree(&a->c->arena, text, (size_t)s->st->bytes, err);
+    if (!state)
+        return r ? r : lm_err_at(err, LM_EDATA, "quant_state");
+    const struct lm_jval *shape = lm_jval_get(state, "shape");
+    int64_t n = 0, group = 0, nested = 0;
+    double offset = 0;
+    t->n_dims = 0;
+    for (const struct lm_jval *v = shape && shape->kind == LM_JSON_ARRAY ? shape->first : NULL; v;
+         v = v->next) {
+        if (t->n_dims == 2 || !lm_jval_i64(v, &n) || n <= 0)
+            return lm_fail(err, LM_EDATA, "quant_state: shape is not that of a matrix");
+        t->shape[t->n_dims++] = (uint64_t)n;
+    }
+    lm_jval_i64(lm_jval_get(state, "blocksize"), &group);
+    lm_jval_i64(lm_jval_get(state, "nested_blocksize"), &nested);
+    lm_jval_f64(lm_jval_get(state, "nested_offset"), &offset);
+    p->group = group > 0 ? (uint64_t)group : 0;
+    p->nested_group = nested > 0 ? (uint64_t)nested : 0;
+    p->nested_offset = (float)offset;
+    return t->n_dims == 2 ? LM_OK : lm_fail(err, LM_EDATA, "quant_state: no shape");
+}
+
 /* In place of the tensor with the data: the plain one. */
 static int pack(const struct all *a, struct where *w, const struct family *f,
                 struct lm_st_tensor *t, struct lm_err *err)
@@ -248,10 +307,7 @@ static int pack(const struct all *a, struct where *w, const struct family *f,
     p->type = lm_type_by_id(f->kind == LM_PACKED_MXFP4 ? LM_MXFP4 : LM_F32);
     p->part[LM_PART_DATA].st = w->st;
     p->part[LM_PART_DATA].file = w->shard;
-    for (size_t i = 0; i < sizeof f->scales / sizeof *f->scales && f->scales[i]; i++)
-        set_part(a, p, LM_PART_SCALES, w->st->name, f->data, f->scales[i]);
-    set_part(a, p, LM_PART_ZEROS, w->st->name, f->data, f->zeros);
-    set_part(a, p, LM_PART_GROUPS, w->st->name, f->data, f->groups);
+    set_parts(a, p, f, w->st->name);
     *t = *w->st;
     t->packed = p;
     if (f->becomes) {
@@ -263,7 +319,9 @@ static int pack(const struct all *a, struct where *w, const struct family *f,
         strcpy(name + stem, f->becomes);
         t->name = name;
     }
-    const int r = set_numbers(c, p, t, err);
+    int r = f->kind == LM_PACKED_TABLE ? read_state(a, w, f, p, t, err) : LM_OK;
+    if (!r)
+        r = set_numbers(c, p, t, err);
     return r ? lm_err_at(err, r, "%s: %s", c->shards[w->shard].name, w->st->name) : LM_OK;
 }
 
@@ -314,12 +372,8 @@ static void mark_parts(const struct all *a)
         const struct family *f = family_of(a->list[i].st);
         const char *name = a->list[i].st->name;
         struct lm_packed p = {0};
-        for (size_t k = 0; f && k < sizeof f->scales / sizeof *f->scales && f->scales[k]; k++)
-            set_part(a, &p, LM_PART_SCALES, name, f->data, f->scales[k]);
         if (f)
-            set_part(a, &p, LM_PART_ZEROS, name, f->data, f->zeros);
-        if (f)
-            set_part(a, &p, LM_PART_GROUPS, name, f->data, f->groups);
+            set_parts(a, &p, f, name);
     }
 }
 

@@ -448,7 +448,7 @@ packed=$root/tests/data/packed
 dims() {
     sed -i 's/"hidden_size":8/"hidden_size":16/; s/"num_key_value_heads":1/"num_key_value_heads":2/' one/config.json
 }
-for kind in fp8 gptq awq packed; do
+for kind in fp8 gptq awq bnb bnb2 packed; do
     for type in f32 bf16 Q8_0; do
         mk one 40 40; dims; cp "$packed/$kind-plain.safetensors" one/model.safetensors
         # the order of tensors may be another
@@ -459,13 +459,20 @@ for kind in fp8 gptq awq packed; do
         ok "$? $(gguf-inspect --diff plain.gguf packed.gguf)" "0 " "$kind weights to $type"
     done
 done
+mk bits 40 40; cp -R one/. bits; cp "$packed/bnb.safetensors" bits/model.safetensors
+bnb() { sed "s/{\"quantization_config\":.*,\"arch/{\"quantization_config\":$1,\"arch/" one/config.json >bits/config.json; }
+bnb '{"quant_method":"bitsandbytes","load_in_8bit":true}'
+refused bits 2 "bitsandbytes of 8 bits cannot be converted" "8 bits of bitsandbytes"
+bnb '{"quant_method":"bitsandbytes","load_in_4bit":true}'
+sed -i 's/"blocksize": 64/"blocksize": 32/' bits/model.safetensors
+refused bits 1 "down_proj.weight.absmax: type F32 or shape does not suit" "scales that are not as many as the state says"
 tar -czf one.tgz one; refused one.tgz 2 "give --spool DIR" "quantized weights that stream"
 ok "$(gguf-convert -q -T Q8_0 --spool=spool one.tgz | sum)" "$(sum <packed.gguf)" "with a spool"
 sed -i 's/"num_bits": 4/"num_bits": 3/' one/config.json; refused one 2 "weights of 3 bits" "3 bits"
 mk one 40 40; echo '{"a"' >one/config.json; refused one 1 "config.json: line " "broken JSON"
 mk one 40 40; sed -i 's/"hidden_size":8,//' one/config.json; refused one 1 "config.json: no hidden_size" "a number missing"
-mk one 40 40; sed -i 's/{"arch/{"quantization_config":{"quant_method":"bitsandbytes"},"arch/' one/config.json
-refused one 2 "quantized with bitsandbytes" "quantized weights"
+mk one 40 40; sed -i 's/{"arch/{"quantization_config":{"quant_method":"hqq"},"arch/' one/config.json
+refused one 2 "quantized with hqq" "quantized weights"
 
 # ---- special tokens, templates, names ----
 mk ends 40 40
