@@ -33,6 +33,7 @@ static const char help[] =
     "  -h, --help            show this help\n"
     "      --keep-every=N    keep what there is after every N chunks, in OUT.at_N\n"
     "      --merge           add importance matrices; no model is needed\n"
+    "      --layers          with --show, a line for each layer: means\n"
     "  -m, --model=FILE      the model\n"
     "      --no-ppl          do not compute perplexity\n"
     "  -o, --output=FILE     write to FILE instead of standard output\n"
@@ -51,7 +52,7 @@ static const char help[] =
     "      --weights=W,W...  with --merge: what each file counts [1]\n";
 
 enum {
-    OPT_CHUNKS = 256, OPT_CONVERT, OPT_FORCE, OPT_FROM_CHUNK, OPT_KEEP_EVERY, OPT_MERGE,
+    OPT_CHUNKS = 256, OPT_CONVERT, OPT_FORCE, OPT_FROM_CHUNK, OPT_KEEP_EVERY, OPT_LAYERS, OPT_MERGE,
     OPT_NO_PPL, OPT_OUTPUT_FORMAT, OPT_PARSE_SPECIAL, OPT_PROCESS_OUTPUT, OPT_PROGRESS,
     OPT_RESUME, OPT_SAVE_EVERY, OPT_SHOW, OPT_TOKENS, OPT_WEIGHTS
 };
@@ -64,6 +65,7 @@ static const struct option options[] = {
     { "from-chunk",     required_argument, NULL, OPT_FROM_CHUNK },
     { "help",           no_argument,       NULL, 'h' },
     { "keep-every",     required_argument, NULL, OPT_KEEP_EVERY },
+    { "layers",         no_argument,       NULL, OPT_LAYERS },
     { "merge",          no_argument,       NULL, OPT_MERGE },
     { "model",          required_argument, NULL, 'm' },
     { "no-ppl",         no_argument,       NULL, OPT_NO_PPL },
@@ -89,7 +91,7 @@ static const struct option options[] = {
 
 static struct {
     const char *model, *out;
-    bool        convert, force, merge, resume, show, tokens, parse_special;
+    bool        convert, force, layers, merge, resume, show, tokens, parse_special;
     bool        dat;                    /* write the old form                   */
     uint64_t    save_every, keep_every;
     char       *weights;                /* of --merge, as given                 */
@@ -344,34 +346,103 @@ static double tokens_of(const struct lm_importance_entry *e)
     return n;
 }
 
-/* Columns as the page lists them. */
-static void show(const char *path)
+/* A line of --show: what is in it, by columns as the page lists them. */
+#define NUMBERS 11
+
+struct line {
+    uint64_t n_mat, width;
+    double   number[NUMBERS];           /* NaN: '-' */
+};
+
+static void print_line(const char *name, const struct line *l)
+{
+    struct lm_buf b = { 0 };
+    lm_buf_escape(&b, name, strlen(name));
+    lm_buf_printf(&b, "\t%" PRIu64 "\t%" PRIu64, l->n_mat, l->width);
+    for (int k = 0; k < NUMBERS; k++) {
+        lm_buf_byte(&b, '\t');
+        if (isnan(l->number[k]))
+            lm_buf_byte(&b, '-');
+        else
+            lm_json_f64(&b, l->number[k]);
+    }
+    if (b.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    puts(b.data);
+    lm_buf_release(&b);
+}
+
+static struct line line_of(const char *path, const struct lm_importance *m, size_t i)
 {
     struct lm_err err;
     struct lm_imatrix_stats s;
-    struct lm_buf line = { 0 };
-    struct lm_importance *m = read_matrix(path);
-    for (size_t i = 0; i < m->n; i++) {
-        const struct lm_importance_entry *e = &m->entries[i];
-        if (lm_imatrix_entry_stats(m, i, &s, &err))
-            cli_die_err(path, &err);
-        const double numbers[] = { tokens_of(e), s.sum, s.mean, s.min, s.max, s.deviation,
-                                   s.active, s.entropy, s.evenness, s.outliers, s.cosine };
-        lm_buf_clear(&line);
-        lm_buf_escape(&line, e->name, strlen(e->name));
-        lm_buf_printf(&line, "\t%" PRIu64 "\t%" PRIu64, e->n_mat, e->width);
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-            lm_buf_byte(&line, '\t');
-            if (isnan(numbers[k]))
-                lm_buf_byte(&line, '-');
-            else
-                lm_json_f64(&line, numbers[k]);
-        }
-        if (line.failed)
-            cli_die(CLI_TROUBLE, "out of memory");
-        puts(line.data);
+    const struct lm_importance_entry *e = &m->entries[i];
+    if (lm_imatrix_entry_stats(m, i, &s, &err))
+        cli_die_err(path, &err);
+    return (struct line){ e->n_mat, e->width, {
+        tokens_of(e), s.sum, s.mean, s.min, s.max, s.deviation, s.active, s.entropy, s.evenness,
+        s.outliers, s.cosine
+    } };
+}
+
+#define LAYERS 65536u                   /* larger numbers in names are none of a layer */
+
+/* The layer of a weight, or LAYERS: none. */
+static uint32_t layer_of(const char *name)
+{
+    char *end;
+    if (strncmp(name, "blk.", 4) || name[4] < '0' || name[4] > '9')
+        return LAYERS;
+    const unsigned long n = strtoul(name + 4, &end, 10);
+    return *end == '.' && n < LAYERS ? (uint32_t)n : LAYERS;
+}
+
+/* Sums over the matrices of a layer, those of a matrix counted for each of its columns. */
+struct layer {
+    struct line sum;
+    double      columns[NUMBERS];       /* of the matrices that have the number */
+};
+
+static void add_line(struct layer *layer, const struct line *l)
+{
+    const uint64_t columns = l->n_mat * l->width;
+    layer->sum.n_mat += l->n_mat;
+    layer->sum.width += columns;
+    for (int k = 0; k < NUMBERS; k++) {
+        layer->sum.number[k] += isnan(l->number[k]) ? 0 : (double)columns * l->number[k];
+        layer->columns[k] += isnan(l->number[k]) ? 0 : (double)columns;
     }
-    lm_buf_release(&line);
+}
+
+static void print_layer(uint32_t n, struct layer *layer)
+{
+    char name[32];
+    for (int k = 0; k < NUMBERS; k++)
+        layer->sum.number[k] = layer->columns[k] > 0 ? layer->sum.number[k] / layer->columns[k]
+                                                     : NAN;
+    snprintf(name, sizeof name, "blk.%" PRIu32, n);
+    print_line(name, &layer->sum);
+}
+
+/* A line for each matrix, or for each layer. */
+static void show(const char *path)
+{
+    struct lm_importance *m = read_matrix(path);
+    struct layer *layers = opt.layers ? calloc(LAYERS, sizeof *layers) : NULL;
+    if (opt.layers && !layers)
+        cli_die(CLI_TROUBLE, "out of memory");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct line l = line_of(path, m, i);
+        const uint32_t layer = layer_of(m->entries[i].name);
+        if (!layers)
+            print_line(m->entries[i].name, &l);
+        else if (layer < LAYERS)
+            add_line(&layers[layer], &l);
+    }
+    for (uint32_t n = 0; layers && n < LAYERS; n++)
+        if (layers[n].sum.n_mat)
+            print_layer(n, &layers[n]);
+    free(layers);
     lm_importance_free(m);
 }
 
@@ -397,6 +468,7 @@ static void read_options(int argc, char *argv[])
         case OPT_FROM_CHUNK: opt.job.from_chunk = cli_u64("from-chunk", optarg, 0, UINT32_MAX);
             break;
         case OPT_KEEP_EVERY: opt.keep_every = cli_u64("keep-every", optarg, 1, UINT32_MAX); break;
+        case OPT_LAYERS: opt.layers = true; break;
         case OPT_MERGE: opt.merge = true; break;
         case OPT_NO_PPL: opt.job.no_ppl = true; break;
         case OPT_OUTPUT_FORMAT: opt.dat = cli_choice("output-format", optarg, forms) == 1; break;
@@ -417,6 +489,8 @@ static void check_options(int n_files)
     const bool to_file = opt.out && strcmp(opt.out, "-");
     if (opt.merge + opt.show + opt.convert > 1)
         cli_bad_usage("only one of --convert, --merge and --show makes sense");
+    if (opt.layers && !opt.show)
+        cli_bad_usage("--layers needs --show");
     if (opt.weights && !opt.merge)
         cli_bad_usage("--weights needs --merge");
     if (opt.merge || opt.show || opt.convert) {

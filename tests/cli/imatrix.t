@@ -38,6 +38,16 @@ ok "$(cat v)" 17 "-v tells it after each chunk"
 imatrix -q -m m.gguf -c 16 text.txt text.txt >two
 ok "$(get imatrix.chunk_count two)" 34 "each file is cut for itself"
 
+# Layers: what awk makes of the lines of matrices.
+imatrix --show i.gguf | awk -F '\t' '{ split($1, p, "."); c = $2 * $3; k = p[2]; m[k] += $2; w[k] += c
+    for (f = 4; f <= 14; f++) if ($f != "-") { s[k, f] += c * $f; n[k, f] += c } }
+    END { for (k = 0; k < 2; k++) { printf "blk.%d %d %d", k, m[k], w[k]
+    for (f = 4; f <= 14; f++) printf n[k, f] ? " %.9g" : " -", n[k, f] ? s[k, f] / n[k, f] : 0; print "" } }' >want
+imatrix --show --layers i.gguf | awk -F '\t' '{ printf "%s %d %d", $1, $2, $3
+    for (f = 4; f <= 14; f++) printf $f == "-" ? " -" : " %.9g", $f; print "" }' >got
+ok "$(cat got)" "$(cat want)" "--layers: means over the columns of each layer"
+imatrix --layers --merge i.gguf >/dev/null 2>&1;   ok $? 2 "are for --show"
+
 # ---- which chunks ----
 imatrix -q -m m.gguf -c 16 --chunks 5 -o a text.txt
 imatrix -q -m m.gguf -c 16 --from-chunk 5 -o b text.txt
