@@ -2,6 +2,7 @@
 /* The reader of importance matrices in both forms, and what uses its result. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "job/imatrix.h"
 #include "fuzz_memory.h"
