@@ -55,6 +55,7 @@ static const char help[] =
     "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
     "                       q5_1, q4_0, q4_1, iq4_nl (f16)\n"
     "      --cache-v=TYPE   type of cached values (f16)\n"
+    "      --keep-all       layers with a window remember all positions too\n"
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
     "      --flash=HOW      attention in one pass: on or auto, not off (auto)\n"
@@ -87,7 +88,7 @@ static const char help[] =
 enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
     OPT_DEVICE, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FLASH, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
     OPT_LORA, OPT_NLL, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN, OPT_POOLING,
     OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE,
     OPT_TENSOR_DEVICE, OPT_TEXT, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST,
@@ -114,6 +115,7 @@ static const struct option options[] = {
     { "tensor-device", required_argument, NULL, OPT_TENSOR_DEVICE },
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "load",      required_argument, NULL, OPT_LOAD },
+    { "keep-all",  no_argument,       NULL, OPT_KEEP_ALL },
     { "kl",        required_argument, NULL, OPT_KL },
     { "dump-tensor", required_argument, NULL, OPT_DUMP },
     { "exact",     no_argument,       NULL, OPT_EXACT },
@@ -310,6 +312,7 @@ static void take_option(int c)
         opt.load.placement.n_layers = number("gpu-layers", 0, INT32_MAX);
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
+    case OPT_KEEP_ALL:  opt.ctx.keep_all = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_KL:        opt.kl = optarg; break;
     case OPT_DUMP:      opt.dump = optarg; break;

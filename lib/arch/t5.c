@@ -198,6 +198,7 @@ static int build(struct lm_build *b)
         x = cross_attention(b, i, self_attention(b, i, x, bias));
         struct lm_tensor *n = norm(b, i, LM_FFN_NORM, x);
         x = lm_add(g, x, feed_forward(b, i, n, LM_FFN_GATE, LM_FFN_UP, LM_FFN_DOWN));
+        x = lm_build_steer(b, i, x);
     }
     if (b->n_out == 0)
         return lm_graph_expand(g, x);

@@ -194,6 +194,7 @@ static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
         .k_type = o && o->cache_k ? o->cache_k : f16,
         .v_type = o && o->cache_v ? o->cache_v : f16,
         .n_ctx = c->n_ctx, .n_batch = c->n_batch, .n_snapshots = 2,
+        .keep_all = o && o->keep_all,
     };
     int r = LM_OK;
     c->k_type = s.k_type;

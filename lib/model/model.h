@@ -105,6 +105,8 @@ struct lm_ctx_options {
     const struct lm_type *cache_k, *cache_v;
     bool                  embed;        /* the last hidden states instead of logits: rows of
                                            lm_ctx_row_len floats                         */
+    bool                  keep_all;     /* layers with windows remember all positions too, so
+                                           that sequences can be cut back to any length  */
     bool                  pairs;        /* an encoder's tokens after a separator are of a second
                                            text, as classifiers of pairs have learned it */
 };

@@ -17,6 +17,18 @@ tokenize -m m.gguf -f "$root/tests/data/text.txt" | tr ' ' '\n' | head -n 100 | 
 echo >>text
 decode -m m.gguf --all --cache-k f32 --cache-v f32 text >ref
 
+# 200 tokens through windows of 16, then back to the third
+gguf-convert -q -T f32 "$root/tests/data/families/gemma3-vision.tar.zst" windows.gguf
+{ seq 10 209 | tr '\n' ' '; printf '\n@3 77\n'; } >back
+echo 10 11 12 77 | decode --text --top 5 -m windows.gguf | cut -f5,6 >want
+ok "$(decode -i --top 5 -m windows.gguf back | grep -a -c 'cannot be cut back to 3')" 1 \
+    "a window has gone on"
+decode -i --keep-all --top 5 -m windows.gguf back >frames
+ok "$(tail -c 72 frames | head -c 40 | od -An -v -tu4 -w8 | awk '{ print $1 }' | tr '\n' ' ')" \
+    "$(cut -f1 want | tr '\n' ' ')" "--keep-all: it can be cut back"
+decode --keep-all --all -m windows.gguf text >got; decode --all -m windows.gguf text | cmp - got
+ok $? 0 "--keep-all: the same results"
+
 # How far from the reference a run is on average, against a bound.
 far() { # BOUND ARGUMENT...
     bound=$1
