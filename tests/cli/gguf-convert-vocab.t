@@ -68,6 +68,22 @@ gguf-convert -q --vocab-only tekken t.gguf
 ok "$(gguf-inspect --get tokenizer.ggml.tokens t.gguf | sed -n '11,12p;20,21p' | tr '\n' ' ')" \
    '"[IMG]" "<pad>" "[TOOL_CONTENT]" "<SPECIAL_20>" ' "special tokens of a file that does not list them"
 
+# ---- Mistral's own files with a SentencePiece model ----
+config spm 400; cp "$kinds/bpe.model" spm/tokenizer.model; gguf-convert -q --vocab-only spm spm.gguf
+mkdir ownspm; cp "$kinds/bpe.model" ownspm/tokenizer.model; sed 's/"vocab_size":[0-9]*/"vocab_size":400/' own/params.json >ownspm/params.json
+gguf-convert -q --vocab-only ownspm ownspm.gguf; ok $? 0 "params.json and tokenizer.model"
+ok "$(gguf-inspect --kv ownspm.gguf | sed -n 's/^tokenizer\.ggml\.\([a-z_]*\) .*/\1/p' | tr '\n' ' ')" \
+   "model bos_token_id eos_token_id unknown_token_id padding_token_id tokens scores token_type add_bos_token add_eos_token " \
+   "keys in their order"
+for k in tokens scores token_type; do
+    ok "$(gguf-inspect --get tokenizer.ggml.$k ownspm.gguf | cksum)" \
+       "$(gguf-inspect --get tokenizer.ggml.$k spm.gguf | cksum)" "$k are those of the model"
+done
+ok "$(for k in bos eos unknown padding; do gguf-inspect --get tokenizer.ggml.${k}_token_id ownspm.gguf; done | tr '\n' ' ')" \
+   "$(gguf-inspect --get tokenizer.ggml.tokens spm.gguf | grep -n -x -e '"<s>"' -e '"</s>"' -e '"<unk>"' |
+      awk -F: '{ id[$2] = $1 - 1 } END { print id["\"<s>\""], id["\"</s>\""], id["\"<unk>\""], id["\"</s>\""] }') " \
+   "ids by the pieces of the model"
+
 # ---- tiktoken ----
 config ranks 296 ',"bos_token_id":293,"eos_token_id":290'
 cp "$kinds/own.tiktoken" ranks/tiktoken.model; cp "$kinds/own.config.json" ranks/tokenizer_config.json
