@@ -18,7 +18,8 @@
 #include "vocab/trie.h"
 
 #define UNK_PENALTY 10.0
-#define USER_SCORE  0.0                          /* SentencePiece's, of pieces of type user */
+#define USER_BONUS  0.1f                         /* SentencePiece's, of pieces of type user:
+                                                    a byte that it is longer than one  */
 
 static const char mark[] = "\xE2\x96\x81";       /* U+2581, in the place of a space  */
 
@@ -65,8 +66,8 @@ static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vo
         return LM_OK;
     u->unk_score = (double)(float)u->unk_score;
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->type[i] == LM_TOKEN_USER)         /* better than what else there is */
-            u->score[i] = USER_SCORE;
+        if (v->type[i] == LM_TOKEN_USER && src->tokens[i].len)
+            u->score[i] = (double)(USER_BONUS * (float)(src->tokens[i].len - 1));
     return LM_OK;
 }
 

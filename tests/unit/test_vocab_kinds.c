@@ -263,6 +263,58 @@ static void test_refused(void **state)
     }
 }
 
+/* A piece of a SentencePiece model file: its text, its score (little-endian), its type. */
+static void put_piece(struct lm_buf *b, const char *text, float score, int type)
+{
+    uint32_t bits;
+    size_t n = strlen(text);
+    memcpy(&bits, &score, 4);
+    lm_buf_byte(b, 1 << 3 | 2);
+    lm_buf_byte(b, (int)n + 9);
+    lm_buf_byte(b, 1 << 3 | 2);
+    lm_buf_byte(b, (int)n);
+    lm_buf_str(b, text);
+    lm_buf_byte(b, 2 << 3 | 5);
+    for (int i = 0; i < 4; i++)
+        lm_buf_byte(b, (int)(bits >> 8 * i & 255));
+    lm_buf_byte(b, 3 << 3);
+    lm_buf_byte(b, type);
+}
+
+/* Pieces of type user in a SentencePiece Unigram model are worth a tenth for each byte but the
+ * first, and sums that are the same are told apart by how they were rounded: what SentencePiece
+ * 0.2.3 makes of these texts, by the score of 'c'. */
+static void test_user_pieces(void **state)
+{
+    (void)state;
+#define M "\xE2\x96\x81"
+    static const struct { float c; const char *text; int32_t ids[6]; size_t n; } t[] = {
+        { -2.3f, "caaaa", { 10, 3, 5 }, 3 },   { -0.7f, "caaaa", { 10, 4, 4 }, 3 },
+        { -2.3f, "c" M M "b", { 10, 6, 7 }, 3 }, { -2.3f, "caaaaaa", { 10, 5, 5 }, 3 },
+        { -2.3f, "c" M "b", { 10, 9 }, 2 },    { -2.3f, "aaaaa", { 4, 5 }, 2 },
+    };
+    for (size_t i = 0; i < N(t); i++) {
+        struct lm_buf b = { 0 };
+        struct lm_err err;
+        put_piece(&b, "<unk>", 0, 2), put_piece(&b, "<s>", 0, 3), put_piece(&b, "</s>", 0, 3);
+        put_piece(&b, "a", 0, 4), put_piece(&b, "aa", 0, 4), put_piece(&b, "aaa", 0, 4);
+        put_piece(&b, M M, 0, 4), put_piece(&b, "b", -1.95f, 1), put_piece(&b, M, -0.65f, 1);
+        put_piece(&b, M "b", -1.05f, 1), put_piece(&b, "c", t[i].c, 1);
+        /* Unigram; normalized as it is, no prefix, no spaces removed or escaped */
+        lm_buf_add(&b, "\x12\x02\x18\x01\x1A\x10\x0A\x08" "identity\x18\x00\x20\x00\x28\x00", 22);
+        struct lm_vocab *v = lm_vocab_from_spm(b.data, b.len, NULL, &err);
+        assert_non_null(v);
+        struct lm_ids ids = { 0 };
+        assert_int_equal(lm_vocab_encode(v, t[i].text, strlen(t[i].text), 0, &ids, &err), LM_OK);
+        assert_int_equal(ids.n, t[i].n);
+        assert_memory_equal(ids.id, t[i].ids, ids.n * sizeof *ids.id);
+        lm_ids_release(&ids);
+        lm_vocab_free(v);
+        lm_buf_release(&b);
+    }
+#undef M
+}
+
 /* ---- the modules ---------------------------------------------------------------- */
 
 /* Hugging Face's BertNormalizer (tokenizers 0.23.3), with these flags. */
@@ -484,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_long_word),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_user_pieces),
         cmocka_unit_test(test_bert_text),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_charsmap),
