@@ -2,7 +2,9 @@
 /*
  * Special pieces in text.  They are found as the Hugging Face library finds added tokens:
  * the leftmost, and of those that begin there the longest; one that has to be a word by
- * itself and is none is passed over, with all its text.
+ * itself and is none is passed over, with all its text.  Blanks that a piece takes with it may
+ * be looked at again: a piece that begins with them is found all the same, and what follows it
+ * is text, whether the piece before had taken it or not.
  *
  * A GGUF file with the scores of a SentencePiece model has spaces in pieces of type user where
  * the library's file has marks, U+2581.  Of runs of spaces the library finds two or more marks
@@ -321,9 +323,9 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
         *id = f.id;
         if (v->attr[*id] & LM_ATTR_WORD && !stands_alone(p, len, f.at, from))
             continue;
-        *at = f.at < done ? done : f.at;
+        *at = f.at;
         if (v->attr[*id] & LM_ATTR_LSTRIP)
-            *at = done + strip_left(p + done, *at - done);
+            *at = f.at < done ? done : done + strip_left(p + done, f.at - done);
         *end = *seek = from;
         while (v->attr[*id] & LM_ATTR_RSTRIP && *end < len) {
             int k;
@@ -331,8 +333,8 @@ bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const ch
                 break;
             *end += (size_t)k;
         }
-        *end = *end < *at ? *at : *end;
-        return true;
+        if (*at < *end)
+            return true;                         /* else nothing is left of it */
     }
     *seek = from > limit ? from : limit;
     return false;

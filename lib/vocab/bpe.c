@@ -233,7 +233,8 @@ static int no_merge(const struct lookup *x, uint64_t i, struct lm_err *err)
 /* May text become this piece by merging?  Never a control token. */
 static bool reachable(const struct lm_vocab *v, uint32_t id)
 {
-    return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN;
+    return v->type[id] != LM_TOKEN_CONTROL && v->type[id] != LM_TOKEN_UNKNOWN &&
+           !(v->attr[id] & LM_ATTR_ADDED);
 }
 
 /* All merges are looked up: into the table of pairs, in their order. */

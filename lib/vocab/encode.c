@@ -336,12 +336,12 @@ static int add_more(struct lm_encoder *e, const int32_t *id, size_t n, size_t at
 int lm_encoder_whole(struct lm_encoder *e, const char *text, size_t len, size_t before, bool *first,
                      struct lm_err *err)
 {
-    for (size_t done = 0, seek = 0; done < len;) {
+    for (size_t done = 0, seek = 0; done < len || seek < len;) {
         uint32_t id;
         size_t at, end;
         bool found = lm_added_match(e->v, &e->v->added, text, e->guard, &seek, done, len, len,
                                     e->parse, &id, &at, &end);
-        size_t n = (found ? at : len) - done;
+        size_t stop = found ? at : len, n = stop > done ? stop - done : 0;
         if (n) {
             e->base = before + done;
             e->pos = 0;

@@ -28,6 +28,8 @@ static struct lm_str spaced(struct lm_str s, char *to)
     return (struct lm_str){ to, (size_t)(q - to) };
 }
 
+/* What the model looks for has marks for all spaces: a piece with a space of its own is kept
+ * through normalization, and not found there. */
 static int load_user(struct lm_spm_text *t, const struct lm_vocab *v, struct lm_err *err)
 {
     size_t size = 0;
@@ -37,24 +39,30 @@ static int load_user(struct lm_spm_text *t, const struct lm_vocab *v, struct lm_
             size += lm_vocab_text(v, i).len;
             n++;
         }
-    struct lm_str *text = lm_malloc_array(2 * (size_t)n + 1, sizeof *text);
-    uint32_t *id = lm_malloc_array((size_t)n + 1, sizeof *id);
+    struct lm_str *text = lm_malloc_array(2 * (size_t)n + 1, sizeof *text), *found;
+    uint32_t *id = lm_malloc_array(2 * (size_t)n + 1, sizeof *id), *found_id;
     char *copy = malloc(size + 1), *to = copy;
     int s = text && id && copy ? LM_OK : lm_fail_nomem(err);
-    uint32_t k = 0;
+    uint32_t k = 0, m = 0;
+    found = text ? text + n : NULL;
+    found_id = id ? id + n : NULL;
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++)
         if (v->type[i] == LM_TOKEN_USER) {
             text[k] = lm_vocab_text(v, i);
-            text[n + k] = spaced(text[k], to);
-            to += text[n + k].len;
-            t->begins[(unsigned char)*text[k].p] = t->begins[(unsigned char)*text[n + k].p] = true;
+            t->begins[(unsigned char)*text[k].p] = true;
+            if (!memchr(text[k].p, ' ', text[k].len)) {
+                found[m] = spaced(text[k], to);
+                to += found[m].len;
+                t->begins[(unsigned char)*found[m].p] = true;
+                found_id[m++] = i;
+            }
             id[k++] = i;
         }
     t->has_user = n > 0;
     if (s == LM_OK)
         s = lm_trie_build(&t->user, text, id, n, err);
     if (s == LM_OK)
-        s = lm_trie_build(&t->user_spaced, text + n, id, n, err);
+        s = lm_trie_build(&t->user_spaced, found, found_id, m, err);
     free(text);
     free(id);
     free(copy);

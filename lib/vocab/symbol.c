@@ -21,7 +21,7 @@ int lm_char_pieces(struct lm_vocab *v, struct lm_err *err)
         size_t len;
         uint32_t r;
         const char *p = lm_pieces_get(&v->text, i, &len);
-        if (len <= 3 && (size_t)lm_utf8_len(p, len, &r) == len)
+        if (len <= 3 && (size_t)lm_utf8_len(p, len, &r) == len && !(v->attr[i] & LM_ATTR_ADDED))
             v->rune_id[r] = i;
     }
     v->mark_id = v->rune_id[LM_MARK];
@@ -48,7 +48,10 @@ static uint32_t char_piece(const struct lm_vocab *v, const char *p, const char *
     *rune = r;
     if (r == ' ' && v->marks)
         return v->mark_id & NO_PIECE ? NONE : v->mark_id;
-    return r < N_RUNES ? v->rune_id[r] : (uint32_t)lm_vocab_find(v, p, (size_t)*k);
+    if (r < N_RUNES)
+        return v->rune_id[r];
+    int32_t id = lm_vocab_find(v, p, (size_t)*k);
+    return id >= 0 && v->attr[id] & LM_ATTR_ADDED ? NONE : (uint32_t)id;
 }
 
 size_t lm_next_symbol(const struct lm_vocab *v, const char *p, const char *end, uint32_t *id)

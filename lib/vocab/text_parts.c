@@ -36,17 +36,25 @@ static bool begin(struct lm_encoder *e)
         if (!t)
             return false;
         const struct lm_added *a = &e->v->added;
+        bool rstrip = false, blank = false;
         size_t blanks = 3 * ((size_t)a->most_blanks + 2);
         t->longest = a->longest > blanks ? a->longest : blanks;
-        for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t i = 0; i < a->n; i++) {
+            size_t len;
+            int k;
+            const char *p = lm_pieces_get(&a->text, i, &len);
             t->lstrip |= e->v->attr[a->id[i]] & LM_ATTR_LSTRIP;
+            rstrip |= e->v->attr[a->id[i]] & LM_ATTR_RSTRIP;
+            blank |= lm_uni_class(lm_uni_next(p, p + len, &k)) & LM_U_SPACE;
+        }
+        t->overlap = rstrip && blank;
     }
     struct lm_buf raw = t->raw, text = t->text, words = t->words;
     lm_buf_clear(&raw);
     lm_buf_clear(&text);
     lm_buf_clear(&words);
     *t = (struct lm_parts){ .raw = raw, .text = text, .words = words, .longest = t->longest,
-                            .lstrip = t->lstrip, .first = true };
+                            .lstrip = t->lstrip, .overlap = t->overlap, .first = true };
     return true;
 }
 
@@ -179,7 +187,7 @@ int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on
     if (!on && !begin(e))
         return lm_fail_nomem(err);
     struct lm_parts *t = e->parts;
-    bool parts = e->v->model->part && !e->v->rules && !e->ids->want_spans;
+    bool parts = e->v->model->part && !e->v->rules && !e->ids->want_spans && !t->overlap;
     lm_buf_add(&t->raw, text, len);
     if (t->raw.failed)
         return lm_fail_nomem(err);

@@ -63,6 +63,7 @@ enum {
     LM_ATTR_MERGED = 4,      /* a merge makes it                                     */
     LM_ATTR_WORD   = 8,      /* only where no letter, digit or mark stands beside it */
     LM_ATTR_NORMALIZED = 16, /* looked for in normalized text, by the rules          */
+    LM_ATTR_ADDED  = 32,     /* no piece of the model: a word of its text is another */
 };
 
 /* Pieces that are recognised in text before it is cut (added.c).  Where spaces are marks, runs of
@@ -108,6 +109,8 @@ struct lm_vocab {
     int32_t                   *eog;
     size_t                     n_eog;
 
+    bool                       doubles;          /* of pieces with the same text the last counts,
+                                                    else there must be none          */
     bool                       user_inside;      /* those of type user are left to the model */
     struct lm_added            added;
     int32_t                   *before, *after;   /* more ids in front and behind, next to the
@@ -218,6 +221,7 @@ struct lm_parts {
                                                     looked at again                  */
     size_t longest;                              /* of special pieces                */
     bool   lstrip;                               /* there is one with LM_ATTR_LSTRIP */
+    bool   overlap;                              /* one may begin in the blanks of another */
     bool   split, open, blanks;                  /* see text_parts.c                 */
 
     /* for the model */
@@ -454,9 +458,10 @@ void lm_added_release(struct lm_added *a);
  * lm_added_match - the leftmost, then longest, added piece that begins in p[*seek..limit).
  *
  * parse: also those of type control and unknown, where no byte has guard[i] set (guard may
- * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it, but none
- * before done, where the last one ended; false if there is none.  *seek is then where to look
- * for the next: its spaces may be part of that.  limit: len, or less for text that goes on.
+ * be NULL).  *id and where it stands, *at and *end, with the spaces that go with it; those in
+ * front only from done on, where the last one ended.  False if there is none.  *seek is then
+ * where to look for the next: its spaces may be part of that, which then begins, and may end,
+ * before done.  limit: len, or less for text that goes on.
  */
 bool lm_added_match(const struct lm_vocab *v, const struct lm_added *a, const char *p,
                     const unsigned char *guard, size_t *seek, size_t done, size_t len,

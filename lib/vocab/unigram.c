@@ -40,7 +40,9 @@ static bool reachable(const struct lm_vocab *v, const struct lm_vocab_src *src, 
 {
     return v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_UNKNOWN &&
            v->type[i] != LM_TOKEN_BYTE && src->tokens[i].len && (int32_t)i != v->unk &&
-           !(src->sentencepiece && v->type[i] == LM_TOKEN_UNUSED);
+           !(src->sentencepiece && v->type[i] == LM_TOKEN_UNUSED) &&
+           !(v->attr[i] & LM_ATTR_ADDED) &&
+           !(v->doubles && lm_vocab_find(v, src->tokens[i].p, src->tokens[i].len) != (int32_t)i);
 }
 
 static int load_scores(struct lm_vocab *v, struct unigram *u, const struct lm_vocab_src *src,

@@ -118,9 +118,12 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
         p = lm_pieces_get(&v->text, id, &len);
         uint32_t h = ahead[id % N_ASKED], i = h & v->slot_mask;
         for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
-            if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len))
+            if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len)) {
+                if (v->doubles)
+                    break;
                 return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
                                v->slots[i].id_1 - 1, id);
+            }
         v->slots[i] = (struct lm_text_slot){ h, id + 1 };
     }
     return LM_OK;
@@ -339,6 +342,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     if (src->pre.len >= sizeof v->pre_name || memchr(src->pre.p, 0, src->pre.len))
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.60s...' is not supported", src->pre.p);
     memcpy(v->pre_name, src->pre.p, src->pre.len);
+    v->doubles = src->scores64 != NULL;          /* the library's Unigram has them */
     if ((s = load_texts(v, src->tokens, src->n, err)) || (s = load_types(v, src->types, err)) ||
         (s = load_scores(v, src, err)))
         return s;

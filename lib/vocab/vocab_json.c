@@ -62,9 +62,10 @@ static int lay_added(struct reading *r, const struct lm_jval *x, struct lm_err *
     if (id < 0 || id >= h->n || !lm_jval_str(content))
         return lm_fail(err, LM_EDATA, "added_tokens: an entry without id or content");
     bool normalized = flag(x, "normalized", false);
+    unsigned added = h->types[id] ? 0 : LM_ATTR_ADDED;
     h->pieces[id] = (struct lm_str){ content->str, content->len };
     h->types[id] = flag(x, "special", false) ? LM_TOKEN_CONTROL : LM_TOKEN_USER;
-    r->attr[id] = (uint8_t)((flag(x, "lstrip", false) ? LM_ATTR_LSTRIP : 0) |
+    r->attr[id] = (uint8_t)(added | (flag(x, "lstrip", false) ? LM_ATTR_LSTRIP : 0) |
                             (flag(x, "rstrip", false) ? LM_ATTR_RSTRIP : 0) |
                             (flag(x, "single_word", false) ? LM_ATTR_WORD : 0) |
                             (normalized ? LM_ATTR_NORMALIZED : 0));

@@ -81,11 +81,11 @@ int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules 
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* A piece by its text, but not one that only fills a hole. */
+/* A piece of the model by its text. */
 static int32_t find(const struct lm_vocab *v, const char *p, size_t len)
 {
     int32_t id = lm_vocab_find(v, p, len);
-    return id >= 0 && v->type[id] == LM_TOKEN_UNUSED ? -1 : id;
+    return id >= 0 && (v->type[id] == LM_TOKEN_UNUSED || v->attr[id] & LM_ATTR_ADDED) ? -1 : id;
 }
 
 /* WordLevel: the word is a piece, or unknown. */
@@ -277,7 +277,7 @@ static int put_fragment(struct lm_encoder *e, const struct lm_traced *t, bool tr
     const unsigned char *guard = NULL;
     if (e->guard && r->added.n && !(guard = guard_of(e, t)))
         return lm_fail_nomem(err);
-    for (size_t done = 0, seek = 0; done < len;) {
+    for (size_t done = 0, seek = 0; done < len || seek < len;) {
         uint32_t id;
         size_t at, end;
         bool found = lm_added_match(e->v, &r->added, p, guard, &seek, done, len, len, e->parse,

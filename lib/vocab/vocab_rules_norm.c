@@ -174,6 +174,16 @@ static void prepend(struct job *j)
 
 /* ---- patterns ------------------------------------------------------------------------ */
 
+/* Where the last character of p[at .. end) begins: the library lets what replaces a match stand
+ * for that one, and asks there whether a text begins with it. */
+static size_t last_char(const char *p, size_t at, size_t end)
+{
+    size_t last = end > at ? end - 1 : at;
+    while (last > at && ((unsigned char)p[last] & 0xC0) == 0x80)
+        last--;
+    return last;
+}
+
 static int replace(struct job *j)
 {
     struct lm_regex_scan scan = { 0 };
@@ -181,8 +191,8 @@ static int replace(struct job *j)
     int s = lm_regex_start(&scan, j->part->pattern, j->p, j->len, j->err);
     while (s == LM_OK && j->ok && (s = lm_regex_next(&scan, &at, &end, j->err)) > 0) {
         copy(j, done, at);
-        put(j, j->part->text.p, j->part->text.len, at, end);
         done = end;
+        put(j, j->part->text.p, j->part->text.len, last_char(j->p, at, end), end);
         s = LM_OK;
     }
     copy(j, done, j->len);

@@ -37,7 +37,8 @@ static bool begins(struct lm_str s, const char *with)
 static bool reachable(const struct lm_vocab *v, const struct lm_vocab_src *src, uint32_t i)
 {
     return v->type[i] != LM_TOKEN_CONTROL && v->type[i] != LM_TOKEN_UNKNOWN &&
-           v->type[i] != LM_TOKEN_UNUSED && src->tokens[i].len && (int32_t)i != v->unk;
+           v->type[i] != LM_TOKEN_UNUSED && src->tokens[i].len && (int32_t)i != v->unk &&
+           !(v->attr[i] & LM_ATTR_ADDED);
 }
 
 /*

@@ -215,6 +215,68 @@ static void test_refused(void **state)
     }
 }
 
+/* Odd ends, with the ids that the tokenizers library (0.23.3) has for them. */
+static void test_odd_ends(void **state)
+{
+    (void)state;
+#define TOKEN(id, text, word, l, r) "{\"id\":" id ",\"content\":\"" text "\",\"single_word\":" word \
+    ",\"lstrip\":" l ",\"rstrip\":" r ",\"normalized\":false}"
+    static const char bpe[] = "{\"type\":\"BPE\",\"ignore_merges\":true,\"unk_token\":\"?\",\"vocab\":"
+        "{\"a\":0,\"b\":1,\"\\n\":2,\" \":3,\"ab\":4,\"?\":5},\"merges\":[\"a b\"]}";
+    static const char level[] = "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":"
+        "{\"?\":0,\"a\":1,\"_\":2}}";
+    static const char doubles[] = "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],"
+        "[\"a\",-1],[\"ab\",-3],[\"b\",-1.5],[\"ab\",-1]]}";
+    static const char marked[] = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"_\":2,\"_a\":3},"
+        "\"merges\":[\"_ a\"]}";
+    static const char hashes[] = "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"#+\"},"
+        "\"content\":\"a\"}";
+    static const char first[] = "{\"type\":\"Metaspace\",\"replacement\":\"_\","
+        "\"prepend_scheme\":\"first\",\"split\":true}";
+    static const char points[] = "{\"type\":\"Punctuation\",\"behavior\":\"Isolated\"}";
+    /* blanks that two of them want */
+    static const char blanks[] = TOKEN("6", "X", "false", "false", "true") ","
+        TOKEN("7", "\\n\\n", "false", "false", "false") "," TOKEN("8", "  ", "false", "true", "false");
+    /* no piece of the model, whose words it is not */
+    static const char alone[] = TOKEN("6", "aa", "true", "false", "false");
+    static const char alone_3[] = TOKEN("3", "aa", "true", "false", "false");
+    static const struct {
+        const char *norm, *pre, *model, *added, *text;
+        int32_t     ids[5];
+        size_t      n;
+    } t[] = {
+        { NULL, NULL, bpe, blanks, "X\n\n", { 6, 7 }, 2 },
+        { NULL, NULL, bpe, blanks, "aX\n\n ", { 0, 6, 7, 3 }, 4 },
+        { NULL, NULL, bpe, blanks, "X\n\n\na", { 6, 7, 2, 0 }, 4 },
+        { NULL, NULL, bpe, blanks, "aX  ", { 0, 6 }, 2 },
+        { NULL, NULL, bpe, blanks, "  X  b", { 8, 6, 1 }, 3 },
+        { NULL, NULL, bpe, blanks, "X \n\n a", { 6, 7, 3, 0 }, 4 },
+        { NULL, points, bpe, alone, "aa", { 6 }, 1 },
+        { NULL, points, bpe, alone, "aa_b", { 0, 0, 5, 1 }, 4 },
+        { NULL, points, bpe, alone, "ab_aa", { 4, 5, 0, 0 }, 4 },
+        { NULL, points, level, alone_3, "aa_a", { 0, 2, 1 }, 3 },
+        { NULL, NULL, doubles, NULL, "abab", { 4, 4 }, 2 },
+        { NULL, NULL, doubles, NULL, "ba", { 3, 1 }, 2 },
+        { hashes, first, marked, NULL, "#b", { 3, 1 }, 2 },
+        { hashes, first, marked, NULL, "##b", { 0, 1 }, 2 },
+        { hashes, first, marked, NULL, "a##", { 3, 0 }, 2 },
+    };
+    for (size_t i = 0; i < N(t); i++) {
+        struct lm_err err = { 0 };
+        struct lm_ids ids = { 0 };
+        struct lm_vocab *v = built(t[i].norm, t[i].pre, NULL, NULL, t[i].model, t[i].added, &err);
+        if (!v)
+            fail_msg("%s", err.text);
+        size_t len = strlen(t[i].text);
+        assert_int_equal(lm_vocab_encode(v, t[i].text, len, LM_ENCODE_PARSE, &ids, &err), LM_OK);
+        if (ids.n != t[i].n || memcmp(ids.id, t[i].ids, ids.n * sizeof *ids.id) != 0)
+            fail_msg("row %zu: %zu ids", i, ids.n);
+        lm_ids_release(&ids);
+        lm_vocab_free(v);
+    }
+#undef TOKEN
+}
+
 /* As many merges as several threads look up, each of two letters of N_LETTERS; the last one is
  * that of number `broken`, whose second letter there is not. */
 enum { N_LETTERS = 120 };
@@ -404,7 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_refused),
         cmocka_unit_test(test_unknown_word), cmocka_unit_test(test_guarded),
-        cmocka_unit_test(test_many_merges),
+        cmocka_unit_test(test_many_merges),  cmocka_unit_test(test_odd_ends),
         cmocka_unit_test(test_bytes),        cmocka_unit_test(test_probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,6 +281,37 @@ static void put_piece(struct lm_buf *b, const char *text, float score, int type)
     lm_buf_byte(b, type);
 }
 
+/* A SentencePiece BPE model finds pieces of type user among its marks: one with spaces of its own
+ * is not found.  The ids are SentencePiece 0.2.3's. */
+static void test_spaced_pieces(void **state)
+{
+    (void)state;
+#define M "\xE2\x96\x81"
+    static const struct { const char *text; int32_t ids[4]; size_t n; } t[] = {
+        { "a  a", { 5, 6, 7 }, 3 }, { "a   a", { 5, 4, 5 }, 3 }, { "a" M M M "a", { 5, 4, 5 }, 3 },
+        { "  ", { 6, 6 }, 2 },
+    };
+    struct lm_buf b = { 0 };
+    struct lm_err err;
+    put_piece(&b, "<unk>", 0, 2), put_piece(&b, "<s>", 0, 3), put_piece(&b, "</s>", 0, 3);
+    put_piece(&b, "  ", 0, 4), put_piece(&b, M M M, 0, 4), put_piece(&b, "a", -1, 1);
+    put_piece(&b, M, -2, 1), put_piece(&b, M "a", -0.5f, 1);
+    /* BPE; normalized as it is, no prefix, no spaces removed, but escaped */
+    lm_buf_add(&b, "\x12\x02\x18\x02\x1A\x10\x0A\x08" "identity\x18\x00\x20\x00\x28\x01", 22);
+    struct lm_vocab *v = lm_vocab_from_spm(b.data, b.len, NULL, &err);
+    assert_non_null(v);
+    for (size_t i = 0; i < N(t); i++) {
+        struct lm_ids ids = { 0 };
+        assert_int_equal(lm_vocab_encode(v, t[i].text, strlen(t[i].text), 0, &ids, &err), LM_OK);
+        assert_int_equal(ids.n, t[i].n);
+        assert_memory_equal(ids.id, t[i].ids, ids.n * sizeof *ids.id);
+        lm_ids_release(&ids);
+    }
+    lm_vocab_free(v);
+    lm_buf_release(&b);
+#undef M
+}
+
 /* Pieces of type user in a SentencePiece Unigram model are worth a tenth for each byte but the
  * first, and sums that are the same are told apart by how they were rounded: what SentencePiece
  * 0.2.3 makes of these texts, by the score of 'c'. */
@@ -537,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_user_pieces),
+        cmocka_unit_test(test_spaced_pieces),
         cmocka_unit_test(test_bert_text),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_charsmap),
