@@ -29,8 +29,8 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "ArceeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "relu2" } },
-    { NULL, { NULL } },
+    { "hidden_act", { "relu2" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = { .norm = LM_NORM_RMS, .act = LM_ACT_RELU2 };
 

@@ -402,6 +402,7 @@ struct lm_arch_factor {
 struct lm_arch_need {
     const char *name;               /* NULL ends the list                                 */
     const char *values[3];          /* NULL after the last                                */
+    const char *when;               /* it only counts when this is true; or NULL          */
 };
 
 struct lm_build;                    /* build.h: what a graph builder works with           */

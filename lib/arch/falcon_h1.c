@@ -65,6 +65,10 @@ static const struct lm_arch_factor factors[] = {
 
 static const char *const classes[] = { "FalconH1ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
+static const struct lm_arch_need needs[] = {
+    { "mamba_norm_before_gate", { "false" }, "mamba_rms_norm" },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true,
     .recurrent = lm_recurrent_mamba2, .both = true,
@@ -73,5 +77,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_falcon_h1 = {
     .name = "falcon-h1", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .memory = lm_recurrent_memory, .factors = factors,
+    .memory = lm_recurrent_memory, .factors = factors, .needs = needs,
 };

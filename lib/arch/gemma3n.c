@@ -281,9 +281,9 @@ static const struct lm_arch_token tokens[] = {
     { NULL, NULL, 0 },
 };
 static const struct lm_arch_need needs[] = {
-    { "altup_correct_scale", { "true" } },
-    { "hidden_activation", { "gelu_pytorch_tanh" } },
-    { NULL, { NULL } },
+    { "altup_correct_scale", { "true" }, NULL },
+    { "hidden_activation", { "gelu_pytorch_tanh" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,

@@ -167,9 +167,9 @@ static const struct lm_arch_token tokens[] = {
     { NULL, NULL, 0 },
 };
 static const struct lm_arch_need needs[] = {
-    { "hidden_activation", { "gelu_pytorch_tanh" } },
-    { "use_bidirectional_attention", { "vision" } },
-    { NULL, { NULL } },
+    { "hidden_activation", { "gelu_pytorch_tanh" }, NULL },
+    { "use_bidirectional_attention", { "vision" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 6,

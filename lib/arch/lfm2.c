@@ -106,8 +106,8 @@ static const struct lm_arch_tensor mixed_tensors[] = {
 
 static const char *const mixed_classes[] = { "Lfm2MoeForCausalLM", NULL };
 static const struct lm_arch_need mixed_needs[] = {
-    { "norm_topk_prob", { "true" } },
-    { NULL, { NULL } },
+    { "norm_topk_prob", { "true" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense mixed = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .share_of_used = true,

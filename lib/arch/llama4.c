@@ -85,10 +85,10 @@ static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *
 static const char *const classes[] = { "Llama4ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "attn_temperature_tuning", { "true", "4" } },
-    { "no_rope_layer_interval", { "4" } },
-    { "attention_bias", { "false" } },
-    { NULL, { NULL } },
+    { "attn_temperature_tuning", { "true", "4" }, NULL },
+    { "no_rope_layer_interval", { "4" }, NULL },
+    { "attention_bias", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .all_every = 4, .unturned_every = 4,

@@ -73,9 +73,9 @@ static const char *const classes[] = { "NemotronHForCausalLM", NULL };
 static const char *const ignored[] = { "mtp.*", NULL };
 static const char *const prefixes[] = { "backbone.", "model.", NULL };
 static const struct lm_arch_need needs[] = {
-    { "mlp_hidden_act", { "relu2" } },
-    { "attention_bias", { "false" } },
-    { NULL, { NULL } },
+    { "mlp_hidden_act", { "relu2" }, NULL },
+    { "attention_bias", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_RELU2, .constants = constants,
@@ -123,10 +123,10 @@ static const struct lm_arch_tensor mixed_tensors[] = {
 
 static const char *const mixed_classes[] = { NULL };
 static const struct lm_arch_need mixed_needs[] = {
-    { "mlp_hidden_act", { "relu2" } },
-    { "attention_bias", { "false" } },
-    { "mlp_bias", { "false" } },
-    { NULL, { NULL } },
+    { "mlp_hidden_act", { "relu2" }, NULL },
+    { "attention_bias", { "false" }, NULL },
+    { "mlp_bias", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 
 const struct lm_arch lm_arch_nemotron_h_moe = {

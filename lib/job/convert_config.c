@@ -264,7 +264,9 @@ static int check_need(const struct lm_convert *c, const struct lm_arch_need *nee
 {
     const struct lm_jval *v = present(lm_jval_get(c->cfg.json, need->name));
     const char *text = lm_jval_str(v);
-    bool flag, ok = !v;
+    bool flag = true, ok = !v;
+    if (need->when && !(lm_jval_bool(lm_jval_get(c->cfg.json, need->when), &flag) && flag))
+        return LM_OK;
     if (lm_jval_bool(v, &flag))
         text = flag ? "true" : "false";
     else if (v && v->kind == LM_JSON_NUMBER)
@@ -891,76 +893,115 @@ static int dense_first(const struct lm_convert_config *g, int64_t *out, struct l
     return LM_OK;
 }
 
+/* Keys whose values are known without looking for them: 2 for the others. */
+static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u, float *f,
+                 const char **s, struct lm_err *err)
+{
+    const struct lm_convert_config *g = &c->cfg;
+    const bool stretched = !strcmp(g->rope_type, "linear") || !strcmp(g->rope_type, "yarn");
+    const struct lm_jval *list;
+    switch (k->from) {
+    case LM_FROM_NOTHING:
+        return 1;
+    case LM_FROM_ROPE_TYPE:
+        *s = g->rope_type;
+        return stretched ? LM_OK : 1;
+    case LM_FROM_ROPE_OR_NONE:
+        *s = stretched ? g->rope_type : "none";
+        return LM_OK;
+    case LM_FROM_ROPE_ATTN:
+        return rope_attn(g, f, err);
+    case LM_FROM_IS_CLASS:
+        *u = !strcmp(g->class, k->config[0]);
+        return LM_OK;
+    case LM_FROM_COUNT:
+        list = lm_jval_get(lm_jval_get(g->json, k->config[0]), k->config[1]);
+        *u = list && list->kind == LM_JSON_ARRAY ? (uint32_t)list->len : 0;
+        return LM_OK;
+    case LM_FROM_FILE_TYPE:
+        *u = c->file_type;
+        return LM_OK;
+    case LM_FROM_POOLING:
+        *u = g->pooling;
+        return g->pooling ? LM_OK : 1;
+    case LM_FROM_UNLESS:
+        return unless(g, k, u, f, err);
+    default:
+        return 2;
+    }
+}
+
+/* Where a key's value is: in *v, or *text for a default, or *i where it is made (else -1). */
+static int look_up(const struct lm_convert_config *g, const struct lm_arch_key *k,
+                   const struct lm_jval **v, const char **text, int64_t *i, struct lm_err *err)
+{
+    int r = LM_OK;
+    *v = NULL;
+    *text = NULL;
+    *i = -1;
+    if (k->from == LM_FROM_LAYER_COUNT)
+        *i = layer_count(g, k);
+    else if (k->from == LM_FROM_GLOBAL)
+        r = of_global(g, k, i, err);
+    else if (is_computed(k->from))
+        r = computed(g, k, i, err);
+    else if (is_made(k->from))
+        r = made_number(g, k, i, err);
+    if (r || *i >= 0 || is_made(k->from))
+        return r;
+    *v = find_value(g, k, text);
+    if (k->from == LM_FROM_EACH && *v && !(*v = each(*v, k->config[0], err)))
+        return err->code;
+    if (k->from == LM_FROM_DENSE_FIRST && !*v)
+        r = dense_first(g, i, err);
+    *text = *i >= 0 ? NULL : *text;
+    return r;
+}
+
+/* A value as a whole number. */
+static bool whole(const struct lm_convert *c, const struct lm_arch_key *k,
+                  const struct lm_jval *v, const char *text, int64_t i, uint32_t *u)
+{
+    const char *name = lm_jval_str(v);
+    bool ok = true;
+    i = text ? strtoll(text, NULL, 10) : i;
+    if (k->from == LM_FROM_GATING)
+        ok = name && (i = !strcmp(name, "softmax") ? 1 : 2 * !strcmp(name, "sigmoid")) > 0;
+    else if (k->from == LM_FROM_POOLING_NAME)
+        ok = name && pooling_by_name(name, &i);
+    else
+        ok = text || i >= 0 || lm_jval_i64(v, &i);
+    if (k->from == LM_FROM_POSITIONS)
+        i -= (int64_t)lm_convert_padding_rows(c);
+    *u = (uint32_t)i;
+    return ok && i >= 0 && i <= UINT32_MAX;
+}
+
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
                    float *f, const char **s, struct lm_err *err)
 {
     const struct lm_convert_config *g = &c->cfg;
     const struct lm_jval *v;
-    const char *text = NULL;
-    int64_t i = -1;
+    const char *text;
+    int64_t i;
     double d = 0;
-    const bool flag = !strcmp(g->rope_type, "linear") || !strcmp(g->rope_type, "yarn");
-    const bool made = is_made(k->from);
-    if (k->from == LM_FROM_NOTHING || (k->from == LM_FROM_ROPE_TYPE && !flag))
-        return 1;
-    if (k->from == LM_FROM_ROPE_TYPE) {
-        *s = g->rope_type;
-        return LM_OK;
-    }
-    if (k->from == LM_FROM_ROPE_OR_NONE) {
-        *s = flag ? g->rope_type : "none";
-        return LM_OK;
-    }
-    if (k->from == LM_FROM_ROPE_ATTN)
-        return rope_attn(g, f, err);
-    if (k->from == LM_FROM_IS_CLASS) {
-        *u = !strcmp(g->class, k->config[0]);
-        return LM_OK;
-    }
-    if (k->from == LM_FROM_COUNT) {
-        v = lm_jval_get(lm_jval_get(g->json, k->config[0]), k->config[1]);
-        *u = v && v->kind == LM_JSON_ARRAY ? (uint32_t)v->len : 0;
-        return LM_OK;
-    }
-    if (k->from == LM_FROM_FILE_TYPE) {
-        *u = c->file_type;
-        return LM_OK;
-    }
-    if (k->from == LM_FROM_POOLING) {
-        *u = g->pooling;
-        return g->pooling ? LM_OK : 1;
-    }
-    if (k->from == LM_FROM_UNLESS)
-        return unless(g, k, u, f, err);
-    v = made || k->from == LM_FROM_GLOBAL ? NULL : find_value(g, k, &text);
-    if (k->from == LM_FROM_LAYER_COUNT)
-        i = layer_count(g, k);
-    int r = k->from == LM_FROM_GLOBAL ? of_global(g, k, &i, err)
-          : is_computed(k->from) ? computed(g, k, &i, err)
-          : made ? made_number(g, k, &i, err) : LM_OK;
-    if (r)
+    bool ok, flag;
+    int r = given(c, k, u, f, s, err);
+    if (r != 2 || (r = look_up(g, k, &v, &text, &i, err)))
         return r;
-    if (k->from == LM_FROM_GLOBAL && i < 0)
-        v = find_value(g, k, &text);
-    if (k->from == LM_FROM_EACH && v && !(v = each(v, k->config[0], err)))
-        return err->code;
-    if (k->from == LM_FROM_DENSE_FIRST && !v && (r = dense_first(g, &i, err)))
-        return r;
-    text = i >= 0 && !made ? NULL : text;
     if (!v && !text && i < 0)
         return k->flags & LM_KEY_REQUIRED
                    ? lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]) : 1;
-    bool ok = true;
     if (lm_jval_f64(v, &d) && d == 0 && is_never_zero(k))
         return lm_fail(err, LM_EDATA, "config.json: %s is 0", k->config[0]);
     if (k->kind == LM_GGUF_STR) {
         *s = text ? text : lm_jval_str(v);
         ok = *s != NULL;
     } else if (k->kind == LM_GGUF_BOOL) {
-        bool flagged = text && !strcmp(text, "true");
-        ok = text || lm_jval_bool(v, &flagged);
-        *u = flagged;
-        if (ok && !flagged && k->from == LM_FROM_IF_TRUE)
+        flag = text && !strcmp(text, "true");
+        ok = text || lm_jval_bool(v, &flag);
+        *u = flag;
+        if (ok && !flag && k->from == LM_FROM_IF_TRUE)
             return 1;
     } else if (k->kind == LM_GGUF_F32) {
         d = text ? strtod(text, NULL) : 0;
@@ -968,18 +1009,7 @@ int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint
         d *= k->from == LM_FROM_ROPE_NTK ? ntk(g, err) : k->from == LM_FROM_YARN_LOG ? 0.1 : 1;
         *f = (float)d;
     } else {
-        i = text ? strtoll(text, NULL, 10) : i;
-        if (k->from == LM_FROM_GATING)
-            ok = lm_jval_str(v) && ((i = !strcmp(lm_jval_str(v), "softmax")
-                                             ? 1 : 2 * !strcmp(lm_jval_str(v), "sigmoid")) > 0);
-        else if (k->from == LM_FROM_POOLING_NAME)
-            ok = lm_jval_str(v) && pooling_by_name(lm_jval_str(v), &i);
-        else
-            ok = text || i >= 0 || lm_jval_i64(v, &i);
-        if (k->from == LM_FROM_POSITIONS)
-            i -= (int64_t)lm_convert_padding_rows(c);
-        ok = ok && i >= 0 && i <= UINT32_MAX;
-        *u = (uint32_t)i;
+        ok = whole(c, k, v, text, i, u);
     }
     return ok ? LM_OK : lm_fail(err, LM_EDATA, "config.json: %s is no number that fits",
                                 k->config[0] ? k->config[0] : "head_dim");

@@ -39,4 +39,30 @@ for tar in "$data"/*.tar.zst; do
         ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $how"
     done
 done
+# A language model inside another, in the place of its own; what is refused by name.
+hf() { # FOLDER CONFIG
+    cp -r "$root/tests/data/hf" "$1"
+    printf '%s\n' "$2" >"$1/config.json"
+}
+own=$(cat "$root/tests/data/hf/config.json")
+hf alone "$own"
+hf inside "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"text_config\": $own}"
+for name in alone inside; do
+    gguf-convert -q --model-name m $name $name.gguf 2>err
+    ok "$?:$(cat err)" 0: "a language model $name"
+done
+ok "$(cmp alone.gguf inside.gguf 2>&1)" "" "text_config says what config.json does"
+refused() { # CONFIG TEXT NAME
+    rm -rf bad bad.gguf
+    hf bad "$1"
+    out=$(gguf-convert bad bad.gguf 2>&1)
+    ok "$?:$(test -e bad.gguf && echo written)" 2: "$3: status"
+    case $out in *"$2"*) ok yes yes "$3: said" ;; *) ok "$out" "... $2 ..." "$3: said" ;; esac
+}
+refused '{"architectures": ["LlavaForConditionalGeneration"],
+    "text_config": {"model_type": "mllama_text_model"}}' \
+    "LlavaForConditionalGeneration with a language model of type mllama_text_model" \
+    "an unknown language model"
+refused "$(echo "$own" | sed 's/LlamaForCausalLM/ArceeForCausalLM/')" \
+    "hidden_act is silu: a arcee model" "another activation"
 echo "1..$n"
