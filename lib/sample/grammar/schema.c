@@ -311,6 +311,8 @@ static bool first_visit(struct lm_schema *s, const struct lm_jval *schema)
     return true;
 }
 
+static const struct lm_jval *find_target(struct lm_schema *s, const struct lm_jval *ref);
+
 static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
 {
     for (const struct lm_jval *m = schema->first; m && s->failed == LM_OK; m = m->next) {
@@ -322,6 +324,9 @@ static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
         } else {
             lm_schema_note(s, m, "unknown keyword, which constrains nothing");
         }
+        if (k && s->failed == LM_OK &&
+            (!strcmp(k->name, "$ref") || !strcmp(k->name, "$dynamicRef")))
+            find_target(s, m);
         if (k && s->failed == LM_OK && !strcmp(k->name, "format") && !lm_format_known(m))
             lm_schema_note(s, m, "unknown format, which constrains nothing");
     }
@@ -485,7 +490,8 @@ static const struct lm_jval *find_fragment(struct lm_schema *s, const struct lm_
     return found ? found : other;
 }
 
-const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval *ref)
+/* What a reference names; NULL: nothing, which is a failure. */
+static const struct lm_jval *find_target(struct lm_schema *s, const struct lm_jval *ref)
 {
     char *text = lm_arena_copy(s->arena, ref->str, ref->len);
     if (!text) {
@@ -504,7 +510,13 @@ const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval
                                                  (struct lm_name){ text + address + 1, fragment });
     if (!target)
         lm_schema_fail(s, ref, "the reference leads nowhere");
-    else if (first_visit(s, target))              /* perhaps where no schema is looked for */
+    return s->failed == LM_OK ? target : NULL;
+}
+
+const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval *ref)
+{
+    const struct lm_jval *target = find_target(s, ref);
+    if (target && first_visit(s, target))         /* perhaps where no schema is looked for */
         lm_schema_check(s, target);
     return s->failed == LM_OK ? target : NULL;
 }

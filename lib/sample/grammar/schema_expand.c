@@ -20,6 +20,14 @@ struct frame {
 static void expand(struct lm_schema *s, const struct frame *up, struct lm_literal l,
                    struct lm_ways *ways);
 
+static bool is_going_on(const struct frame *up, struct lm_literal l)
+{
+    for (; up; up = up->up)
+        if (up->literal.schema == l.schema && up->literal.negated == l.negated)
+            return true;
+    return false;
+}
+
 /* ---- lists ---- */
 
 /* An array in the arena with room for one more; the old one stays as it is. */
@@ -222,6 +230,8 @@ static void if_then_else(struct lm_schema *s, const struct frame *up, const stru
 {
     const struct lm_jval *condition = lm_jval_get(schema, "if");
     struct branches b = { s, condition, ways, { 0 } };
+    if (!negated && !lm_jval_get(schema, "then") && !lm_jval_get(schema, "else"))
+        return;                                   /* it constrains nothing */
     for (int other = 0; other < 2 && s->failed == LM_OK; other++) {
         const struct lm_jval *then = lm_jval_get(schema, other ? "else" : "then");
         struct lm_ways one = branch(&b);
@@ -574,7 +584,9 @@ static bool applicator(struct lm_schema *s, const struct frame *here, const stru
 {
     if (is_key(m, "$ref") || is_key(m, "$dynamicRef")) {
         const struct lm_jval *target = lm_schema_target(s, m);
-        if (target)
+        if (target && is_going_on(here, (struct lm_literal){ target, negated }))
+            lm_schema_fail(s, m, "the reference leads back to itself");
+        else if (target)
             expand(s, here, (struct lm_literal){ target, negated }, ways);
     } else if (is_key(m, "allOf")) {
         (negated ? any_of : all_of)(s, here, m, negated, ways);
@@ -626,14 +638,6 @@ static void leftovers(struct lm_schema *s, const struct lm_jval *schema, const s
     }
 }
 
-static bool is_going_on(const struct frame *up, struct lm_literal l)
-{
-    for (; up; up = up->up)
-        if (up->literal.schema == l.schema && up->literal.negated == l.negated)
-            return true;
-    return false;
-}
-
 /* A schema that must hold is one demand after another; the number of demands before is the same
  * in all ways only at the top, so those of unevaluated keywords begin at 0 otherwise. */
 static void expand_object(struct lm_schema *s, const struct frame *here, struct lm_ways *ways)
@@ -677,10 +681,6 @@ static void expand(struct lm_schema *s, const struct frame *up, struct lm_litera
     if (l.schema->kind != LM_JSON_OBJECT) {
         if ((l.schema->kind == LM_JSON_TRUE) == l.negated)
             ways->n = 0;
-        return;
-    }
-    if (is_going_on(up, l)) {
-        lm_schema_fail(s, l.schema, "the reference leads back to itself");
         return;
     }
     s->in_negated += l.negated;

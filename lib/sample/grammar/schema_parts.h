@@ -26,8 +26,8 @@
 
 #define LM_SCHEMA_WAYS    1000       /* alternatives of one place                        */
 #define LM_SCHEMA_RULES   20000      /* different places                                 */
-#define LM_SCHEMA_WORK    3000000    /* demands looked at                                */
-#define LM_SCHEMA_STATES  100000     /* of automata, all together                        */
+#define LM_SCHEMA_WORK    1000000    /* demands looked at                                */
+#define LM_SCHEMA_STATES  50000      /* of automata, all together                        */
 #define LM_SCHEMA_NESTING 64         /* arrays and objects in a value that may be any    */
 #define LM_SCHEMA_DIGITS  16         /* of a number before and after the point           */
 #define LM_SCHEMA_FACTOR  10000      /* digits of multipleOf, as a number                */
