@@ -215,17 +215,32 @@ static bool is_special(unsigned c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-/* Add a choice for each run of bytes of the set, above all special ones if json. */
+/* The first byte of the set from one on, or 256. */
+static unsigned next_byte(const struct byte_set *b, unsigned from)
+{
+    for (unsigned k = from / 64; k < 4; k++) {
+        const uint64_t bits = b->bits[k] & (k > from / 64 ? UINT64_MAX : UINT64_MAX << from % 64);
+        if (bits)
+            return 64 * k + (unsigned)__builtin_ctzll(bits);
+    }
+    return 256;
+}
+
+/* Add a choice for each run of bytes of the set, without the special ones if json. */
 static void add_runs(struct lm_schema *s, struct lm_node *choice, const struct byte_set *b,
                      bool json)
 {
-    for (unsigned lo = 0, hi; lo < 256; lo = hi + 1) {
-        hi = lo;
-        if (!has_byte(b, lo) || (json && is_special(lo)))
-            continue;
-        while (hi < 255 && has_byte(b, hi + 1) && !(json && is_special(hi + 1)))
+    struct byte_set plain = *b;
+    if (json) {
+        plain.bits[0] &= ~(UINT64_C(0xFFFFFFFF) | UINT64_C(1) << '"');
+        plain.bits[1] &= ~(UINT64_C(1) << ('\\' - 64));
+    }
+    for (unsigned lo = next_byte(&plain, 0), hi; lo < 256; lo = next_byte(&plain, hi + 1)) {
+        for (hi = lo; hi < 255 && has_byte(&plain, hi + 1);)
             hi++;
         lm_schema_add(s, choice, lm_schema_bytes(s, lo, hi));
+        if (hi == 255)
+            break;
     }
 }
 
