@@ -176,7 +176,8 @@ static void run_schemas(const struct lm_jval *cases, int *checked, int *refused)
     for (const struct lm_jval *c = cases->first; c; c = c->next) {
         const struct lm_jval *schema = lm_jval_get(c, "schema");
         struct lm_err err = { 0 };
-        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL, &err);
+        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL,
+                                                 &err);
         *refused += !g && !lm_jval_get(c, "error");
         *checked += check_case(c, lm_jval_str(lm_jval_get(c, "name")), g, &err);
     }
@@ -287,7 +288,8 @@ static void test_every_id(void **state)
     for (const struct lm_jval *c = cases->first; c; c = c->next) {
         const struct lm_jval *schema = lm_jval_get(c, "schema"), *t = lm_jval_get(c, "accept");
         const char *name = lm_jval_str(lm_jval_get(c, "name"));
-        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL, &err);
+        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL,
+                                                 &err);
         if (!g || !(t = t->first) || t->len > 90) {
             lm_grammar_free(g);
             continue;

@@ -3,8 +3,9 @@
 #define LM_SAMPLE_GRAMMAR_PARTS_H
 
 /*
- * What the files of a grammar share: gbnf.c and grammar_regex.c read text into trees, compile.c makes
- * states of them, machine.c runs these, token_trie.c has a vocabulary's bytes in order.
+ * What the files of a grammar share: gbnf.c, grammar_regex.c and schema.c read text into trees,
+ * compile.c makes states of them, machine.c and machine_mask.c run these, token_trie.c has a
+ * vocabulary's bytes in order.
  */
 
 #include "base/arena.h"

@@ -7,119 +7,15 @@
  * node made in a step may have several nodes below it, so that ways that differ only far down
  * stay one way (Tomita 1985).  Equal states are one state, so that what follows a byte is found
  * once.
- *
- * A mask is put together from parts that do not depend on the stack: for the ops that are on
- * top of one node, which tokens stay above it, and after which beginnings of tokens the node
- * is returned to.  From these the walk over the vocabulary goes on with the real stack.
  */
-#include <stdlib.h>
+#include "sample/grammar/machine_parts.h"
+
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/size.h"
-#include "sample/grammar/grammar_parts.h"
 
-#define BOTTOM    0                  /* the stack of what was called by nobody          */
-#define UNKNOWN   1                  /* a stack that is not known: see struct part      */
 #define TEMPORARY 0x80000000u        /* a node of the step that is being made           */
-#define MASKS     16                 /* kept                                            */
-#define MANY      (1u << 20)         /* states, stacks and edges after which the ones that
-                                        only a mask needed are forgotten                */
-
-struct way {
-    uint32_t op, stack;
-};
-
-/* A rule that was called: where it returns to. */
-struct stack {
-    uint32_t op, count;              /* the CALL or LOOP, and which round of a LOOP     */
-    uint32_t depth;
-    uint32_t below, n;               /* its links: links[below .. below + n - 1]        */
-    uint32_t returned;               /* the state after returning, once it is known     */
-};
-
-struct state {
-    uint32_t ways, n;                /* ways[ways .. ways + n - 1], by stack and op     */
-    uint32_t part;                   /* of a state on UNKNOWN: its part, once known     */
-    bool     complete;               /* the text may end here                           */
-    bool     open;                   /* UNKNOWN is returned to                          */
-};
-
-/* A table of numbers, found by a hash of what they stand for. */
-struct table {
-    uint32_t *slots;                 /* [n] number + 1; 0: free                         */
-    size_t    n, used;
-};
-
-struct edge {
-    uint32_t from, to;
-    uint16_t by;                     /* a byte, or CLASS and a class of characters      */
-};
-
-#define CLASS 256
-
-/* What the ops of a state on UNKNOWN allow, whatever is below. */
-struct part {
-    uint64_t *mask;                  /* [words] tokens that stay above                  */
-    struct place {
-        const struct lm_token_trie *trie;
-        uint32_t                    at;
-    }        *returns;               /* [n] trie nodes where UNKNOWN is returned to     */
-    size_t    n, cap;
-};
-
-/* A node of the step being made. */
-struct temp {
-    uint32_t  op, count;
-    uint32_t *below;                 /* [n] stacks, or temporary ones                   */
-    size_t    n, cap;
-    bool      left;                  /* its rule has ended in this step                 */
-    uint32_t  final;                 /* the node it becomes, or BOTTOM: not yet known   */
-};
-
-struct lm_machine {
-    const struct lm_grammar *g;
-    const struct lm_vocab   *v;
-    struct lm_token_trie     trie;
-    struct lm_token_class    classes[LM_CLASSES];
-    uint64_t                 text_bytes[4];      /* that a LM_OP_TEXT can begin with     */
-    uint32_t                *chain;  /* of states, as long as a token has characters    */
-    size_t                   words;  /* of a mask                                       */
-    uint64_t                *eog;    /* [words] ids that end a generation               */
-    uint64_t                *plain;  /* [words] ids that are none of these              */
-    uint32_t                 n_vocab;
-
-    struct stack *stacks;
-    struct state *states;
-    struct way   *ways;
-    uint32_t     *links;
-    struct edge  *edges;
-    struct part  *parts;
-    size_t        n_stacks, n_states, n_ways, n_links, n_edges, n_parts;
-    size_t        stacks_cap, states_cap, ways_cap, links_cap, edges_cap, parts_cap;
-    struct table  stack_table, state_table, edge_table;
-
-    /* The step being made. */
-    struct way   *todo, *found;
-    size_t        n_todo, n_found, todo_cap, found_cap;
-    struct way   *seen;              /* [n_seen_slots] with the step's number           */
-    uint32_t     *seen_step;
-    size_t        n_seen_slots, n_seen;
-    uint32_t      step;
-    struct temp  *temps;
-    size_t        n_temps, temps_cap;
-    bool          complete, open;
-    int           failed;
-    struct lm_err *err;
-
-    struct { lm_state state; uint64_t *mask; } masks[MASKS];
-    unsigned      next_mask;
-    struct frame {
-        uint32_t end;
-        lm_state state;
-        uint64_t bytes[4];           /* that it takes                                   */
-    } *frames;                       /* of a walk                                       */
-};
 
 /* ---- tables ---- */
 
@@ -213,7 +109,7 @@ static uint32_t intern(struct lm_machine *m, struct table *t, hash_fn *hash, sam
 }
 
 /* The number of an edge, or UINT32_MAX. */
-static uint32_t find_edge(const struct lm_machine *m, uint32_t from, uint16_t by)
+uint32_t lm_machine_find_edge(const struct lm_machine *m, uint32_t from, uint16_t by)
 {
     const struct table *t = &m->edge_table;
     if (!t->n)
@@ -234,7 +130,7 @@ static int nomem(struct lm_machine *m)
 
 /* ---- a step ---- */
 
-static void begin(struct lm_machine *m, struct lm_err *err)
+void lm_step_begin(struct lm_machine *m, struct lm_err *err)
 {
     m->n_todo = m->n_found = m->n_temps = m->n_seen = 0;
     m->complete = m->open = false;
@@ -276,7 +172,7 @@ static bool grow_seen(struct lm_machine *m)
 }
 
 /* Go on from op with that stack, unless the step has been there. */
-static void add(struct lm_machine *m, uint32_t op, uint32_t stack)
+void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack)
 {
     if (m->failed < 0)
         return;
@@ -312,7 +208,8 @@ static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t bel
         }
         memset(m->temps + old, 0, (m->temps_cap - old) * sizeof *m->temps);
         struct temp *fresh = &m->temps[m->n_temps++];
-        *fresh = (struct temp){ .op = op, .count = count, .below = fresh->below, .cap = fresh->cap };
+        *fresh = (struct temp){ .op = op, .count = count, .below = fresh->below,
+                                .cap = fresh->cap };
     }
     struct temp *t = &m->temps[i];
     for (size_t k = 0; k < t->n; k++)
@@ -324,8 +221,8 @@ static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t bel
     }
     t->below[t->n++] = below;
     if (t->left && m->g->ops[op].kind == LM_OP_CALL)        /* by an empty text */
-        add(m, m->g->ops[op].b, below);
-    add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)i);
+        lm_step_add(m, m->g->ops[op].b, below);
+    lm_step_add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)i);
 }
 
 /* Round number count of a loop begins; rounds that do not matter any more count as one. */
@@ -342,16 +239,16 @@ static void give_back(struct lm_machine *m, uint32_t op, uint32_t count, uint32_
 {
     const struct lm_op *o = &m->g->ops[op];
     if (o->kind == LM_OP_CALL || count >= o->min || o->may_be_empty)
-        add(m, o->b, below);
+        lm_step_add(m, o->b, below);
     if (o->kind == LM_OP_LOOP && (o->max == LM_MANY || count < o->max))
         enter_round(m, op, count + 1, below);
 }
 
-static void leave(struct lm_machine *m, uint32_t stack)
+void lm_step_leave(struct lm_machine *m, uint32_t stack)
 {
-    if (stack == BOTTOM) {
+    if (stack == LM_STACK_BOTTOM) {
         m->complete = true;
-    } else if (stack == UNKNOWN) {
+    } else if (stack == LM_STACK_UNKNOWN) {
         m->open = true;
     } else if (stack & TEMPORARY) {
         struct temp *t = &m->temps[stack & ~TEMPORARY];
@@ -360,7 +257,7 @@ static void leave(struct lm_machine *m, uint32_t stack)
         if (m->g->ops[op].kind == LM_OP_LOOP)
             return;                               /* an empty round: as good as none */
         for (size_t k = 0; k < m->temps[stack & ~TEMPORARY].n && m->failed == LM_OK; k++)
-            add(m, m->g->ops[op].b, m->temps[stack & ~TEMPORARY].below[k]);
+            lm_step_add(m, m->g->ops[op].b, m->temps[stack & ~TEMPORARY].below[k]);
     } else {
         const struct stack s = m->stacks[stack];
         for (uint32_t k = 0; k < s.n && m->failed == LM_OK; k++)
@@ -376,19 +273,19 @@ static void close(struct lm_machine *m)
         const struct lm_op *o = &m->g->ops[w.op];
         switch ((enum lm_op_kind)o->kind) {
         case LM_OP_SPLIT:
-            add(m, o->a, w.stack);
-            add(m, o->b, w.stack);
+            lm_step_add(m, o->a, w.stack);
+            lm_step_add(m, o->b, w.stack);
             break;
         case LM_OP_CALL:
             call(m, w.op, 0, w.stack);
             break;
         case LM_OP_LOOP:
             if (o->min == 0 || o->may_be_empty)
-                add(m, o->b, w.stack);
+                lm_step_add(m, o->b, w.stack);
             enter_round(m, w.op, 1, w.stack);
             break;
         case LM_OP_END:
-            leave(m, w.stack);
+            lm_step_leave(m, w.stack);
             break;
         default:
             if (m->n_found >= LM_GRAMMAR_WAYS)
@@ -437,7 +334,8 @@ static bool settle_temp(struct lm_machine *m, struct temp *t)
             to[n++] = to[k];
     }
     if (depth >= LM_GRAMMAR_STACK) {
-        m->failed = lm_fail(m->err, LM_ENOSUP, "more than %d rules in one another", LM_GRAMMAR_STACK);
+        m->failed = lm_fail(m->err, LM_ENOSUP, "more than %d rules in one another",
+                            LM_GRAMMAR_STACK);
         return false;
     }
     m->stacks[m->n_stacks] = (struct stack){ t->op, t->count, depth + 1, (uint32_t)m->n_links,
@@ -457,7 +355,7 @@ static bool settle_temp(struct lm_machine *m, struct temp *t)
 static void settle_temps(struct lm_machine *m)
 {
     for (size_t i = 0; i < m->n_temps; i++)
-        m->temps[i].final = BOTTOM;
+        m->temps[i].final = LM_STACK_BOTTOM;
     for (size_t left = m->n_temps; left && m->failed == LM_OK;)
         for (size_t i = 0; i < m->n_temps && m->failed == LM_OK; i++)
             if (!m->temps[i].final && settle_temp(m, &m->temps[i]))
@@ -473,7 +371,7 @@ static int by_stack(const void *a, const void *b)
 }
 
 /* Make a state of what the step has found. */
-static int finish(struct lm_machine *m, lm_state *s)
+int lm_step_finish(struct lm_machine *m, lm_state *s)
 {
     close(m);
     if (m->failed == LM_OK)
@@ -507,7 +405,7 @@ static int finish(struct lm_machine *m, lm_state *s)
     return LM_OK;
 }
 
-static int add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16_t by,
+int lm_machine_add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16_t by,
                     struct lm_err *err)
 {
     if (!lm_grow(&m->edges, &m->edges_cap, m->n_edges + 1, sizeof *m->edges))
@@ -521,9 +419,9 @@ static int add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16_t b
 
 int lm_machine_start(struct lm_machine *m, lm_state *s, struct lm_err *err)
 {
-    begin(m, err);
-    add(m, m->g->entry[0], BOTTOM);
-    return finish(m, s);
+    lm_step_begin(m, err);
+    lm_step_add(m, m->g->entry[0], LM_STACK_BOTTOM);
+    return lm_step_finish(m, s);
 }
 
 bool lm_machine_complete(const struct lm_machine *m, lm_state s)
@@ -535,44 +433,34 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
 {
     if (*s == LM_STATE_DEAD)
         return LM_OK;
-    const uint32_t known = find_edge(m, *s, byte);
+    const uint32_t known = lm_machine_find_edge(m, *s, byte);
     if (known != UINT32_MAX) {
         *s = m->edges[known].to;
         return LM_OK;
     }
     const struct state from = m->states[*s];
     const lm_state before = *s;
-    begin(m, err);
+    lm_step_begin(m, err);
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
         const struct lm_op *o = &m->g->ops[w.op];
         const int step = o->kind == LM_OP_TEXT ? lm_text_step(byte) : -1;
         if (o->kind == LM_OP_BYTES && byte >= o->lo && byte <= o->hi)
-            add(m, o->a, w.stack);
+            lm_step_add(m, o->a, w.stack);
         else if (step >= 0)
-            add(m, step ? w.op + (uint32_t)step : o->a, w.stack);
+            lm_step_add(m, step ? w.op + (uint32_t)step : o->a, w.stack);
     }
-    int r = finish(m, s);
-    return r == LM_OK ? add_edge(m, before, *s, byte, err) : r;
+    int r = lm_step_finish(m, s);
+    return r == LM_OK ? lm_machine_add_edge(m, before, *s, byte, err) : r;
 }
 
 /* ---- tokens ---- */
 
-static bool has(const uint64_t *mask, uint32_t id)
-{
-    return mask[id / 64] >> id % 64 & 1;
-}
-
-static void put(uint64_t *mask, uint32_t id)
-{
-    mask[id / 64] |= UINT64_C(1) << id % 64;
-}
-
 /* Does the op take the token whole? */
-static bool takes(const struct lm_machine *m, const struct lm_op *o, uint32_t id)
+bool lm_op_takes(const struct lm_machine *m, const struct lm_op *o, uint32_t id)
 {
     return o->kind == LM_OP_TOKEN ? o->a == id :
-           o->kind == LM_OP_OTHER_TOKEN && o->a != id && !has(m->eog, id);
+           o->kind == LM_OP_OTHER_TOKEN && o->a != id && !lm_mask_has(m->eog, id);
 }
 
 int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err)
@@ -583,7 +471,7 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
     if (*s == LM_STATE_DEAD)
         return LM_OK;
     const struct lm_str piece = lm_vocab_piece(m->v, id);
-    if (piece.len && has(m->plain, id)) {
+    if (piece.len && lm_mask_has(m->plain, id)) {
         read = *s;
         for (size_t i = 0; i < piece.len; i++) {
             int r = lm_machine_byte(m, &read, (unsigned char)piece.p[i], err);
@@ -596,368 +484,24 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
         return LM_OK;
     }
     const struct state from = m->states[*s];
-    begin(m, err);
+    lm_step_begin(m, err);
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
-        if (takes(m, &m->g->ops[w.op], id))
-            add(m, m->g->ops[w.op].b, w.stack);
+        if (lm_op_takes(m, &m->g->ops[w.op], id))
+            lm_step_add(m, m->g->ops[w.op].b, w.stack);
     }
     if (read != LM_STATE_DEAD) {                  /* both readings go on */
         const struct state r = m->states[read];
         m->complete |= r.complete;
         for (uint32_t i = 0; i < r.n; i++)
-            add(m, m->ways[r.ways + i].op, m->ways[r.ways + i].stack);
+            lm_step_add(m, m->ways[r.ways + i].op, m->ways[r.ways + i].stack);
     }
-    return finish(m, s);
+    return lm_step_finish(m, s);
 }
 
-/* ---- classes of characters ---- */
+/* ---- forgetting ---- */
 
-/* Do the ways of a state that are no LM_OP_TEXT leave the characters of that alone? */
-static bool only_text(const struct lm_machine *m, const struct state *s)
-{
-    bool text = false;
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
-        text |= o->kind == LM_OP_TEXT;
-        for (unsigned c = o->lo; o->kind == LM_OP_BYTES && c <= o->hi; c++)
-            if (lm_text_step((unsigned char)c) >= 0)
-                return false;
-    }
-    return text;
-}
-
-static int text_next(struct lm_machine *m, lm_state s, lm_state *to, struct lm_err *err)
-{
-    const struct state from = m->states[s];
-    *to = LM_STATE_DEAD;
-    if (!only_text(m, &from))
-        return LM_OK;
-    begin(m, err);
-    for (uint32_t i = 0; i < from.n; i++) {
-        const struct way w = m->ways[from.ways + i];
-        if (m->g->ops[w.op].kind == LM_OP_TEXT)
-            add(m, m->g->ops[w.op].a, w.stack);
-    }
-    return finish(m, to);
-}
-
-/* The ranges of bytes of the classes of ASCII. */
-static const struct { unsigned char lo, hi; } ranges[LM_CLASSES][3] = {
-    [LM_CLASS_ALNUM] = { { 'a', 'z' }, { 'A', 'Z' }, { '0', '9' } },
-    [LM_CLASS_LOWER] = { { 'a', 'z' } },
-    [LM_CLASS_UPPER_DIGIT] = { { 'A', 'Z' }, { '0', '9' } },
-};
-
-/* Does some way take a part of a range? */
-static bool splits(const struct lm_machine *m, const struct state *s, unsigned lo, unsigned hi)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
-        if (o->kind == LM_OP_BYTES && o->lo <= hi && o->hi >= lo && (o->lo > lo || o->hi < hi))
-            return true;
-    }
-    return false;
-}
-
-static int ascii_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm_state *to,
-                      struct lm_err *err)
-{
-    lm_state first = LM_STATE_DEAD;
-    *to = LM_STATE_DEAD;
-    for (size_t i = 0; i < 3 && ranges[c][i].lo; i++) {
-        lm_state next = s;
-        if (splits(m, &m->states[s], ranges[c][i].lo, ranges[c][i].hi))
-            return LM_OK;
-        int r = lm_machine_byte(m, &next, ranges[c][i].lo, err);
-        if (r < 0 || next == LM_STATE_DEAD || (i > 0 && next != first))
-            return r;
-        first = next;
-    }
-    *to = first;
-    return LM_OK;
-}
-
-/* The state after any one character of a class, or LM_STATE_DEAD: it depends on which. */
-static int class_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm_state *to,
-                      struct lm_err *err)
-{
-    uint32_t known = s == LM_STATE_DEAD ? s : find_edge(m, s, (uint16_t)(CLASS + c));
-    *to = LM_STATE_DEAD;
-    if (s == LM_STATE_DEAD)
-        return LM_OK;
-    if (known != UINT32_MAX) {
-        *to = m->edges[known].to;
-        return LM_OK;
-    }
-    int r = c == LM_CLASS_TEXT ? text_next(m, s, to, err) : ascii_next(m, s, c, to, err);
-    if (r < 0)
-        return r;
-    return add_edge(m, s, *to, (uint16_t)(CLASS + c), err);
-}
-
-/* ---- masks ---- */
-
-static void allow_all(const struct lm_token_trie *t, int32_t id, uint64_t *mask)
-{
-    for (; id >= 0; id = t->more[id])
-        put(mask, (uint32_t)id);
-}
-
-/* All tokens at a node or below it. */
-static void allow_below(const struct lm_token_trie *t, const struct lm_token_node *node,
-                        uint64_t *mask)
-{
-    const size_t end = node->next < t->n ? t->nodes[node->next].order : t->n_ids;
-    for (size_t i = node->order; i < end; i++)
-        put(mask, t->ids[i]);
-}
-
-/* Does a state take all that tokens have behind a node?  false also when that is not known. */
-static bool takes_below(struct lm_machine *m, const struct lm_token_node *node, lm_state s)
-{
-    struct lm_err err;
-    lm_state next = s;
-    unsigned k = 0;
-    if (m->states[s].open)
-        return false;
-    if (node->text && m->classes[LM_CLASS_TEXT].max &&
-        class_next(m, s, LM_CLASS_TEXT, &next, &err) == LM_OK && next == s)
-        return true;
-    for (next = s; node->alnum && k < node->deep && next != LM_STATE_DEAD; k++)
-        if (class_next(m, next, LM_CLASS_ALNUM, &next, &err) < 0 ||
-            (next != LM_STATE_DEAD && m->states[next].open))
-            return false;
-    return node->alnum && node->deep < 255 && next != LM_STATE_DEAD;
-}
-
-void lm_machine_next(const struct lm_machine *m, lm_state state, uint64_t bytes[4])
-{
-    const struct state *s = &m->states[state];
-    memset(bytes, 0, 4 * sizeof *bytes);
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct lm_op *o = &m->g->ops[m->ways[s->ways + i].op];
-        if (o->kind == LM_OP_TEXT)
-            for (size_t k = 0; k < 4; k++)
-                bytes[k] |= m->text_bytes[k];
-        else if (o->kind == LM_OP_BYTES && o->lo / 64 == o->hi / 64)
-            bytes[o->lo / 64] |= (UINT64_MAX >> (63 - (o->hi - o->lo))) << o->lo % 64;
-        else if (o->kind == LM_OP_BYTES)
-            for (unsigned c = o->lo; c <= o->hi; c++)
-                bytes[c / 64] |= UINT64_C(1) << c % 64;
-    }
-}
-
-/* Let a frame of a walk stand for a state, up to trie node `end`. */
-static void set_frame(const struct lm_machine *m, struct frame *f, size_t end, lm_state state)
-{
-    f->end = (uint32_t)end;
-    f->state = state;
-    lm_machine_next(m, state, f->bytes);
-}
-
-/*
- * Walk the tokens of a trie below node `at` (or all, for `end` the number of nodes) from a state,
- * and put those into mask whose bytes it takes.  part: note where UNKNOWN is returned to.
- */
-static int walk(struct lm_machine *m, const struct lm_token_trie *trie, size_t at, size_t end,
-                lm_state from, uint64_t *mask, struct part *part, struct lm_err *err)
-{
-    size_t depth = 0;
-    set_frame(m, &m->frames[0], end, from);
-    while (at < end) {
-        const struct lm_token_node *node = &trie->nodes[at];
-        while (m->frames[depth].end <= at)
-            depth--;
-        lm_state s = m->frames[depth].state;
-        int r = LM_OK;
-        if (!(m->frames[depth].bytes[node->byte / 64] >> node->byte % 64 & 1))
-            s = LM_STATE_DEAD;
-        else
-            r = lm_machine_byte(m, &s, node->byte, err);
-        if (r < 0)
-            return r;
-        if (s == LM_STATE_DEAD) {
-            at = node->next;
-            continue;
-        }
-        if (m->states[s].open && part) {
-            if (!lm_grow(&part->returns, &part->cap, part->n + 1, sizeof *part->returns))
-                return lm_fail_nomem(err);
-            part->returns[part->n++] = (struct place){ trie, (uint32_t)at };
-        }
-        if (node->next > at + 1 && takes_below(m, node, s)) {
-            allow_below(trie, node, mask);
-            at = node->next;
-            continue;
-        }
-        if (m->states[s].n || m->states[s].complete)
-            allow_all(trie, node->first, mask);
-        if (node->next > ++at)
-            set_frame(m, &m->frames[++depth], node->next, s);
-    }
-    return LM_OK;
-}
-
-static uint64_t *new_mask(const struct lm_machine *m)
-{
-    return calloc(m->words ? m->words : 1, sizeof(uint64_t));
-}
-
-/* The ops of ways [n], all on one stack, as a state on UNKNOWN. */
-static int on_unknown(struct lm_machine *m, uint32_t ways, uint32_t n, lm_state *s,
-                      struct lm_err *err)
-{
-    begin(m, err);
-    for (uint32_t i = 0; i < n; i++)
-        add(m, m->ways[ways + i].op, UNKNOWN);
-    return finish(m, s);
-}
-
-/* ---- what a state allows ---- */
-
-/* The states after 0, 1, ... characters of a class, as many as they take alike, into m->chain;
- * *n of them behind the first.  None if UNKNOWN could be returned to on the way. */
-static int find_chain(struct lm_machine *m, lm_state s, enum lm_char_class c, uint32_t *n,
-                      struct lm_err *err)
-{
-    *n = 0;
-    m->chain[0] = s;
-    while (*n < m->classes[c].max) {
-        lm_state next;
-        int r = class_next(m, m->chain[*n], c, &next, err);
-        if (r < 0 || next == LM_STATE_DEAD)
-            return r;
-        if (m->states[next].open) {
-            *n = 0;
-            return LM_OK;
-        }
-        m->chain[++*n] = next;
-    }
-    return LM_OK;
-}
-
-/* What a state allows, if it takes the characters of a class alike: those that have nothing else by
- * their number, those that begin with some by the rest, and the others.  *done: it does. */
-static int walk_class(struct lm_machine *m, lm_state s, enum lm_char_class c, uint64_t *mask,
-                      struct part *part, bool *done, struct lm_err *err)
-{
-    const struct lm_token_class *t = &m->classes[c];
-    uint32_t n;
-    int r = find_chain(m, s, c, &n, err);
-    *done = r == LM_OK && n > 0;
-    if (!*done)
-        return r;
-    for (size_t i = 0; i < m->words; i++)
-        mask[i] |= t->whole[n][i];
-    for (uint32_t k = 0; r == LM_OK && k <= n; k++)
-        r = walk(m, &t->rest[k], 0, t->rest[k].n, m->chain[k], mask, part, err);
-    for (size_t at = 0; r == LM_OK && at < m->trie.n; at = m->trie.nodes[at].next)
-        if (!lm_class_begins(c, m->trie.nodes[at].byte))
-            r = walk(m, &m->trie, at, m->trie.nodes[at].next, s, mask, part, err);
-    return r;
-}
-
-/* What a state allows: by the first class that it takes alike, or token by token. */
-static int walk_all(struct lm_machine *m, lm_state s, uint64_t *mask, struct part *part,
-                    struct lm_err *err)
-{
-    bool done = false;
-    int r = LM_OK;
-    for (int c = 0; c < LM_CLASSES && r == LM_OK && !done; c++)
-        if (m->classes[c].max)
-            r = walk_class(m, s, (enum lm_char_class)c, mask, part, &done, err);
-    return done || r < 0 ? r : walk(m, &m->trie, 0, m->trie.n, s, mask, part, err);
-}
-
-/* What a state on UNKNOWN allows; *out stays where it is until a part is added. */
-static int part_of(struct lm_machine *m, lm_state s, uint32_t *out, struct lm_err *err)
-{
-    *out = m->states[s].part;
-    if (*out != UINT32_MAX)
-        return LM_OK;
-    struct part p = { .mask = new_mask(m) };
-    int r = p.mask ? walk_all(m, s, p.mask, &p, err) : lm_fail_nomem(err);
-    const struct state from = m->states[s];
-    for (uint32_t i = 0; r == LM_OK && i < from.n; i++) {
-        const struct lm_op *o = &m->g->ops[m->ways[from.ways + i].op];
-        for (uint32_t id = 0; o->kind == LM_OP_OTHER_TOKEN && id < m->n_vocab; id++)
-            if (takes(m, o, id))
-                put(p.mask, id);
-        if (o->kind == LM_OP_TOKEN && o->a < m->n_vocab)
-            put(p.mask, o->a);
-    }
-    if (r == LM_OK && !lm_grow(&m->parts, &m->parts_cap, m->n_parts + 1, sizeof *m->parts))
-        r = lm_fail_nomem(err);
-    if (r < 0) {
-        free(p.mask);
-        free(p.returns);
-        return r;
-    }
-    m->parts[m->n_parts] = p;
-    *out = m->states[s].part = (uint32_t)m->n_parts++;
-    return LM_OK;
-}
-
-/* The state after a stack's rule has ended. */
-static int after(struct lm_machine *m, uint32_t stack, lm_state *s, struct lm_err *err)
-{
-    *s = m->stacks[stack].returned;
-    if (*s != UINT32_MAX)
-        return LM_OK;
-    begin(m, err);
-    leave(m, stack);
-    int r = finish(m, s);
-    if (r == LM_OK)
-        m->stacks[stack].returned = *s;
-    return r;
-}
-
-/* A group of a state's ways, those on one stack, and what they allow above it. */
-struct group {
-    uint32_t stack, part;
-};
-
-/* The next group from way number *i of a state on; *i moves behind it. */
-static int next_group(struct lm_machine *m, const struct state *s, uint32_t *i, struct group *g,
-                      struct lm_err *err)
-{
-    const uint32_t first = s->ways + *i;
-    uint32_t n = 1;
-    lm_state local = LM_STATE_DEAD;
-    g->stack = m->ways[first].stack;
-    g->part = 0;
-    while (*i + n < s->n && m->ways[first + n].stack == g->stack)
-        n++;
-    *i += n;
-    int r = on_unknown(m, first, n, &local, err);
-    return r == LM_OK ? part_of(m, local, &g->part, err) : r;
-}
-
-/* Add what a group allows: its part, and what follows where its stack is returned to. */
-static int add_group(struct lm_machine *m, const struct group *g, uint64_t *mask,
-                     struct lm_err *err)
-{
-    lm_state returned = LM_STATE_DEAD;
-    int r = after(m, g->stack, &returned, err);
-    for (size_t i = 0; i < m->words; i++)
-        mask[i] |= m->parts[g->part].mask[i];
-    for (size_t i = 0; r == LM_OK && i < m->parts[g->part].n; i++) {
-        const struct place p = m->parts[g->part].returns[i];
-        const struct lm_token_node *node = &p.trie->nodes[p.at];
-        allow_all(p.trie, node->first, mask);
-        if (returned != LM_STATE_DEAD && m->states[returned].n)
-            r = walk(m, p.trie, (size_t)p.at + 1, node->next, returned, mask, NULL, err);
-    }
-    return r;
-}
-
-/* How much there is of everything. */
-struct mark {
-    size_t stacks, states, ways, links, edges;
-};
-
-static struct mark mark_of(const struct lm_machine *m)
+struct mark lm_machine_mark(const struct lm_machine *m)
 {
     return (struct mark){ m->n_stacks, m->n_states, m->n_ways, m->n_links, m->n_edges };
 }
@@ -976,7 +520,7 @@ static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size
 }
 
 /* Forget what was made after the mark, which nothing older than it needs. */
-static void forget(struct lm_machine *m, const struct mark *to)
+void lm_machine_forget(struct lm_machine *m, const struct mark *to)
 {
     m->n_stacks = to->stacks;
     m->n_states = to->states;
@@ -989,83 +533,11 @@ static void forget(struct lm_machine *m, const struct mark *to)
     cut_table(m, &m->state_table, hash_state, m->n_states);
     cut_table(m, &m->edge_table, hash_edge, m->n_edges);
 
-    /* BOTTOM and UNKNOWN are in no table. */
+    /* LM_STACK_BOTTOM and LM_STACK_UNKNOWN are in no table. */
     memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
     m->stack_table.used = 0;
     for (uint32_t i = 2; i < m->n_stacks; i++)
         intern(m, &m->stack_table, hash_stack, same_stack, i);
-}
-
-/* Is a character of LM_OP_TEXT a round of a loop, so that the stack tells how many may follow?
- * What the state allows then has no part that stays the same. */
-static int is_counted(struct lm_machine *m, const struct state *s, bool *counted,
-                      struct lm_err *err)
-{
-    uint32_t n = 0;
-    lm_state local, next = LM_STATE_DEAD;
-    while (n < s->n && m->g->ops[m->ways[s->ways + n].op].kind != LM_OP_TEXT)
-        n++;
-    if (n == s->n || m->g->has_tokens)
-        return LM_OK;
-    int r = on_unknown(m, s->ways + n, 1, &local, err);
-    if (r == LM_OK)
-        r = class_next(m, local, LM_CLASS_TEXT, &next, err);
-    *counted = next != LM_STATE_DEAD && m->states[next].open;
-    return r;
-}
-
-static int fill_counted(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
-{
-    const struct mark before = mark_of(m);
-    int r = walk_all(m, s, mask, NULL, err);
-    for (size_t i = 0; m->states[s].complete && i < m->words; i++)
-        mask[i] |= m->eog[i];
-    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
-        forget(m, &before);
-    return r;
-}
-
-static int fill_mask(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
-{
-    const struct state from = m->states[s];
-    struct group g;
-    bool counted = false;
-    int r = is_counted(m, &from, &counted, err);
-    if (counted && r == LM_OK)
-        return fill_counted(m, s, mask, err);
-    for (uint32_t i = 0; r == LM_OK && i < from.n;)         /* parts are kept */
-        r = next_group(m, &from, &i, &g, err);
-    const struct mark before = mark_of(m);
-    for (uint32_t i = 0; r == LM_OK && i < from.n;) {
-        r = next_group(m, &from, &i, &g, err);
-        if (r == LM_OK)
-            r = add_group(m, &g, mask, err);
-    }
-    for (size_t i = 0; from.complete && i < m->words; i++)
-        mask[i] |= m->eog[i];
-    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
-        forget(m, &before);
-    return r;
-}
-
-int lm_machine_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
-{
-    for (size_t i = 0; i < MASKS; i++)
-        if (m->masks[i].mask && m->masks[i].state == s) {
-            *out = m->masks[i].mask;
-            return LM_OK;
-        }
-    const size_t slot = m->next_mask++ % MASKS;
-    if (!m->masks[slot].mask && !(m->masks[slot].mask = new_mask(m)))
-        return lm_fail_nomem(err);
-    uint64_t *mask = m->masks[slot].mask;
-    memset(mask, 0, m->words * sizeof *mask);
-    m->masks[slot].state = LM_STATE_DEAD - 1;     /* until it is whole */
-    *out = mask;
-    int r = s == LM_STATE_DEAD ? LM_OK : fill_mask(m, s, mask, err);
-    if (r == LM_OK && s != LM_STATE_DEAD)
-        m->masks[slot].state = s;
-    return r;
 }
 
 /* ---- messages ---- */
@@ -1129,11 +601,11 @@ static int count_tokens(struct lm_machine *m, const int32_t *eog, size_t n_eog)
         longest = len > longest ? len : longest;
         if (lm_vocab_type(m->v, id) != LM_TOKEN_CONTROL &&
             lm_vocab_type(m->v, id) != LM_TOKEN_UNKNOWN)
-            put(m->plain, id);
+            lm_mask_put(m->plain, id);
     }
     for (size_t i = 0; i < n_eog; i++)
         if (eog[i] >= 0 && (size_t)eog[i] / 64 < m->words)
-            put(m->eog, (uint32_t)eog[i]);
+            lm_mask_put(m->eog, (uint32_t)eog[i]);
     m->frames = lm_malloc_array(longest + 2, sizeof *m->frames);
     return m->frames ? LM_OK : LM_ENOMEM;
 }
@@ -1170,8 +642,8 @@ struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vo
                               .n_vocab = v ? lm_vocab_n(v) : 0 };
     if (m->n_vocab > n_vocab)
         m->n_vocab = n_vocab;
-    m->eog = new_mask(m);
-    m->plain = new_mask(m);
+    m->eog = lm_mask_new(m);
+    m->plain = lm_mask_new(m);
     bool good = m->eog && m->plain && count_tokens(m, eog, n_eog) == LM_OK && make_classes(m) &&
                 lm_grow(&m->stacks, &m->stacks_cap, 2, sizeof *m->stacks) &&
                 lm_token_trie_init(&m->trie, v, m->n_vocab, err) == LM_OK;
@@ -1180,7 +652,8 @@ struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vo
         lm_fail_nomem(err);
         return NULL;
     }
-    m->stacks[BOTTOM] = m->stacks[UNKNOWN] = (struct stack){ .returned = UINT32_MAX };
+    m->stacks[LM_STACK_BOTTOM] = (struct stack){ .returned = UINT32_MAX };
+    m->stacks[LM_STACK_UNKNOWN] = m->stacks[LM_STACK_BOTTOM];
     m->n_stacks = 2;
     return m;
 }
@@ -1195,7 +668,7 @@ void lm_machine_free(struct lm_machine *m)
     }
     for (size_t i = 0; i < m->temps_cap; i++)
         free(m->temps[i].below);
-    for (size_t i = 0; i < MASKS; i++)
+    for (size_t i = 0; i < LM_MACHINE_MASKS; i++)
         free(m->masks[i].mask);
     void *const all[] = {
         m->eog, m->plain, m->stacks, m->states, m->ways, m->links, m->edges, m->parts,

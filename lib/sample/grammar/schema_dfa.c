@@ -261,8 +261,8 @@ static void add_numbered(struct lm_schema *s, struct lm_node *choice, const stru
         if (any) {
             struct lm_node *last = lm_schema_node(s, LM_NODE_CHOICE);
             add_runs(s, last, &digits, false);
-            lm_schema_add(s, choice, lm_schema_sequence(s, lm_schema_text(s, high ? "u001" : "u000"),
-                                                        last, NULL));
+            struct lm_node *first = lm_schema_text(s, high ? "u001" : "u000");
+            lm_schema_add(s, choice, lm_schema_sequence(s, first, last, NULL));
         }
     }
 }

@@ -496,7 +496,8 @@ static void break_items(struct lm_schema *s, const struct lm_jval *schema, const
     *ways = b.out;
 }
 
-static bool is_first_of(const struct lm_jval *schema, const struct lm_jval *m, const char *const *keys)
+static bool is_first_of(const struct lm_jval *schema, const struct lm_jval *m,
+                        const char *const *keys)
 {
     for (const struct lm_jval *k = schema->first; k; k = k->next)
         for (size_t i = 0; keys[i]; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats of strings, as regular expressions: RFC 3339, 4122, 5321, 1123, 2673, 4291, 3986, 6901. */
+/* Formats of strings, as regular expressions (RFC 3339, 4122, 5321, 1123, 2673, 4291, 3986,
+ * 6901). */
 #include <string.h>
 
 #include "sample/grammar/schema_parts.h"

@@ -502,7 +502,8 @@ static struct lm_place *place_of(struct lm_schema *s, const struct lm_conj *c)
 {
     if (s->failed < 0)
         return NULL;
-    if (!grow_slots(s) || !lm_grow(&s->places, &s->places_cap, s->n_places + 1, sizeof *s->places)) {
+    if (!grow_slots(s) ||
+        !lm_grow(&s->places, &s->places_cap, s->n_places + 1, sizeof *s->places)) {
         lm_schema_nomem(s);
         return NULL;
     }
