@@ -275,7 +275,9 @@ static void enter(struct lm_cut_level *l, const char *p, const char *end)
 {
     l->s = (struct lm_scan){ .begin = p, .end = end, .mark = p, .far = p };
     l->at = p;
-    l->next = NULL;
+    l->next = l->edge = NULL;
+    l->next_len = 0;
+    l->next_sure = false;
 }
 
 void lm_cut_init(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len)

@@ -107,24 +107,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { MAX = 64 };
     static struct lm_vocab *vocab[MAX];
+    static struct lm_encoder *encoder[MAX];      /* made when its vocabulary is asked for */
     static size_t n;
-    if (!n)
-        for (; lm_pretoks[n].names && n < MAX; n++) {
-            vocab[n] = build(lm_pretoks[n].names, strcspn(lm_pretoks[n].names, " "));
-            if (!vocab[n])
-                abort();
-        }
+    while (lm_pretoks[n].names && n < MAX)
+        n++;
     if (size < 1)
         return 0;
-    if (data[0] == 'G')
+    if (data[0] == 'G') {
         load(data, size);
-    else if (data[0] == '{')
+    } else if (data[0] == '{') {
         load_json(data, size);
-    else if (data[0] == '/')
+    } else if (data[0] == '/') {
         match((const char *)data + 1, size - 1);
-    else {
+    } else {
         size_t k = data[0] % n;
-        use_vocab(vocab[k], (const char *)data + 1, size - 1, !(lm_pretoks[k].flags & LM_PRE_NFC));
+        if (!vocab[k]) {
+            const struct lm_pretok *t = &lm_pretoks[k];
+            vocab[k] = build(t->names, strcspn(t->names, " "));
+            encoder[k] = vocab[k] ? lm_encoder_new(vocab[k], NULL, NULL) : NULL;
+            if (!encoder[k])
+                abort();
+            encoder[k]->window = 1;
+        }
+        use_encoder(encoder[k], vocab[k], (const char *)data + 1, size - 1,
+                    !(lm_pretoks[k].flags & LM_PRE_NFC));
     }
     return 0;
 }
