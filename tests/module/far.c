@@ -453,7 +453,7 @@ static bool supports_op(const struct lm_device *d, const struct lm_tensor *t)
 {
     const char *list = setting("LMPIPE_FAR_OPS"), *op = host->op(t->op)->name;
     bool but = list && *list == '-', found = !list;
-    list += but;
+    list = list ? list + but : NULL;
     for (size_t n; list && *list && !found; list += n + (list[n] == ',')) {
         n = strcspn(list, ",");
         found = strlen(op) == n && memcmp(op, list, n) == 0;
