@@ -88,6 +88,7 @@ int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
     c->times = 1;
     c->least = -FLT_MAX;
     c->last = UINT32_MAX;
+    c->most = FLT_MAX;
     c->n = c->n_changed = 0;
     if (!lm_row_scan(row, c->n_vocab, c->best)) {
         uint32_t id = 0;
@@ -97,6 +98,7 @@ int lm_cands_row(struct lm_cands *c, const float *row, struct lm_err *err)
     }
     find_top(c);
     if (c->top == INFINITY) {
+        c->most = INFINITY;
         lm_cands_list(c);
         keep_infinite(c);
     }
@@ -134,7 +136,7 @@ int lm_cands_top(struct lm_cands *c, const struct lm_top *top, size_t n, struct 
 /* Is entry x of the row, of that id, a candidate? */
 static inline bool is_candidate(const struct lm_cands *c, float x, size_t id)
 {
-    return x > c->least || (x == c->least && id <= c->last);
+    return (x > c->least || (x == c->least && id <= c->last)) && x <= c->most;
 }
 
 double lm_cands_max(const struct lm_cands *c)
@@ -152,8 +154,8 @@ bool lm_cands_empty(const struct lm_cands *c)
     return c->row ? lm_cands_max(c) == -INFINITY : c->n == 0;
 }
 
-/* The chunk of the row that begins there: its candidates are the entries of *least or more.  Where
- * it is not that simple, a copy in `own`. */
+/* The chunk of the row that begins there: its candidates are the entries from *least to the most.
+ * Where it is not that simple, a copy in `own`. */
 static const float *chunk_at(const struct lm_cands *c, size_t first, float *least, float *own)
 {
     const float *x = c->row + first;
@@ -178,7 +180,7 @@ static void load(const struct lm_cands *c, size_t first, double *l)
 {
     float least, own[LM_CHUNK];
     const float *x = chunk_at(c, first, &least, own);
-    c->ops->load(x, least, c->times, l);
+    c->ops->load(x, least, c->most, c->times, l);
 }
 
 bool lm_cands_next(struct lm_cands_walk *w, double *l)
@@ -221,7 +223,7 @@ size_t lm_cands_count(const struct lm_cands *c)
     for (size_t i = 0; c->row && i < c->n_vocab; i += LM_CHUNK)
         if (has_some(c, i)) {
             const float *x = chunk_at(c, i, &least, own);
-            n += c->ops->count(x, least);
+            n += c->ops->count(x, least, c->most);
         }
     return n;
 }
@@ -440,7 +442,7 @@ void lm_cands_drop(struct lm_cands *c, uint32_t id)
     float best = -INFINITY;
     c->copy[id] = -INFINITY;
     for (size_t i = b * LM_ROW_BLOCK; i < end && i < c->n_vocab; i++)
-        best = c->copy[i] > best ? c->copy[i] : best;
+        best = c->copy[i] > best && c->copy[i] <= c->most ? c->copy[i] : best;
     c->best[b] = best;
 }
 
@@ -512,7 +514,7 @@ static void copy_allowed(struct lm_cands *c, size_t b, uint32_t bits)
     }
     memcpy(c->copy + first, kept, n * sizeof *kept);
     for (size_t i = 0; i < n; i++)
-        best = c->copy[first + i] > best ? c->copy[first + i] : best;
+        best = kept[i] > best && kept[i] <= c->most ? kept[i] : best;
     c->best[b] = best;
 }
 
@@ -652,6 +654,7 @@ void lm_cands_use_copy(struct lm_cands *c)
     c->row = c->copy;
     c->least = -FLT_MAX;
     c->last = UINT32_MAX;
+    c->most = FLT_MAX;
     find_top(c);
 }
 
@@ -676,22 +679,40 @@ void lm_cands_favor(struct lm_cands *c, double want, float *p)
     settle(c);
 }
 
+/* The same for ids from..to - 1, whole blocks but for the row's last. */
+static void select_each(struct lm_cands *c, size_t from, size_t to, float least, float most)
+{
+    for (size_t i = from; i < to; i++) {
+        const float v = c->row[i];
+        c->copy[i] = v >= least && v <= most && is_candidate(c, v, i) ? v : -INFINITY;
+    }
+    lm_row_scan(c->copy + from, to - from, c->best + from / LM_ROW_BLOCK);
+}
+
 void lm_cands_select(struct lm_cands *c, float least, float most)
 {
-    const size_t whole = c->n_vocab - c->n_vocab % LM_ROW_BLOCK;
-    if (least > c->least || c->last == UINT32_MAX) {
-        least = least > c->least ? least : c->least;
-        c->ops->keep(c->row, whole, least, most, c->copy, c->best);
-    } else {
-        for (size_t i = 0; i < whole; i++)
-            c->copy[i] = c->row[i] >= least && c->row[i] <= most && is_candidate(c, c->row[i], i) ?
-                         c->row[i] : -INFINITY;
-        lm_row_scan(c->copy, whole, c->best);
-    }
-    for (size_t i = whole; i < c->n_vocab; i++)
-        c->copy[i] = c->row[i] >= least && c->row[i] <= most && is_candidate(c, c->row[i], i) ?
-                     c->row[i] : -INFINITY;
-    lm_row_scan(c->copy + whole, c->n_vocab - whole, c->best + whole / LM_ROW_BLOCK);
+    size_t whole = c->n_vocab - c->n_vocab % LM_ROW_BLOCK;
+    if (least > c->least || c->last == UINT32_MAX)
+        c->ops->keep(c->row, whole, least > c->least ? least : c->least,
+                     most < c->most ? most : c->most, c->copy, c->best);
+    else
+        whole = 0;
+    select_each(c, whole, c->n_vocab, least, most);
+}
+
+void lm_cands_lower(struct lm_cands *c, float most)
+{
+    if (most >= c->most)
+        return;
+    c->most = most;
+    for (size_t b = 0; b < lm_row_blocks(c->n_vocab); b++)
+        if (c->best[b] > most) {
+            c->best[b] = -INFINITY;
+            for (size_t i = b * LM_ROW_BLOCK; i < (b + 1) * LM_ROW_BLOCK && i < c->n_vocab; i++)
+                if (c->row[i] <= most && c->row[i] > c->best[b])
+                    c->best[b] = c->row[i];
+        }
+    find_top(c);
 }
 
 /* ---- drawing ---- */
@@ -744,7 +765,7 @@ static uint64_t weigh_entries(const struct lm_cands *c, float *y, size_t m, doub
     for (size_t i = m; i % LM_CHUNK; i++)
         y[i] = -INFINITY;
     for (size_t i = 0; i < m; i += LM_CHUNK) {
-        c->ops->load(y + i, -INFINITY, c->times, l);
+        c->ops->load(y + i, -INFINITY, INFINITY, c->times, l);
         sum += c->ops->weigh(l, max, w, NULL);
     }
     return sum;
@@ -767,7 +788,7 @@ static size_t weigh_stretches(struct lm_cands *c, double max)
             continue;
         const float *x = chunk_at(c, i, &least, own);
         first = m ? first : chunk;
-        m += c->ops->pack(x, least, y + m);
+        m += c->ops->pack(x, least, c->most, y + m);
         if (m <= 3 * LM_CHUNK)
             continue;
         add_stretch(c, &n, first, weigh_entries(c, y, m, max));

@@ -41,9 +41,11 @@ struct lm_cands {
     const float        *row;     /* [n_vocab] borrowed; NULL: the list is the set  */
     double              times;   /* the logit of an id of the row is row[id] * times */
     float               least;   /* the lowest entry that is a candidate ...       */
-    uint32_t            last;    /* ... up to this id                              */
+    uint32_t            last;    /* ... up to this id; and                         */
+    float               most;    /* the highest one                                */
     float              *copy;    /* [n_vocab] a row with the changed ids at -inf   */
-    float              *best;    /* [blocks] largest entry of each block of row    */
+    float              *best;    /* [blocks] largest candidate of each block of row, or some
+                                    lower value than `least`                       */
     float               top;     /* largest of these                               */
     struct lm_cand     *changed; /* [n_changed] belongs to row, ids ascending      */
     size_t              n_changed, changed_cap;

@@ -445,24 +445,37 @@ static float farthest(const struct lm_cands *c, double center, double key, bool 
     return float_number(good);
 }
 
+/* Is any of work [n] as near as `last`, but after it? */
+static bool has_after(const struct lm_cands *c, const struct lm_cand *last, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c->work[i].l == last->l && lm_cand_before(last, &c->work[i]))
+            return true;
+    return false;
+}
+
 /* Of a row, keep what does not come after `last`.  Entries as near as it are among work [n]. */
 static void keep_near_row(struct lm_cands *c, const struct lm_cand *last, double center, size_t n)
 {
     const double key = -last->l;
     const float lo = farthest(c, center, key, true), hi = farthest(c, center, key, false);
     size_t m = 0;
-    lm_cands_select(c, lo, hi);
-    for (size_t i = 0; i < n; i++)                /* as near as the last one, but after it */
-        if (lm_cand_before(last, &c->work[i]) && -c->work[i].l <= key)
-            lm_cands_drop(c, c->work[i].id & ~BELOW);
+    if (has_after(c, last, n)) {                  /* some have to go one by one */
+        lm_cands_select(c, lo, hi);
+        for (size_t i = 0; i < n; i++)
+            if (c->work[i].l == last->l && lm_cand_before(last, &c->work[i]))
+                lm_cands_drop(c, c->work[i].id & ~BELOW);
+        lm_cands_use_copy(c);
+    } else {
+        lm_cands_lower(c, hi);
+    }
     for (size_t i = 0; i < c->n_changed; i++) {
         const struct lm_cand e = near_entry(c->changed[i].l, 0, c->changed[i].id, center);
         if (!lm_cand_before(last, &e))
             c->changed[m++] = c->changed[i];
     }
     c->n_changed = m;
-    lm_cands_use_copy(c);
-    lm_cands_raise(c, -FLT_MAX, UINT32_MAX);
+    lm_cands_raise(c, lo, UINT32_MAX);
 }
 
 static void keep_near_list(struct lm_cands *c, const struct lm_cand *last, double center)

@@ -54,4 +54,7 @@ size_t lm_cands_peek_changed(struct lm_cands *c, size_t n);
  * any more.  A short rest becomes a list. */
 void lm_cands_raise(struct lm_cands *c, float least, uint32_t last);
 
+/* Nor are entries above `most`. */
+void lm_cands_lower(struct lm_cands *c, float most);
+
 #endif

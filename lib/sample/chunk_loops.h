@@ -20,11 +20,11 @@ static void buckets(const double *restrict l, double center, double per_unit, ui
     }
 }
 
-static uint32_t count(const float *restrict x, float least)
+static uint32_t count(const float *restrict x, float least, float most)
 {
     int32_t n = 0;
     for (int i = 0; i < LM_CHUNK; i++)
-        n += x[i] >= least;
+        n += (x[i] >= least) & (x[i] <= most);
     return (uint32_t)n;
 }
 

@@ -4,10 +4,10 @@
 
 #include "base/cpu.h"
 
-static void load(const float *x, float least, double times, double *l)
+static void load(const float *x, float least, float most, double times, double *l)
 {
     for (int i = 0; i < LM_CHUNK; i++)
-        l[i] = x[i] >= least ? x[i] * times : -INFINITY;
+        l[i] = x[i] >= least && x[i] <= most ? x[i] * times : -INFINITY;
 }
 
 static size_t find(const float *x, size_t n, float least, float most, uint32_t *at)
@@ -30,12 +30,12 @@ static void keep(const float *x, size_t n, float least, float most, float *y, fl
     }
 }
 
-static uint32_t pack(const float *x, float least, float *y)
+static uint32_t pack(const float *x, float least, float most, float *y)
 {
     uint32_t n = 0;
     for (int i = 0; i < LM_CHUNK; i++) {
         y[n] = x[i];
-        n += x[i] >= least;
+        n += x[i] >= least && x[i] <= most;
     }
     return n;
 }

@@ -27,8 +27,8 @@ struct lm_favor {
 };
 
 struct lm_chunk_ops {
-    /* l[i] = x[i] >= least ? x[i] * times : -inf */
-    void (*load)(const float *x, float least, double times, double *l);
+    /* l[i] = least <= x[i] <= most ? x[i] * times : -inf */
+    void (*load)(const float *x, float least, float most, double times, double *l);
 
     /* Which x[i] are from least to most, ascending, into at [n]; returns how many.  n is a multiple
      * of LM_BLOCK. */
@@ -38,10 +38,10 @@ struct lm_chunk_ops {
      * be x. */
     void (*keep)(const float *x, size_t n, float least, float most, float *y, float *best);
 
-    /* How many of a chunk are x[i] >= least; these in order into y [LM_CHUNK], whose rest may
-     * change. */
-    uint32_t (*count)(const float *x, float least);
-    uint32_t (*pack)(const float *x, float least, float *y);
+    /* How many of a chunk are least <= x[i] <= most; these in order into y [LM_CHUNK], whose rest
+     * may change. */
+    uint32_t (*count)(const float *x, float least, float most);
+    uint32_t (*pack)(const float *x, float least, float most, float *y);
 
     /* w[i] = lm_weight(l[i] - max); returns their sum.  lane [LM_LANES], unless NULL: += the sum
      * of w[i] (l[i] - max). */

@@ -7,14 +7,15 @@
 #include <immintrin.h>
 #include <string.h>
 
-static void load(const float *x, float least, double times, double *l)
+static void load(const float *x, float least, float most, double times, double *l)
 {
-    const __m256d t = _mm256_set1_pd(times), f = _mm256_set1_pd(least);
+    const __m256d t = _mm256_set1_pd(times), lo = _mm256_set1_pd(least), hi = _mm256_set1_pd(most);
     const __m256d none = _mm256_set1_pd(-INFINITY);
     for (int i = 0; i < LM_CHUNK; i += 4) {
         const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(x + i));
-        _mm256_storeu_pd(l + i, _mm256_blendv_pd(none, _mm256_mul_pd(a, t),
-                                                 _mm256_cmp_pd(a, f, _CMP_GE_OQ)));
+        const __m256d in = _mm256_and_pd(_mm256_cmp_pd(a, lo, _CMP_GE_OQ),
+                                         _mm256_cmp_pd(a, hi, _CMP_LE_OQ));
+        _mm256_storeu_pd(l + i, _mm256_blendv_pd(none, _mm256_mul_pd(a, t), in));
     }
 }
 
@@ -41,11 +42,11 @@ static size_t find(const float *x, size_t n, float least, float most, uint32_t *
     return found;
 }
 
-static uint32_t pack(const float *x, float least, float *y)
+static uint32_t pack(const float *x, float least, float most, float *y)
 {
     uint32_t n = 0;
     for (int i = 0; i < LM_CHUNK; i += LM_BLOCK) {
-        uint32_t bits = between(x + i, least, INFINITY);
+        uint32_t bits = between(x + i, least, most);
         if (bits == UINT32_MAX) {
             memcpy(y + n, x + i, LM_BLOCK * sizeof *y);
             n += LM_BLOCK;

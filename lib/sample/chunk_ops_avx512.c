@@ -6,14 +6,18 @@
 
 #include <immintrin.h>
 
-static void load(const float *x, float least, double times, double *l)
+static void load(const float *x, float least, float most, double times, double *l)
 {
-    const __m512d t = _mm512_set1_pd(times), f = _mm512_set1_pd(least);
-    const __m512d none = _mm512_set1_pd(-INFINITY);
-    for (int i = 0; i < LM_CHUNK; i += 8) {
+    const __m512d t = _mm512_set1_pd(times), none = _mm512_set1_pd(-INFINITY);
+    const __m512 lo = _mm512_set1_ps(least), hi = _mm512_set1_ps(most);
+    for (int i = 0; i < LM_CHUNK; i += 16) {
+        const __m512 all = _mm512_loadu_ps(x + i);
+        const __mmask16 above = _mm512_cmp_ps_mask(all, lo, _CMP_GE_OQ);
+        const __mmask16 in = _mm512_mask_cmp_ps_mask(above, all, hi, _CMP_LE_OQ);
         const __m512d a = _mm512_cvtps_pd(_mm256_loadu_ps(x + i));
-        _mm512_storeu_pd(l + i, _mm512_mask_mul_pd(none, _mm512_cmp_pd_mask(a, f, _CMP_GE_OQ),
-                                                   a, t));
+        const __m512d b = _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8));
+        _mm512_storeu_pd(l + i, _mm512_mask_mul_pd(none, (__mmask8)in, a, t));
+        _mm512_storeu_pd(l + i + 8, _mm512_mask_mul_pd(none, (__mmask8)(in >> 8), b, t));
     }
 }
 
@@ -36,13 +40,14 @@ static size_t find(const float *x, size_t n, float least, float most, uint32_t *
     return found;
 }
 
-static uint32_t pack(const float *x, float least, float *y)
+static uint32_t pack(const float *x, float least, float most, float *y)
 {
-    const __m512 lo = _mm512_set1_ps(least);
+    const __m512 lo = _mm512_set1_ps(least), hi = _mm512_set1_ps(most);
     uint32_t n = 0;
     for (int i = 0; i < LM_CHUNK; i += 16) {
         const __m512 a = _mm512_loadu_ps(x + i);
-        const __mmask16 some = _mm512_cmp_ps_mask(a, lo, _CMP_GE_OQ);
+        const __mmask16 above = _mm512_cmp_ps_mask(a, lo, _CMP_GE_OQ);
+        const __mmask16 some = _mm512_mask_cmp_ps_mask(above, a, hi, _CMP_LE_OQ);
         _mm512_storeu_ps(y + n, _mm512_maskz_compress_ps(some, a));      /* n <= i */
         n += (uint32_t)__builtin_popcount(some);
     }

@@ -18,12 +18,13 @@ const double lm_weight_powers[LM_EXP_STEPS] = {         /* 2^(40 + j/16) */
     0x1.ae89f995ad3adp+40, 0x1.c199bdd85529cp+40, 0x1.d5818dcfba487p+40, 0x1.ea4afa2a490dap+40,
 };
 
-/* The Taylor polynomial of degree 4 of 2^r, its last term spread over the one before last so that
- * the error is the same on all sides: x^4 is about 2 (sqrt 2 - 1) A^2 x^2 up to A. */
+/* The Taylor polynomial of degree 5 of 2^r, its last term spread over the others by the Chebyshev
+ * polynomial of that degree. */
 #define LN2 0.6931471805599453
-#define A2  (LN2 * LN2 / (4 * LM_EXP_STEPS * LM_EXP_STEPS))      /* of x = r ln 2 */
+#define A2  (LN2 * LN2 / (4 * LM_EXP_STEPS * LM_EXP_STEPS))      /* the most that (r ln 2)^2 is */
 const double lm_weight_terms[LM_WEIGHT_TERMS] = {
-    LN2 * LN2 * LN2 / 6, LN2 * LN2 * (0.5 + 0.8284271247461903 * A2 / 24), LN2, 1,
+    LN2 * LN2 * LN2 * LN2 / 24, LN2 * LN2 * LN2 * (1.0 / 6 + A2 / 96), LN2 * LN2 / 2,
+    LN2 * (1 - A2 * A2 / 384), 1,
 };
 
 #define WHOLE    0x1.8p52               /* adding it rounds to a whole number */

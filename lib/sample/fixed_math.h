@@ -23,13 +23,13 @@ double lm_ln(double x);
 #define LM_WEIGHT_ONE 0x1p40           /* the weight of the best candidate */
 #define LM_WEIGHT_GONE (-27.75)        /* below ln 2^-40: weights are 0    */
 
-/* floor(2^40 e^d) for d <= 0, e^d to 2e-9 of its value: the weight of a logit d below the best. */
+/* floor(2^40 e^d) for d <= 0, e^d to 3e-12 of its value: the weight of a logit d below the best. */
 uint64_t lm_weight(double d);
 
 /* How: d / ln 2 = k/16 + r, k = 16 e + j, |r| <= 1/32; 2^r by the polynomial with these terms from
- * r^3 to r^0, times 2^(40 + j/16) from the table and 2^e. */
+ * r^4 to r^0, times 2^(40 + j/16) from the table and 2^e. */
 #define LM_EXP_STEPS    16
-#define LM_WEIGHT_TERMS 4
+#define LM_WEIGHT_TERMS 5
 extern const double lm_weight_powers[LM_EXP_STEPS], lm_weight_terms[LM_WEIGHT_TERMS];
 
 #define LM_LOG2_E  1.4426950408889634

@@ -256,6 +256,44 @@ static void test_both(void **state)
         }
 }
 
+/* After a cut on both sides some are changed, and some not allowed. */
+static void test_changed_after(void **state)
+{
+    static uint64_t allowed[(N + 63) / 64];
+    struct lm_err err;
+    uint32_t ids[190];
+    (void)state;
+    for (uint32_t i = 0; i < 190; i++)
+        ids[i] = i * 101 + 7;
+    for (uint32_t i = 0; i < N; i++)
+        if (i % 5)
+            allowed[i / 64] |= UINT64_C(1) << i % 64;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int i = 0; i < 4; i++) {
+            struct lm_cands c;
+            size_t m = 0;
+            start(&c, kind, i & 1);
+            keep_typical(&c, 0.9);
+            if (i / 2)
+                lm_cands_allow(&c, allowed);
+            else
+                assert_int_equal(lm_cands_edit(&c, ids, 190, new_logit, NULL, &err), LM_OK);
+            for (size_t k = 0; k < n_all; k++) {
+                struct entry e = all[k];
+                if (i / 2 ? e.id % 5 == 0 : e.id % 101 == 7 && e.id / 101 < 190)
+                    e.l = i / 2 ? -INFINITY : new_logit(NULL, e.id / 101, e.l);
+                if (e.l > -INFINITY)
+                    all[m++] = e;
+            }
+            n_all = m;
+            if (n_all == 0)
+                assert_true(lm_cands_empty(&c));
+            else
+                check(&c, kind, "changed", i);
+            lm_cands_release(&c);
+        }
+}
+
 /* Logits that favour a probability: drawn as the formula says. */
 static void test_favor(void **state)
 {
@@ -296,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_mass),
         cmocka_unit_test(test_typical),
         cmocka_unit_test(test_both),
+        cmocka_unit_test(test_changed_after),
         cmocka_unit_test(test_favor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
