@@ -48,6 +48,19 @@ static const char help[] =
     "      --strict-schema       an unknown keyword is an error\n"
     "      --choice=TEXT         generate one of these texts\n"
     "      --check-grammar=FILE  is the text in the grammar, or valid for the schema?\n"
+    "      --grammar-trigger=TEXT\n"
+    "                            all that goes before only from this text on\n"
+    "      --grammar-trigger-pattern=EXPRESSION\n"
+    "                            or from what this expression finds\n"
+    "      --grammar-trigger-full=EXPRESSION\n"
+    "                            or when it matches all there is\n"
+    "      --grammar-trigger-id=ID\n"
+    "                            or from this token on\n"
+    "      --reasoning-budget=N  think for at most N ids; -1: as it likes [-1]\n"
+    "      --reasoning-start=TEXT, --reasoning-end=TEXT\n"
+    "                            what is around it [<think>, </think>]\n"
+    "      --reasoning-message=TEXT\n"
+    "                            put in before the end when the budget is used up\n"
     "      --dry-sequence-breaker=TEXT\n"
     "                            dry looks for repeats after it; none: no breakers\n"
     "      --parallel=N          at most N lines at once [1]\n"
@@ -68,6 +81,8 @@ static const char help[] =
 enum {
     GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED, BREAKER,
     GRAMMAR, REGEX, JSON_SCHEMA, JSON_GAP, OPEN_OBJECTS, STRICT_SCHEMA, CHOICE, CHECK_GRAMMAR,
+    TRIGGER, TRIGGER_PATTERN, TRIGGER_FULL, TRIGGER_ID,
+    BUDGET, THINK_START, THINK_END, THINK_MESSAGE,
     PARALLEL, DRAFT, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
 };
 
@@ -92,6 +107,14 @@ static const struct option fixed_options[] = {
     { "strict-schema",        no_argument,       NULL, STRICT_SCHEMA },
     { "choice",               required_argument, NULL, CHOICE },
     { "check-grammar",        required_argument, NULL, CHECK_GRAMMAR },
+    { "grammar-trigger",      required_argument, NULL, TRIGGER },
+    { "grammar-trigger-pattern", required_argument, NULL, TRIGGER_PATTERN },
+    { "grammar-trigger-full", required_argument, NULL, TRIGGER_FULL },
+    { "grammar-trigger-id",   required_argument, NULL, TRIGGER_ID },
+    { "reasoning-budget",     required_argument, NULL, BUDGET },
+    { "reasoning-start",      required_argument, NULL, THINK_START },
+    { "reasoning-end",        required_argument, NULL, THINK_END },
+    { "reasoning-message",    required_argument, NULL, THINK_MESSAGE },
     { "parallel",             required_argument, NULL, PARALLEL },
     { "draft",                required_argument, NULL, DRAFT },
     { "draft-ngram",          required_argument, NULL, DRAFT_NGRAM },
@@ -130,6 +153,10 @@ struct args {
     const char        *draft, *record, *replay;
     const char        *grammar, *regex, *schema, *check;
     struct lm_schema_options schema_options;
+    struct lm_triggers triggers;
+    struct lm_reasoning reasoning;
+    bool               budget;                  /* it has one               */
+    const char        *message;
     bool               quiet, verbose;
 
     /* What is made of it. */
@@ -234,6 +261,66 @@ static void set_gap(struct args *a, const char *text)
     a->schema_options.gap = (enum lm_schema_gap)i;
 }
 
+static void add_trigger(struct args *a, enum lm_trigger_kind kind, const char *option,
+                        const char *text)
+{
+    struct lm_err err;
+    if (!*text)
+        cli_bad_usage("--%s: the text is empty", option);
+    if (lm_triggers_add(&a->triggers, kind, text, &err) < 0)
+        cli_bad_usage("--%s: %s", option, err.text);
+}
+
+static void add_trigger_id(struct args *a, uint64_t id)
+{
+    struct lm_err err;
+    if (lm_triggers_add_id(&a->triggers, (int32_t)id, &err) < 0)
+        cli_die_err(NULL, &err);
+}
+
+static void set_budget(struct args *a, const char *text)
+{
+    const int64_t n = cli_i64("reasoning-budget", text, -1, INT64_MAX);
+    a->budget = n >= 0;
+    a->reasoning.most = a->budget ? (uint64_t)n : 0;
+}
+
+static const char *tag(const char *option, const char *text)
+{
+    if (!*text)
+        cli_bad_usage("--%s: the text is empty", option);
+    return text;
+}
+
+/* One option that says what a line must be like; false if it is another. */
+static bool take_form_option(struct args *a, int c, const char *text)
+{
+    switch (c) {
+    case GRAMMAR:       a->grammar = text; break;
+    case REGEX:         a->regex = text; break;
+    case JSON_SCHEMA:   a->schema = text; break;
+    case JSON_GAP:      set_gap(a, text); break;
+    case OPEN_OBJECTS:  a->schema_options.open = true; break;
+    case STRICT_SCHEMA: a->schema_options.strict = true; break;
+    case CHOICE:        add_text(&a->choices, "choice", text); break;
+    case CHECK_GRAMMAR: a->check = text; break;
+    case TRIGGER:       add_trigger(a, LM_TRIGGER_TEXT, "grammar-trigger", text); break;
+    case TRIGGER_PATTERN:
+        add_trigger(a, LM_TRIGGER_PATTERN, "grammar-trigger-pattern", text);
+        break;
+    case TRIGGER_FULL:  add_trigger(a, LM_TRIGGER_FULL, "grammar-trigger-full", text); break;
+    case TRIGGER_ID:
+        add_trigger_id(a, cli_u64("grammar-trigger-id", text, 0, INT32_MAX));
+        break;
+    case BUDGET:        set_budget(a, text); break;
+    case THINK_START:   a->reasoning.start = tag("reasoning-start", text); break;
+    case THINK_END:     a->reasoning.end = tag("reasoning-end", text); break;
+    case THINK_MESSAGE: a->message = text; break;
+    default:            return false;
+    }
+    return true;
+}
+
 /* One option; true if it asks for information that is now printed, with *status. */
 static bool take_option(struct args *a, int c, const char *text, int *status)
 {
@@ -258,14 +345,6 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case MIN_TOKENS:    a->min_n = cli_u64("min-tokens", text, 0, LM_UNTIL_END - 1); break;
     case BANNED:        add_text(&a->banned, "banned-string", text); break;
     case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
-    case GRAMMAR:       a->grammar = text; break;
-    case REGEX:         a->regex = text; break;
-    case JSON_SCHEMA:   a->schema = text; break;
-    case JSON_GAP:      set_gap(a, text); break;
-    case OPEN_OBJECTS:  a->schema_options.open = true; break;
-    case STRICT_SCHEMA: a->schema_options.strict = true; break;
-    case CHOICE:        add_text(&a->choices, "choice", text); break;
-    case CHECK_GRAMMAR: a->check = text; break;
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
     case DRAFT_NGRAM:   a->ngram = (size_t)cli_u64("draft-ngram", text, 1, 64); break;
@@ -280,6 +359,8 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case 'h':           *status = show_help(); return true;
     case 'V':           *status = cli_version(); return true;
     default:
+        if (take_form_option(a, c, text))
+            break;
         if (c < PARAM)
             cli_try_help();
         set_param(a, lm_param_at((size_t)(c - PARAM)), text);
@@ -341,6 +422,7 @@ static void refuse_in_filter(const struct args *a)
         { "--stop", a->stops.n },         { "--min-tokens", a->min_n },
         { "--banned-string", a->banned.n }, { "--parallel", a->parallel > 1 },
         { "--draft", a->draft },          { "--draft-ngram", a->ngram },
+        { "--reasoning-budget", a->budget },
     };
     for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
         if (loop[i].given)
@@ -358,11 +440,18 @@ static void settle(struct args *a, bool loop)
         { "--draft", "--replay", a->draft && a->replay },
         { "--banned-string", "--probs", a->banned.n && a->chances },
         { "--banned-string", "--replay", a->banned.n && a->replay },
+        { "--banned-string", "--reasoning-budget", a->banned.n && a->budget },
     };
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (apart[i].both)
             cli_bad_usage("%s and %s exclude each other", apart[i].one, apart[i].other);
-    form_of(a);
+    const char *form = form_of(a);
+    const bool triggered = a->triggers.n || a->triggers.n_ids;
+    if (triggered && !form)
+        cli_bad_usage("a trigger needs what it begins: --grammar, for example");
+    if (form && !triggered && a->budget)
+        cli_bad_usage("%s and --reasoning-budget exclude each other, unless a trigger begins it",
+                      form);
     if (!loop)
         refuse_in_filter(a);
     if (!a->seeded)
@@ -457,10 +546,39 @@ static void want_vocabulary(const struct args *a)
     const struct { const char *option; bool given; } all[] = {
         { "--stop", a->stops.n }, { "--banned-string", a->banned.n },
         { form_of(a), form_of(a) }, { "infill", wants_infill(a) },
+        { "--reasoning-budget", a->budget },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].given && !a->model)
             cli_bad_usage("%s needs the vocabulary: -m", all[i].option);
+}
+
+/* A text that is a control token's is found as that. */
+static void find_trigger_ids(struct args *a)
+{
+    for (size_t i = 0; i < a->triggers.n; i++) {
+        const struct lm_trigger *t = &a->triggers.list[i];
+        const int32_t id = t->kind == LM_TRIGGER_TEXT
+                           ? lm_vocab_find(a->vocab, t->text, strlen(t->text)) : -1;
+        if (id >= 0 && lm_vocab_type(a->vocab, (uint32_t)id) == LM_TOKEN_CONTROL)
+            add_trigger_id(a, (uint64_t)id);
+    }
+}
+
+/* The ids that end the thinking. */
+static void make_last(struct args *a)
+{
+    struct lm_reasoning *r = &a->reasoning;
+    struct lm_buf b = { 0 };
+    struct lm_err err;
+    r->vocab = a->vocab;
+    lm_buf_str(&b, a->message ? a->message : "");
+    lm_buf_str(&b, r->end);
+    if (b.failed)
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (lm_vocab_encode(a->vocab, b.data, b.len, LM_ENCODE_PARSE, &r->last, &err) < 0)
+        cli_die_err("--reasoning-end", &err);
+    lm_buf_release(&b);
 }
 
 static void open_files(struct args *a, const struct lm_env *env)
@@ -473,6 +591,10 @@ static void open_files(struct args *a, const struct lm_env *env)
     if (a->dry)
         find_breakers(a);
     make_rules(a);
+    if (a->vocab)
+        find_trigger_ids(a);
+    if (a->budget)
+        make_last(a);
     if (a->replay) {
         char *text;
         size_t len;
@@ -498,6 +620,8 @@ static void release(struct args *a)
     free(a->banned.list);
     free(a->breakers.list);
     free(a->choices.list);
+    lm_triggers_release(&a->triggers);
+    lm_ids_release(&a->reasoning.last);
 }
 
 /* Die as a program does that never heard of EPIPE; the shell sees 141. */
@@ -557,6 +681,8 @@ static int run(struct args *a, const char *path, char *const command[])
         .watch    = { a->vocab, a->stops.list, a->stops.n, a->banned.list, a->banned.n },
         .grammar  = a->rules,
         .grammar_option = form_of(a),
+        .triggers = a->triggers.n || a->triggers.n_ids ? &a->triggers : NULL,
+        .reasoning = a->budget ? &a->reasoning : NULL,
         .parallel = a->parallel,
         .command  = command,
         .draft    = a->draft ? draft : NULL,
@@ -587,7 +713,8 @@ static int run(struct args *a, const char *path, char *const command[])
 
 int main(int argc, char *argv[])
 {
-    struct args a = { .n = LM_UNTIL_END, .parallel = 1, .n_draft = 8 };
+    struct args a = { .n = LM_UNTIL_END, .parallel = 1, .n_draft = 8,
+                      .reasoning = { .start = "<think>", .end = "</think>" } };
     char **command = NULL;
     int own = 0, status = CLI_OK;
 

@@ -286,9 +286,9 @@ static int check_head(struct run *r)
     if (!r->talk.head.loop)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "%s: answers no requests: it wants -i",
                                             name(r)));
-    if (r->talk.head.decoder_start >= 0)
-        return blame(r, BLAME_WORK, lm_fail(r->err, LM_ENOSUP, "%s: %s is an encoder-decoder "
-                     "model, which this version cannot drive", name(r), r->talk.head.model));
+    if (r->talk.head.decoder_start >= 0 && r->g->draft)
+        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "--draft: %s is an encoder-decoder "
+                     "model, for which nothing is drafted", r->talk.head.model));
     return LM_OK;
 }
 

@@ -15,6 +15,8 @@
 #include "io/input.h"
 #include "job/draw.h"
 #include "job/hold.h"
+#include "job/reasoning.h"
+#include "job/trigger.h"
 #include "sample/grammar/grammar.h"
 
 #define LM_UNTIL_END UINT64_MAX
@@ -29,6 +31,8 @@ struct lm_generate {
     const struct lm_grammar *grammar;    /* what a line must be, in texts of watch.vocab, or
                                             NULL                                      */
     const char    *grammar_option;       /* what it is called                         */
+    const struct lm_triggers *triggers;  /* it waits for one of them; NULL: it does not */
+    const struct lm_reasoning *reasoning;        /* how long a line may think; NULL: as it likes */
     size_t         parallel;     /* most lines at once, >= 1                          */
     char *const   *command;      /* the child, NULL-terminated                        */
     char *const   *draft;        /* one that proposes ids, or NULL                    */
@@ -55,6 +59,11 @@ struct lm_generate_end {
  *
  * With a grammar only ids are chosen that keep the line in it; the line ends when it is complete
  * and nothing can follow, or by an end-of-generation id, which is allowed when it is complete.
+ * With triggers everything is allowed until one of them comes; from there on the text of the line
+ * is in the grammar.
+ *
+ * To an encoder-decoder model a prompt goes as what its encoder reads; what is generated begins
+ * with the model's own first id, which is not written.
  *
  * Proposals (draft, ngram) only save time: the ids have the same distribution; with ngram, and
  * where nothing is random, they are the same ids.

@@ -42,9 +42,13 @@ struct lm_sequence {
     uint32_t          seq;           /* its number with the child                           */
     int32_t          *ids;           /* [n], n_prompt of them the prompt's                  */
     size_t            n, n_prompt, ids_cap;
+    struct lm_ids     encoder;       /* what goes to an encoder before the next request     */
     struct lm_chain  *chain;         /* has accepted all ids                                */
     struct lm_machine *machine;      /* the grammar's, borrowed; or NULL                    */
     lm_state          state;         /* after the ids generated                             */
+    bool              bound;         /* by the grammar, which waits no more                 */
+    struct lm_waiting waiting;       /* until then                                          */
+    struct lm_thinking thinking;
     struct lm_buf     text;          /* output that nobody has taken yet                    */
     bool              over;          /* the line is complete                                */
     bool              fell_short;    /* it ended because the context is full                */
@@ -62,6 +66,8 @@ struct lm_sequence {
                                         back                                                */
         struct lm_chain *chain;
         lm_state         state;
+        bool             bound;
+        size_t           waited;     /* bytes of waiting.text                               */
     }                *before;
     size_t            n_before, before_cap;
     struct lm_barred {

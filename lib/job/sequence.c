@@ -31,6 +31,9 @@ void lm_sequence_release(struct lm_sequence *q)
     lm_chain_free(q->chain);
     lm_hold_free(&q->hold);
     lm_buf_release(&q->text);
+    lm_waiting_release(&q->waiting);
+    lm_thinking_release(&q->thinking);
+    lm_ids_release(&q->encoder);
     free(q->ids);
     free(q->proposals);
     free(q->before);
@@ -83,7 +86,7 @@ static int set_mask(struct lm_sequence *q, const struct lm_generate *g,
     const size_t words = ((size_t)h->n_vocab + 63) / 64;
     const uint64_t *mask = NULL;
     size_t barred = 0;
-    int s = q->machine ? grammar_mask(q, g, words, &mask, err) : 1;
+    int s = q->machine && q->bound ? grammar_mask(q, g, words, &mask, err) : 1;
     for (size_t i = 0; i < q->n_barred; i++)
         barred += q->barred[i].pos == q->n;
     lm_chain_allow(q->chain, mask, g->grammar_option);
@@ -177,7 +180,8 @@ static int remember(struct lm_sequence *q, struct lm_err *err)
     struct lm_chain *copy = lm_chain_clone(q->chain, err);
     if (!copy)
         return LM_ENOMEM;
-    q->before[q->n_before++] = (struct lm_before){ copy, q->state };
+    q->before[q->n_before++] = (struct lm_before){ copy, q->state, q->bound,
+                                                   q->waiting.text.len };
     return LM_OK;
 }
 
@@ -192,7 +196,8 @@ static void keep_barred(struct lm_sequence *q, size_t from, size_t to)
 }
 
 /* Go back to before held id number i, which may not come there again. */
-static int take_back(struct lm_sequence *q, size_t i, struct lm_err *err)
+static int take_back(struct lm_sequence *q, const struct lm_generate *g, size_t i,
+                     struct lm_err *err)
 {
     const size_t n = q->hold.n - i;
     if (!lm_grow(&q->barred, &q->barred_cap, q->n_barred + 1, sizeof *q->barred))
@@ -203,12 +208,29 @@ static int take_back(struct lm_sequence *q, size_t i, struct lm_err *err)
     lm_chain_free(q->chain);
     q->chain = q->before[i].chain;
     q->state = q->before[i].state;
+    q->bound = q->before[i].bound;
+    if (g->triggers)
+        lm_waiting_cut(&q->waiting, g->triggers, q->before[i].waited);
     q->before[i].chain = NULL;
     keep_before(q, i);
     lm_hold_keep(&q->hold, i);
     q->n_choices -= q->n_choices < n ? q->n_choices : n;
     q->known = q->known < q->n ? q->known : q->n;
     return LM_OK;
+}
+
+/* ---- the grammar ---- */
+
+/* The grammar takes the id in, or waits for the text that ends in it. */
+static int grammar_take(struct lm_sequence *q, const struct lm_generate *g, uint32_t id,
+                        struct lm_err *err)
+{
+    if (q->bound)
+        return lm_machine_take(q->machine, &q->state, id, err);
+    int s = lm_waiting_take(&q->waiting, g->triggers, g->watch.vocab, q->machine, &q->state, id,
+                            err);
+    q->bound = s > 0;
+    return s < 0 ? lm_err_at(err, s, "%s", g->grammar_option) : LM_OK;
 }
 
 /* ---- choosing ---- */
@@ -219,7 +241,7 @@ static int watch(struct lm_sequence *q, const struct lm_generate *g, struct lm_e
     size_t n, cut;
     int s = lm_hold_add(&q->hold, &g->watch, q->ids[q->n - 1], &n, &cut, err);
     if (s == LM_HELD_BANNED)
-        return take_back(q, n, err);
+        return take_back(q, g, n, err);
     if (s == LM_HELD_STOP)
         return finish_before(q, g, n, cut, err);
     if (s < 0)
@@ -258,7 +280,7 @@ static int append(struct lm_sequence *q, const struct lm_generate *g,
     if (s == LM_OK)
         s = lm_chain_accept(q->chain, c->id, err);
     if (s == LM_OK && q->machine)
-        s = lm_machine_take(q->machine, &q->state, c->id, err);
+        s = grammar_take(q, g, c->id, err);
     if (s == LM_OK && watched)
         s = watch(q, g, err);
     else if (s == LM_OK)
@@ -266,6 +288,33 @@ static int append(struct lm_sequence *q, const struct lm_generate *g,
     if (s == LM_OK && !q->over && n_generated(q) >= g->n)
         s = finish(q, g, err);
     return s;
+}
+
+/* Put in what ends the thinking. */
+static int end_thinking(struct lm_sequence *q, const struct lm_generate *g,
+                        const struct lm_logits_head *h, struct lm_err *err)
+{
+    const struct lm_ids *last = &g->reasoning->last;
+    int s = LM_OK;
+    q->thinking.ending = true;
+    for (size_t i = 0; s == LM_OK && i < last->n && !q->over; i++) {
+        const struct lm_choice c = { .seq = q->line, .pos = (uint32_t)q->n,
+                                     .id = (uint32_t)last->id[i], .p = 1 };
+        s = append(q, g, h, &c, err);
+        if (s == LM_OK)
+            s = lm_thinking_add(&q->thinking, g->reasoning, c.id, false, err);
+    }
+    q->thinking.ending = q->thinking.inside = false;
+    return s;
+}
+
+/* The id has become part of the line: is it time to stop thinking? */
+static int think(struct lm_sequence *q, const struct lm_generate *g,
+                 const struct lm_logits_head *h, uint32_t id, struct lm_err *err)
+{
+    int s = g->reasoning && !q->over
+            ? lm_thinking_add(&q->thinking, g->reasoning, id, false, err) : LM_OK;
+    return s > 0 ? end_thinking(q, g, h, err) : s;
 }
 
 /* The chance of an id among chances with ids ascending. */
@@ -358,6 +407,8 @@ int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,
         s = choose(q, g, f, payload, x, &c, err);
     if (s == LM_OK)
         s = append(q, g, h, &c, err);
+    if (s == LM_OK)
+        s = think(q, g, h, c.id, err);
     const bool stays = s == LM_OK && x && x->id == c.id && q->n == n + 1;
     q->next_proposal = stays ? q->next_proposal + 1 : SIZE_MAX;
     return s;
@@ -365,22 +416,42 @@ int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,
 
 /* ---- asking ---- */
 
+/* The prompt goes to the encoder, and the sequence begins with the model's own first id. */
+static int begin_decoder(struct lm_sequence *q, int32_t first, struct lm_err *err)
+{
+    if (!lm_grow(&q->encoder.id, &q->encoder.cap, q->n, sizeof *q->encoder.id))
+        return lm_fail_nomem(err);
+    memcpy(q->encoder.id, q->ids, q->n * sizeof *q->ids);
+    q->encoder.n = q->n;
+    q->ids[0] = first;
+    q->n = 1;
+    return LM_OK;
+}
+
 int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
                       const struct lm_logits_head *h, uint32_t line, struct lm_err *err)
 {
-    int s = LM_OK;
-    (void)h;
+    int s = h->decoder_start >= 0 ? begin_decoder(q, (int32_t)h->decoder_start, err) : LM_OK;
     q->line = line;
     q->n_prompt = q->n;
     q->known = 0;
     q->over = q->fell_short = false;
     q->n_barred = q->n_choices = q->n_proposals = 0;
+    q->bound = !g->triggers;
+    if (g->triggers)
+        lm_waiting_cut(&q->waiting, g->triggers, 0);
+    lm_thinking_reset(&q->thinking);
     lm_chain_reset(q->chain);
     for (size_t i = 0; s == LM_OK && i < q->n; i++)
         s = lm_chain_accept(q->chain, (uint32_t)q->ids[i], err);
+    for (size_t i = 0; s == LM_OK && g->reasoning && i < q->n; i++)
+        s = lm_thinking_add(&q->thinking, g->reasoning, (uint32_t)q->ids[i], true, err);
     if (s == LM_OK && q->machine)
         s = lm_machine_start(q->machine, &q->state, err);
-    return s == LM_OK && g->n == 0 ? finish(q, g, err) : s;
+    if (s == LM_OK && g->n == 0)
+        return finish(q, g, err);
+    return s == LM_OK && q->thinking.inside && g->reasoning->most == 0
+           ? end_thinking(q, g, h, err) : s;
 }
 
 int lm_sequence_room(struct lm_sequence *q, struct lm_err *err)
@@ -396,6 +467,13 @@ int lm_sequence_room(struct lm_sequence *q, struct lm_err *err)
 int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err)
 {
     const size_t from = q->known < q->n - 1 ? q->known : q->n - 1;
+    if (q->encoder.n) {
+        lm_buf_printf(out, "%" PRIu32 ": e", q->seq);
+        for (size_t i = 0; i < q->encoder.n; i++)
+            lm_buf_printf(out, " %" PRId32, q->encoder.id[i]);
+        lm_buf_byte(out, '\n');
+        q->encoder.n = q->sent = 0;
+    }
     if (q->seq)
         lm_buf_printf(out, "%" PRIu32 ": ", q->seq);
     if (q->sent > from)

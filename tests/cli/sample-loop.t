@@ -188,6 +188,76 @@ ok $? 2 'a choice and an expression exclude each other'
 sample --json-gap some </dev/null 2>err
 ok $? 2 'an unknown kind of gap'
 
+# ---- grammars that wait ----
+ids() { tokenize -m "$m" --no-add-special "$@" | sed 's/ *$//'; }
+piece() { echo "$1" | tokenize -m "$m" -d --special; }
+three=$(piece 285)$(piece 286)$(piece 287)
+printf 'root ::= "%s" "("?' "$three" >wait.gbnf
+wait_for() { echo 282 | sample --greedy -m "$m" --grammar wait.gbnf "$@" -- "$fake" vocab=368; }
+ok "$(wait_for --grammar-trigger "$three")" '283 284 285 286 287 0 ' 'a grammar begins with a text'
+ok "$(wait_for --grammar-trigger-pattern "(?<=$(piece 284))$(piece 285)")" '283 284 285 286 287 0 ' \
+    'with what a pattern finds'
+ok "$(wait_for --grammar-trigger-full "[^]*?($three)")" '283 284 285 286 287 0 ' 'or matches as a whole'
+ok "$(wait_for --grammar-trigger-id 285)" '283 284 285 286 287 0 ' 'with a token'
+ok "$(wait_for --grammar-trigger zqzq -n 12 | wc -w)" 12 'or never'
+ok "$(wait_for --grammar-trigger-id 285 --draft-ngram 2 --parallel 2)" '283 284 285 286 287 0 ' \
+    'and with proposals'
+wait_for --grammar-trigger-id 284 >out 2>err
+ok "$? $(tail -n 1 err | cut -c 1-31)" '1 sample: --grammar: cannot begin' 'where it cannot begin'
+wait_for --grammar-trigger-pattern '(' >out 2>err
+ok "$? $(head -n 1 err | cut -c 1-43)" "2 sample: --grammar-trigger-pattern: '(': byt" 'a pattern that is none'
+echo 1 | sample --greedy -m "$m" --grammar-trigger x -- "$fake" >out 2>err
+ok "$? $(head -n 1 err)" '2 sample: a trigger needs what it begins: --grammar, for example' 'a trigger for nothing'
+
+# ---- thinking ----
+think() { sample --greedy -m "$m" --reasoning-budget "$@" -- "$fake" vocab=368 ctx=400; }
+after() { awk -v n="$1" '{ for (i = n; i <= NF; i++) printf "%s%s", $i, i < NF ? " " : "" }'; }
+begun=$(ids 'x<think>') end=$(ids '</think>')
+next=$((${end##* } + 1))
+got=$(echo "$begun" | think 3 -n 30)
+ok "$(echo "$got" | after 4)" "$end $(seq "$next" "$((next + 26 - $(echo "$end" | wc -w)))" | tr '\n' ' ' | sed 's/ $//')" \
+    'thinking ends after three ids, and the model goes on'
+ok "$(echo "$begun" | think 0 -n 4 | after 1)" "$(echo "$end" | cut -d ' ' -f 1-4)" 'at once, as far as the line goes'
+ok "$(echo "$begun" | think -1 -n 30)" "$(echo "$begun" | sample --greedy -n 30 -- "$fake" vocab=368 ctx=400)" \
+    'or as it likes'
+ok "$(echo "$begun" | think 2 -n 9 --reasoning-message ' so' | after 3)" "$(ids ' so</think>' | cut -d ' ' -f 1-7)" \
+    'with a message'
+got=$(echo 200 | think 2 -n 9 --reasoning-start "$(piece 203)" --reasoning-end "$(piece 301)$(piece 302)" -n 9)
+ok "$got" "201 202 203 204 205 $(ids "$(piece 301)$(piece 302)" | cut -d ' ' -f 1-4) 303 304 " 'tags of its own, in what is generated'
+got=$(echo 200 | think 9 -n 9 --reasoning-start "$(piece 203)" --reasoning-end "$(piece 206)")
+ok "$got" '201 202 203 204 205 206 207 208 209 ' 'a model that stops by itself'
+echo 1 | sample -m "$m" --reasoning-budget 3 --grammar wait.gbnf -- "$fake" >out 2>err
+ok "$?" 2 'a grammar would not let it think'
+echo 1 | sample --reasoning-budget 3 -- "$fake" >out 2>err
+ok "$?" 2 'a vocabulary is needed'
+
+# ---- encoders ----
+printf '3 4\n7\n' | sample --greedy -n 3 -- "$fake" start=9 log=elog >out 2>err
+ok "$? $(tr '\n' '|' <out)" '0 10 11 12 |10 11 12 |' 'an encoder-decoder model'
+ok "$(tr '\n' '|' <elog)" '0: e 3 4|9|10|11|0: e 7|9|10|11|end|' 'its encoder gets the prompt'
+printf '3 4\n7\n' | sample --greedy -n 3 --parallel 2 --draft-ngram 1 -- "$fake" start=9 >out 2>err
+ok "$? $(tr '\n' '|' <out)" '0 10 11 12 |10 11 12 |' 'several at once'
+printf '3\n' | sample --greedy --draft "'$fake'" -- "$fake" start=9 >out 2>err
+ok "$?" 2 'no drafts for it'
+t5=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/t5
+if [ -d "$t5" ]; then
+    gguf-convert -q -T f32 "$t5" t5.gguf
+    printf '5 9 7 1\n12 1\n' >texts
+    sample --greedy -n 6 --parallel 2 texts -- decode -i -m t5.gguf >out
+    : >want
+    while read -r text; do                        # id by id, each from the beginning
+        echo "$text" >text
+        line=0 new=
+        for i in 1 2 3 4 5 6; do
+            id=$(echo "$line" | decode -m t5.gguf --encoder text | sample --greedy | tr -d ' ')
+            new="$new$id " line="$line $id"
+            [ "$id" = 1 ] && break
+        done
+        echo "$new" >>want
+    done <texts
+    same out want 'T5 generates what it gives id by id'
+fi
+
 # ---- ends ----
 printf '12\n' | sample --greedy -- "$fake" >out
 ok "$(cat out)" '13 14 15 0 ' 'the end of the text'
@@ -195,6 +265,9 @@ printf '12\n' | sample --greedy --min-tokens 6 --samplers '' -- "$fake" >out
 ok "$(wc -w <out) $(grep -cw 0 out)" '19 1' 'but not before so many ids'
 printf '12\n' | sample --greedy --stop-ids 14 --min-tokens 2 -- "$fake" >out
 ok "$(cat out)" '13 1 2 3 4 5 6 7 8 9 10 11 12 13 14 ' 'nor by a stop id'
+
+ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 -- "$fake")" '0 ' 'penalties know the prompt'
+ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 --repeat-last-n 1 -- "$fake")" '6 ' 'as far as they look back'
 
 # ---- records ----
 loop -s 3 -n 6 --record rec >plain
