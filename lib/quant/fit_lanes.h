@@ -338,17 +338,24 @@ static float extreme(int n, const float *x)
  * repeat the last. */
 INLINE void ranges_of(int n, int count, const float *x, vf *lo, vf *hi)
 {
-    vf low[LANES], high[LANES];
-    for (int c = 0; c < LANES; c++) {
-        const float *p = x + (c < count ? c : count - 1) * n;
-        low[c] = high[c] = v_loadu(p);
-        for (int i = LANES; i < n; i += LANES) {
-            low[c] = v_min(low[c], v_loadu(p + i));
-            high[c] = v_max(high[c], v_loadu(p + i));
+    vf lows[LANES / 4], highs[LANES / 4];
+    for (int g = 0; g < LANES / 4; g++) {
+        vf low[4], high[4];
+        UNROLL
+        for (int k = 0; k < 4; k++) {
+            const int c = 4 * g + k;
+            const float *p = x + (c < count ? c : count - 1) * n;
+            low[k] = high[k] = v_loadu(p);
+            for (int i = LANES; i < n; i += LANES) {
+                low[k] = v_min(low[k], v_loadu(p + i));
+                high[k] = v_max(high[k], v_loadu(p + i));
+            }
         }
+        lows[g] = v_least_fours(low);
+        highs[g] = v_most_fours(high);
     }
-    *lo = v_least_each(low);
-    *hi = v_most_each(high);
+    *lo = v_least_join(lows);
+    *hi = v_most_join(highs);
 }
 
 /* Codes of a block to 32 bytes, or, the halves side by side, to the nibbles of 16. */

@@ -94,15 +94,15 @@ static inline void v_turn(const float *x, int step, vf *t)
     }
 }
 
-#define REDUCE_EACH(name, fours, op)                                                             \
-    static inline vf name(const vf *v)                                                           \
+#define JOIN(name, op)                                                                           \
+    static inline vf name(const vf q[2])                                                         \
     {                                                                                            \
-        vf a = fours(v), b = fours(v + 4);                                                       \
-        return op(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));       \
+        return op(_mm256_permute2f128_ps(q[0], q[1], 0x20),                                      \
+                  _mm256_permute2f128_ps(q[0], q[1], 0x31));                                     \
     }
-REDUCE_EACH(v_least_each, least_fours, v_min)
-REDUCE_EACH(v_most_each, most_fours, v_max)
-#undef REDUCE_EACH
+JOIN(v_least_join, v_min)
+JOIN(v_most_join, v_max)
+#undef JOIN
 
 static inline void v_halves(uint16_t *h, vf v)
 {

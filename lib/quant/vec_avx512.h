@@ -66,21 +66,16 @@ static inline void v_turn(const float *x, int step, vf *t)
     }
 }
 
-#define REDUCE_EACH(name, fours, op)                                                             \
-    static inline vf name(const vf *v)                                                           \
+#define JOIN(name, op)                                                                           \
+    static inline vf name(const vf q[4])                                                         \
     {                                                                                            \
-        vf q[4];                                                                                 \
-        for (int i = 0; i < 4; i++)                                                              \
-            q[i] = fours(v + 4 * i);                                                             \
-        for (int i = 0; i < 4; i += 2)                                                           \
-            q[i] = op(_mm512_shuffle_f32x4(q[i], q[i + 1], 0x44),                                \
-                      _mm512_shuffle_f32x4(q[i], q[i + 1], 0xee));                               \
-        return op(_mm512_shuffle_f32x4(q[0], q[2], 0x88),                                        \
-                  _mm512_shuffle_f32x4(q[0], q[2], 0xdd));                                       \
+        vf a = op(_mm512_shuffle_f32x4(q[0], q[1], 0x44), _mm512_shuffle_f32x4(q[0], q[1], 0xee)); \
+        vf b = op(_mm512_shuffle_f32x4(q[2], q[3], 0x44), _mm512_shuffle_f32x4(q[2], q[3], 0xee)); \
+        return op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));           \
     }
-REDUCE_EACH(v_least_each, least_fours, v_min)
-REDUCE_EACH(v_most_each, most_fours, v_max)
-#undef REDUCE_EACH
+JOIN(v_least_join, v_min)
+JOIN(v_most_join, v_max)
+#undef JOIN
 
 static inline void v_halves(uint16_t *h, vf v)
 {

@@ -25,8 +25,10 @@
  *   v_bytes(p, v)                  low byte of each int32, side by side
  *   v_first v_bits                 first true lane or -1; a bit for each lane
  *   v_reduce_max v_reduce_min      the largest lane, the smallest
- *   v_least_each(v) v_most_each(v) lane k: the smallest, the largest lane of v[k], k < LANES;
- *                                  of zeros of both signs either
+ *   v_least_fours v_most_fours     of four vectors one, see below
+ *   v_least_join(q) v_most_join(q) of LANES / 4 such, q[g] of vectors v[4 * g] to v[4 * g + 3]:
+ *                                  lane k is the smallest, the largest lane of v[k]; of zeros
+ *                                  of both signs either
  *   v_turn(x, step, t)             t[i] lane k = x[k * step + i], for i < LANES
  *   v_halves(h, v)                 f16, side by side, rounded to nearest even
  *   v_four(p) v_eight(p)           p[lane % 4], p[lane % 8]
@@ -137,8 +139,8 @@ static inline void turn_fours(const float *x, int step, vf u[4])
         vf cd = op(V(unpacklo_ps)(v[2], v[3]), V(unpackhi_ps)(v[2], v[3]));                      \
         return op(low_halves(ab, cd), high_halves(ab, cd));                                      \
     }
-REDUCE_FOURS(least_fours, v_min)
-REDUCE_FOURS(most_fours, v_max)
+REDUCE_FOURS(v_least_fours, v_min)
+REDUCE_FOURS(v_most_fours, v_max)
 #undef REDUCE_FOURS
 
 #endif
