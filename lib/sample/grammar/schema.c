@@ -317,6 +317,8 @@ static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
 {
     for (const struct lm_jval *m = schema->first; m && s->failed == LM_OK; m = m->next) {
         const struct keyword *k = find_keyword(m);
+        if (lm_schema_member(schema, lm_key_of(m)) != m)
+            return lm_schema_fail(s, m, "the keyword is there twice");
         if (k) {
             check_value(s, k->shape, m);
         } else if (s->options->strict) {

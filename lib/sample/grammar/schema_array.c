@@ -337,7 +337,8 @@ struct lm_node *lm_array_node(struct lm_schema *s, const struct lm_way *w)
 
 bool lm_array_empty(struct lm_schema *s, const struct lm_way *w)
 {
-    const struct array x = array_of(s, w);
+    struct array x = array_of(s, w);
+    x.closed = false;                             /* by default, not by the standard */
     const uint64_t last = x.min < x.n_prefix + 1 ? x.min : x.n_prefix + 1;
     if (x.min > x.max)
         return true;

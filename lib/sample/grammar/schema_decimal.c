@@ -311,7 +311,9 @@ static struct lm_node *number_graph(struct numbers *x)
         d.lo[c] = d.hi[c] = (uint8_t)"0123456789.-"[c];
     if (met.words > 64) {
         lm_schema_fail(x->s, x->at, "more than 60 bounds at one place");
-    } else if (!search(x, &met, &d) || !lm_dfa_reduce(&d)) {
+    } else if (!search(x, &met, &d)) {
+        lm_schema_nomem(x->s);
+    } else if (x->s->failed == LM_OK && !lm_dfa_reduce(&d)) {
         lm_schema_nomem(x->s);
     } else if (x->s->failed == LM_OK) {
         node = d.n ? lm_dfa_node(x->s, &d, false) : lm_schema_nothing(x->s);

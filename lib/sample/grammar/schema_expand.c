@@ -146,11 +146,6 @@ static struct lm_name name_of(const struct lm_jval *v)
     return (struct lm_name){ v->str, v->len };
 }
 
-static struct lm_name key_of(const struct lm_jval *v)
-{
-    return (struct lm_name){ v->key, v->key_len };
-}
-
 static struct lm_literal holds(const struct lm_jval *schema)
 {
     return (struct lm_literal){ schema, false };
@@ -259,10 +254,10 @@ static void depend(struct lm_schema *s, const struct frame *up, const struct lm_
 {
     struct branches b = { s, m, ways, { 0 } };
     struct lm_ways there = branch(&b), absent = branch(&b);
-    demand(s, &absent, about_name(LM_ATOM_ABSENT, m, key_of(m)));
+    demand(s, &absent, about_name(LM_ATOM_ABSENT, m, lm_key_of(m)));
     end_branch(&b, &absent);
     restrict_types(&there, LM_TYPE_OBJECT);
-    demand(s, &there, about_name(LM_ATOM_REQUIRED, m, key_of(m)));
+    demand(s, &there, about_name(LM_ATOM_REQUIRED, m, lm_key_of(m)));
     if (m->kind == LM_JSON_ARRAY) {
         for (const struct lm_jval *name = m->first; name; name = name->next)
             demand(s, &there, about_name(LM_ATOM_REQUIRED, m, name_of(name)));
@@ -281,7 +276,7 @@ static void break_dependency(struct lm_schema *s, const struct frame *up,
     restrict_types(ways, LM_TYPE_OBJECT);
     for (const struct lm_jval *m = list->first; m && s->failed == LM_OK; m = m->next) {
         struct lm_ways there = branch(&b);
-        demand(s, &there, about_name(LM_ATOM_REQUIRED, m, key_of(m)));
+        demand(s, &there, about_name(LM_ATOM_REQUIRED, m, lm_key_of(m)));
         if (m->kind != LM_JSON_ARRAY) {
             expand(s, up, fails(m), &there);
             end_branch(&b, &there);
@@ -449,9 +444,9 @@ static void break_properties(struct lm_schema *s, const struct lm_jval *m, struc
     restrict_types(ways, LM_TYPE_OBJECT);
     for (const struct lm_jval *p = m->first; p && s->failed == LM_OK; p = p->next) {
         struct lm_ways one = branch(&b);
-        struct lm_atom a = about_name(LM_ATOM_MEMBER, m, key_of(p));
+        struct lm_atom a = about_name(LM_ATOM_MEMBER, m, lm_key_of(p));
         a.literal = fails(p);
-        demand(s, &one, about_name(LM_ATOM_REQUIRED, m, key_of(p)));
+        demand(s, &one, about_name(LM_ATOM_REQUIRED, m, lm_key_of(p)));
         demand(s, &one, a);
         end_branch(&b, &one);
     }

@@ -23,11 +23,6 @@ static size_t length(const struct lm_jval *v)
     return n;
 }
 
-static struct lm_name key_of(const struct lm_jval *m)
-{
-    return (struct lm_name){ m->key, m->key_len };
-}
-
 bool lm_jval_same(struct lm_schema *s, const struct lm_jval *a, const struct lm_jval *b)
 {
     struct lm_decimal x, y;
@@ -42,7 +37,7 @@ bool lm_jval_same(struct lm_schema *s, const struct lm_jval *a, const struct lm_
         if (length(a) != length(b))
             return false;
         for (const struct lm_jval *m = a->first; m; m = m->next) {
-            const struct lm_jval *other = lm_schema_member(b, key_of(m));
+            const struct lm_jval *other = lm_schema_member(b, lm_key_of(m));
             if (!other || !lm_jval_same(s, m, other))
                 return false;
         }
@@ -178,7 +173,7 @@ static int check_array(struct lm_schema *s, const char *key, const struct lm_jva
 /* All that applies to one member. */
 static int check_member(struct lm_schema *s, const struct lm_jval *schema, const struct lm_jval *m)
 {
-    const struct lm_jval *own = lm_schema_member(lm_jval_get(schema, "properties"), key_of(m));
+    const struct lm_jval *own = lm_schema_member(lm_jval_get(schema, "properties"), lm_key_of(m));
     const struct lm_jval *patterns = lm_jval_get(schema, "patternProperties");
     const struct lm_jval *others = lm_jval_get(schema, "additionalProperties");
     int r = own ? valid(s, own, m) : YES;
@@ -210,7 +205,7 @@ static int check_dependencies(struct lm_schema *s, const struct lm_jval *list,
 {
     int r = YES;
     for (const struct lm_jval *m = list->first; m && r == YES; m = m->next)
-        if (lm_schema_member(v, key_of(m)))
+        if (lm_schema_member(v, lm_key_of(m)))
             r = m->kind == LM_JSON_ARRAY ? check_required(m, v) : valid(s, m, v);
     return r;
 }

@@ -30,11 +30,6 @@ struct object {
     const struct lm_jval *at;            /* for messages                                  */
 };
 
-static struct lm_name key_of(const struct lm_jval *m)
-{
-    return (struct lm_name){ m->key, m->key_len };
-}
-
 /* ---- names ---- */
 
 static struct member *find_member(struct object *x, struct lm_name name)
@@ -74,7 +69,7 @@ static void declare_all(struct object *x)
         const struct lm_jval *p = a->kind == LM_ATOM_PROPERTIES ?
                                   lm_jval_get(a->schema, "properties") : NULL;
         for (p = p ? p->first : NULL; p; p = p->next)
-            declare(x, key_of(p));
+            declare(x, lm_key_of(p));
     }
     for (size_t i = 0; i < x->way->n && x->s->failed == LM_OK; i++) {
         const struct lm_atom *a = &x->way->atoms[i];
@@ -93,7 +88,7 @@ static void add_patterns(struct object *x, const struct lm_jval *list)
 {
     for (const struct lm_jval *p = list ? list->first : NULL; p; p = p->next) {
         size_t i = 0;
-        while (i < x->n_patterns && !lm_same_name(key_of(x->patterns[i]), key_of(p)))
+        while (i < x->n_patterns && !lm_same_name(lm_key_of(x->patterns[i]), lm_key_of(p)))
             i++;
         if (i == LM_SCHEMA_CLASSES)
             lm_schema_fail(x->s, p, "more than %d patterns of names in one object",
@@ -121,7 +116,7 @@ static unsigned fits(struct object *x, struct lm_name name)
 static unsigned bit_of(const struct object *x, const struct lm_jval *pattern)
 {
     for (size_t i = 0; i < x->n_patterns; i++)
-        if (lm_same_name(key_of(x->patterns[i]), key_of(pattern)))
+        if (lm_same_name(lm_key_of(x->patterns[i]), lm_key_of(pattern)))
             return 1u << i;
     return 0;
 }
@@ -470,6 +465,7 @@ bool lm_object_empty(struct lm_schema *s, const struct lm_way *w)
     bool some = false;
     if (!object_of(s, w, &x))
         return false;
+    x.closed = false;                             /* by default, not by the standard */
     if (x.min > x.max || (is_closed(&x) && x.min > x.n))
         return true;
     for (size_t i = 0; i < x.n && s->failed == LM_OK; i++) {

@@ -11,6 +11,7 @@
  *   schema_instance.c  is a given value valid? for enum and const, names, and what follows
  *   schema_decimal.c   numbers: exact decimals, and automata over their digits
  *   schema_string.c    strings: automata over their bytes, and how JSON spells them
+ *   schema_format.c    formats as regular expressions
  *   schema_dfa.c       the automata of both
  *   schema_array.c, schema_object.c   rules for arrays and objects
  *   schema_value.c     rules for values: all of these together
@@ -170,6 +171,13 @@ void lm_schema_items(const struct lm_jval *schema, const struct lm_jval **prefix
 /* A member of an object by its name, which may hold NUL. */
 const struct lm_jval *lm_schema_member(const struct lm_jval *object, struct lm_name name);
 bool lm_same_name(struct lm_name a, struct lm_name b);
+
+/* The name of a member. */
+static inline struct lm_name lm_key_of(const struct lm_jval *m)
+{
+    return (struct lm_name){ m->key, m->key_len };
+}
+
 uint64_t lm_schema_count(const struct lm_jval *v);   /* 0 to 2^62 */
 
 /* ---- conjunctions and ways ---- */
