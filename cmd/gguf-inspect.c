@@ -246,7 +246,8 @@ static void read_options(int argc, char *argv[])
         case 'n':            opt.n_numbers = cli_u64("count", optarg, 1, INT64_MAX); break;
         case 'q':            run.quiet = true; break;
         case 't':            run.n_threads = cli_threads(optarg); break;
-        case 'u':            opt.memory.n_ubatch = (uint32_t)cli_u64("ubatch", optarg, 1, INT32_MAX);
+        case 'u':            opt.memory.n_ubatch =
+                                 (uint32_t)cli_u64("ubatch", optarg, 1, INT32_MAX);
                              break;
         case 'V':            exit(cli_version());
         case OPT_CACHE_K:    opt.memory.cache_k = cache_type("cache-k", optarg); break;

@@ -9,21 +9,22 @@
 #include "base/size.h"
 
 extern const struct lm_arch
-    lm_arch_llama, lm_arch_mistral_own, lm_arch_qwen2, lm_arch_qwen3, lm_arch_qwen2moe, lm_arch_qwen3moe,
-    lm_arch_smollm3, lm_arch_granite, lm_arch_granitemoe,
+    lm_arch_llama, lm_arch_mistral_own, lm_arch_qwen2, lm_arch_qwen3, lm_arch_qwen2moe,
+    lm_arch_qwen3moe, lm_arch_smollm3, lm_arch_granite, lm_arch_granitemoe,
     lm_arch_gemma, lm_arch_gemma2, lm_arch_gemma3, lm_arch_phi2, lm_arch_phi3, lm_arch_olmo2,
     lm_arch_starcoder2, lm_arch_stablelm, lm_arch_command_r, lm_arch_cohere2, lm_arch_exaone4,
     lm_arch_glm4, lm_arch_ernie4_5, lm_arch_nemotron, lm_arch_gpt2, lm_arch_gptneox,
     lm_arch_falcon, lm_arch_minicpm3, lm_arch_bert, lm_arch_roberta, lm_arch_nomic_bert,
     lm_arch_modern_bert, lm_arch_bert_class, lm_arch_roberta_class,
-    lm_arch_qwen3_rank,    lm_arch_modern_bert_class, lm_arch_deepseek2, lm_arch_gpt_oss, lm_arch_mamba, lm_arch_mamba2,
+    lm_arch_qwen3_rank, lm_arch_modern_bert_class, lm_arch_deepseek2, lm_arch_gpt_oss,
+    lm_arch_mamba, lm_arch_mamba2,
     lm_arch_jamba, lm_arch_falcon_h1, lm_arch_lfm2, lm_arch_granitehybrid, lm_arch_qwen3next,
     lm_arch_qwen35, lm_arch_qwen35moe, lm_arch_lfm2moe, lm_arch_t5, lm_arch_olmoe,
     lm_arch_seed_oss, lm_arch_minimax_m2, lm_arch_ernie4_5_moe, lm_arch_glm4moe,
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
     lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
-    lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee, lm_arch_nemotron_h,
-    lm_arch_nemotron_h_moe, lm_arch_llama4;
+    lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee,
+    lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,

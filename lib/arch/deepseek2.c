@@ -187,7 +187,8 @@ static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *
     if (h->head_k_full > most || h->head_v_full > most || h->n_rot >= h->head_k_full)
         return lm_fail(err, LM_EDATA, "deepseek2.attention.key_length_mla: %u, of them %u rotated, "
                        "and values of %u", h->head_k_full, h->n_rot, h->head_v_full);
-    if (h->latent ? h->n_head_kv != 1 || h->head_v != h->kv_rank || h->head_k != h->kv_rank + h->n_rot
+    if (h->latent ? h->n_head_kv != 1 || h->head_v != h->kv_rank ||
+                    h->head_k != h->kv_rank + h->n_rot
                   : h->n_head_kv != h->n_head)
         return lm_fail(err, LM_EDATA, "deepseek2: %u key/value heads of %u and %u do not go with a "
                        "short vector of %u", h->n_head_kv, h->head_k, h->head_v, h->kv_rank);

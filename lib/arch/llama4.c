@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Llama 4 (Meta AI, 2025): three layers of four turn and see the chunk that they are in, with heads
- * normalized after it; the fourth does not turn, sees everything, and its queries grow with the
- * distance.  One expert a token, whose input is weighed by a sigmoid, and one for all, in all layers
- * or in every second.
+ * Llama 4 (Meta AI, 2025): three layers of four turn and see the chunk that they are in, with
+ * heads normalized after it; the fourth does not turn, sees everything, and its queries grow with
+ * the distance.  One expert a token, whose input is weighed by a sigmoid, and one for all, in all
+ * layers or in every second.
  */
 #include "arch/dense.h"
 #include "arch/rows.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * T5 (Raffel et al., 2020), its version 1.1, mT5 (Xue et al., 2021) and UMT5 (Chung et al., 2023): an
- * encoder of one text and a decoder of another that looks at the encoder's result.  Positions are
- * known by what their distance adds to a score, learned for each head; scores are not scaled.
+ * T5 (Raffel et al., 2020), its version 1.1, mT5 (Xue et al., 2021) and UMT5 (Chung et al., 2023):
+ * an encoder of one text and a decoder of another that looks at the encoder's result.  Positions
+ * are known by what their distance adds to a score, learned for each head; scores are not scaled.
  *
  *   encoder   x = x + attention(norm(x));  x = x + feed_forward(norm(x)), everything seen by all
  *   decoder   the same, seeing what came before, with cross attention in between: queries of

@@ -10,9 +10,10 @@
  * struct lm_pool - threads that wait for work.
  *
  * Work is a function called once for each index 0 .. n-1, on any thread; indices are
- * taken in rising order, and nothing is said of who is done first.  Callers cut work by shape, never by thread, so that results do
- * not depend on how many threads there are.  A pool of one thread starts none
- * and calls the function in order on the caller's own.
+ * taken in rising order, and nothing is said of which is done first.  Callers cut work
+ * by shape, never by thread, so that results do not depend on how many threads there
+ * are.  A pool of one thread starts none and calls the function in order on the
+ * caller's own.
  */
 struct lm_pool;
 

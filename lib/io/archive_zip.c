@@ -32,7 +32,8 @@ struct directory {
 };
 
 /* The zip64 end record replaces the end record's numbers. */
-static int read_zip64(const struct lm_zip_bytes *in, uint64_t end, struct directory *d, struct lm_err *err)
+static int read_zip64(const struct lm_zip_bytes *in, uint64_t end, struct directory *d,
+                      struct lm_err *err)
 {
     uint8_t loc[20], rec[56];
     if (end < sizeof loc || in->pread(in->user, end - sizeof loc, loc, sizeof loc, err))
@@ -129,8 +130,8 @@ static int data_offset(const struct lm_zip_bytes *in, uint64_t local, uint64_t s
 }
 
 /* One entry of e bytes at most; *used is its length.  1, 0 (not by ranges), code. */
-static int one_entry(const struct lm_zip_bytes *in, const uint8_t *e, size_t left, struct lm_archive_index *x,
-                     size_t *used, struct lm_err *err)
+static int one_entry(const struct lm_zip_bytes *in, const uint8_t *e, size_t left,
+                     struct lm_archive_index *x, size_t *used, struct lm_err *err)
 {
     if (left < 46 || le(e, 4) != 0x02014b50)
         return lm_fail(err, LM_EDATA, "zip: damaged directory");

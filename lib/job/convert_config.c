@@ -634,8 +634,8 @@ static int lengths_of_kinds(const struct lm_convert *c, const struct lm_arch_key
     for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n) {
         const char kind = kind_of(c, (int64_t)*n);
         if (kind != 'M' && kind != '*' && kind != feeds)
-            return lm_fail(err, LM_ENOSUP, "config.json: layer %zu of kind %c cannot be converted in "
-                           "a %s model", *n, kind ? kind : '?', c->cfg.arch->name);
+            return lm_fail(err, LM_ENOSUP, "config.json: layer %zu of kind %c cannot be converted "
+                           "in a %s model", *n, kind ? kind : '?', c->cfg.arch->name);
         values[*n] = kind == feeds ? (int32_t)one : 0;
     }
     return LM_OK;

@@ -255,7 +255,8 @@ static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct l
     return lm_packed_check(p, err);
 }
 
-/* bitsandbytes keeps the shape, and how many values share a scale, as JSON in bytes of their own. */
+/* bitsandbytes keeps the shape, and how many values share a scale, as JSON in bytes of their
+ * own. */
 static int read_state(const struct all *a, const struct where *w, const struct family *f,
                       struct lm_packed *p, struct lm_st_tensor *t, struct lm_err *err)
 {

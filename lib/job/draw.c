@@ -153,7 +153,8 @@ void lm_record_release(struct lm_record *r)
 /* The id a record has for that place. */
 static int replay(const struct lm_record *r, struct lm_choice *choice, struct lm_err *err)
 {
-    const struct lm_choice *c = r->n ? bsearch(choice, r->choices, r->n, sizeof *c, by_place) : NULL;
+    const struct lm_choice *c = r->n ? bsearch(choice, r->choices, r->n, sizeof *c, by_place)
+                                     : NULL;
     if (!c)
         return lm_fail(err, LM_EDATA, "the record has no token that follows");
     choice->id = c->id;
@@ -188,7 +189,8 @@ int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
         *choice = (struct lm_choice){ .seq = seq, .pos = f->pos + 1 };
         s = choose(d, chain, choice, err);
     }
-    return s < 0 ? lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos) : LM_OK;
+    return s < 0 ? lm_err_at(err, s, "sequence %" PRIu32 ", position %" PRIu32, seq, f->pos)
+                 : LM_OK;
 }
 
 int lm_draw_error_frame(const struct lm_frame *f, const void *payload, struct lm_err *err)

@@ -24,7 +24,8 @@ static struct lm_tensor *input(struct lm_ready *r, uint32_t type, size_t n, size
 }
 
 /* Addresses of what sequences remember. */
-static struct lm_tensor *addresses(const struct lm_ctx *c, struct lm_ready *r, size_t n, size_t rows)
+static struct lm_tensor *addresses(const struct lm_ctx *c, struct lm_ready *r, size_t n,
+                                   size_t rows)
 {
     const struct lm_device *d = lm_model_cpu(c->m);
     struct lm_tensor *t = input(r, LM_I64, n, rows);

@@ -411,9 +411,9 @@ static int shape_state_delta(struct lm_tensor *t, struct lm_err *err)
     int r = want_all_f32(t, err);
     if (r || (r = check_states(t->src[1], n, err)))
         return r;
-    if (v->ne[3] != 1 || k->ne[1] == 0 || heads % k->ne[1] || !each_token(q, k->ne[0], k->ne[1], n) ||
-        !each_token(k, k->ne[0], k->ne[1], n) || !each_token(t->src[4], heads, n, 1) ||
-        !each_token(t->src[5], heads, n, 1))
+    if (v->ne[3] != 1 || k->ne[1] == 0 || heads % k->ne[1] ||
+        !each_token(q, k->ne[0], k->ne[1], n) || !each_token(k, k->ne[0], k->ne[1], n) ||
+        !each_token(t->src[4], heads, n, 1) || !each_token(t->src[5], heads, n, 1))
         return lm_fail(err, LM_EUSE, "inputs of a delta rule do not go together");
     like(t, v);
     return LM_OK;

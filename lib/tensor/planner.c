@@ -110,8 +110,8 @@ static bool in_place(const struct plan *p, const struct lm_tensor *t)
         return false;
     const struct lm_tensor *s = t->src[0], *r = s->root ? s->root : s;
     return r->left == 1 && r->place == t->place && !r->data &&
-           !(r->flags & (HELD | LM_TENSOR_PARAM)) && s->view_offset == 0 && block_size(p, r) >= block_size(p, t) && block_size(p, t) > 0 &&
-           lm_tensor_contiguous(s);
+           !(r->flags & (HELD | LM_TENSOR_PARAM)) && s->view_offset == 0 &&
+           block_size(p, r) >= block_size(p, t) && block_size(p, t) > 0 && lm_tensor_contiguous(s);
 }
 
 static int done_with(struct plan *p, struct lm_tensor *t)

@@ -233,8 +233,8 @@ struct found {
 
 /* Of the pieces that end at q, with the state there, the longest that may be taken: it begins
  * first.  Control tokens do if they begin at `parse` or later. */
-static void take_longest(const struct lm_vocab *v, const struct lm_added *a, uint32_t state, size_t q,
-                         size_t parse, size_t limit, struct found *f)
+static void take_longest(const struct lm_vocab *v, const struct lm_added *a, uint32_t state,
+                         size_t q, size_t parse, size_t limit, struct found *f)
 {
     uint32_t x = a->trie.unit[state].id >= 0 ? state : a->link[state].ends;
     for (; x; x = a->link[x].ends) {

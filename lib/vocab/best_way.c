@@ -98,8 +98,8 @@ static struct lm_way_node *ready(struct lm_encoder *e, struct lm_way *w, size_t 
     return node;
 }
 
-bool lm_best_way(struct lm_encoder *e, const struct lm_way_model *m, struct lm_way *w, const char *p,
-                 size_t len, bool more, size_t *done)
+bool lm_best_way(struct lm_encoder *e, const struct lm_way_model *m, struct lm_way *w,
+                 const char *p, size_t len, bool more, size_t *done)
 {
     size_t longest = e->v->longest > 4 ? e->v->longest : 4, n;
     const char *begin = p, *end = p + len;

@@ -72,7 +72,8 @@ int lm_charsmap_init(struct lm_charsmap *m, const void *blob, size_t len, struct
     for (int c = 0; c < 128; c++) {
         struct lm_str to;
         char s = (char)c;
-        m->plain[c] = c != '\r' && (!walk(m, &s, 1, false, &to, NULL) || (to.len == 1 && *to.p == c));
+        m->plain[c] = c != '\r' && (!walk(m, &s, 1, false, &to, NULL) ||
+                                    (to.len == 1 && *to.p == c));
     }
     return LM_OK;
 }

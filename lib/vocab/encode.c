@@ -315,8 +315,8 @@ static int add_special(struct lm_encoder *e, int32_t id, const char *what, bool 
                        struct lm_err *err)
 {
     if (id < 0 && asked)
-        return lm_fail(err, LM_EDATA, "there is no such token to add: no tokenizer.ggml.%s_token_id",
-                       what);
+        return lm_fail(err, LM_EDATA, "there is no such token to add: no "
+                       "tokenizer.ggml.%s_token_id", what);
     if (id < 0)
         return lm_fail(err, LM_EDATA, "tokenizer.ggml.add_%s_token is true, but there is no "
                        "tokenizer.ggml.%s_token_id", what, what);
@@ -414,7 +414,8 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     struct lm_ids *ids = e->ids;
     bool begins = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_ON);
     bool ends = flags & LM_ENCODE_SPECIAL && !(flags & LM_ENCODE_MORE);
-    bool last = !(flags & LM_ENCODE_MORE), bos = begins && v->add_bos && !(flags & LM_ENCODE_NO_BOS);
+    bool adds_bos = v->add_bos && !(flags & LM_ENCODE_NO_BOS);
+    bool last = !(flags & LM_ENCODE_MORE), bos = begins && adds_bos;
     bool eos = (ends && v->add_eos) || (last && flags & LM_ENCODE_EOS);
     bool on = flags & LM_ENCODE_ON, goes_on = flags & LM_ENCODE_MORE, first = true;
     int s;
@@ -429,7 +430,7 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     if (s != LM_OK)
         return s;
     note_ids(e);
-    if (flags & LM_ENCODE_SPECIAL && v->add_bos && !(flags & LM_ENCODE_NO_BOS) && e->passed && e->first_id == v->bos)
+    if (flags & LM_ENCODE_SPECIAL && adds_bos && e->passed && e->first_id == v->bos)
         note_doubled(e, &e->warned_bos, "start");
     if (eos && e->passed && e->last_id == v->eos)
         note_doubled(e, &e->warned_eos, "end");
@@ -438,7 +439,8 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
         return s;
     if (eos && (s = add_special(e, v->eos, "eos", flags & LM_ENCODE_EOS, end, err)))
         return s;
-    return last && flags & LM_ENCODE_SEP ? add_special(e, v->sep, "seperator", true, end, err) : LM_OK;
+    return last && flags & LM_ENCODE_SEP ? add_special(e, v->sep, "seperator", true, end, err)
+                                         : LM_OK;
 }
 
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,

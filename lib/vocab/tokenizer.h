@@ -206,7 +206,7 @@ struct lm_model_parts {
     struct lm_way way;
     size_t head;                                 /* of the text's begin: done, but still looked
                                                     at (bpe_parts.c)                 */
-    bool   in_lines;                             /* in a run of newlines (gemma4.c)  */
+    bool   in_lines;                             /* in a run of newlines (bpe_utf8.c)  */
     struct lm_spm_state spm;
     bool   open;                                 /* the last id was unknown          */
 };
@@ -525,8 +525,8 @@ struct lm_way_model {
     bool (*put)(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, int32_t id);
 };
 
-bool lm_best_way(struct lm_encoder *e, const struct lm_way_model *m, struct lm_way *w, const char *p,
-                 size_t len, bool more, size_t *done);
+bool lm_best_way(struct lm_encoder *e, const struct lm_way_model *m, struct lm_way *w,
+                 const char *p, size_t len, bool more, size_t *done);
 
 /* Bonds between characters: those of a piece's text are added; where the word at p ends.
  * lead: a space stands before it. */

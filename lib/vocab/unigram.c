@@ -139,7 +139,8 @@ static void release(struct lm_vocab *v)
 /* ---- the best way through a word --------------------------------------------- */
 
 /* SentencePiece keeps sums as floats, which decides between ways that are equally good. */
-static inline void reach(struct lm_way_node *to, double score, uint32_t back, int32_t id, bool floats)
+static inline void reach(struct lm_way_node *to, double score, uint32_t back, int32_t id,
+                         bool floats)
 {
     score = floats ? (double)(float)score : score;
     if (!to->back || score > to->score) {

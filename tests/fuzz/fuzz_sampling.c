@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Samplers: a line with the model's defaults (JSON), a line with their order, a line with values
- * ("option=value ..."), and a row of float32 logits.  What is drawn is one of those left, and those left have chances of 1. */
+ * ("option=value ..."), and a row of float32 logits.  What is drawn is one of those left, and
+ * those left have chances of 1. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

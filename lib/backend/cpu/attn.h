@@ -47,7 +47,8 @@ struct lm_attn {
     /* ... these bring to floats: n items, whole blocks. */
     void       (*k_decode)(const void *src, float *dst, size_t n);
     void       (*v_decode)(const void *src, float *dst, size_t n);
-    /* Blocks of rows that were transformed before they were stored (lm_hadamard); 0: they were not. */
+    /* Blocks of rows that were transformed before they were stored (lm_hadamard); 0: they were
+     * not. */
     size_t       k_block, v_block;
     /* Token t stands at position n_kv + t - 1 and sees those up to its own (n_kv at least 1);
      * those of the last token must all be there.  window, if not 0: only the last `window` of

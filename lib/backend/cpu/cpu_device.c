@@ -326,9 +326,10 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
 }
 
 static const struct lm_device_ops device_ops = {
-    .name = device_name, .kind = LM_DEVICE_CPU, .exact = true, .describe = describe, .buft = device_buft,
-    .host_buft = no_buft, .memory = memory, .offload = offload, .supports_op = supports_op, .decodes_first = decodes_first,
-    .supports_buft = supports_buft, .open = device_open,
+    .name = device_name, .kind = LM_DEVICE_CPU, .exact = true, .describe = describe,
+    .buft = device_buft, .host_buft = no_buft, .memory = memory, .offload = offload,
+    .supports_op = supports_op, .decodes_first = decodes_first, .supports_buft = supports_buft,
+    .open = device_open,
 };
 static const struct lm_device cpu_device = { &device_ops };
 
