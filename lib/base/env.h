@@ -16,6 +16,7 @@
 enum lm_level {
     LM_INFO,       /* shown with -v                */
     LM_WARN,       /* shown unless -q              */
+    LM_FAULT,      /* shown always: one of several, before the failure that counts them */
 };
 
 struct lm_env {

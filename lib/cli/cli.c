@@ -384,7 +384,7 @@ int cli_finish(int status)
 static void note(void *user, enum lm_level level, const char *text)
 {
     (void)user;
-    if (level == LM_WARN ? !opts.quiet : opts.verbose)
+    if (level == LM_FAULT || (level == LM_WARN ? !opts.quiet : opts.verbose))
         cli_warn("%s", text);
 }
 

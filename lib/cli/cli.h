@@ -90,8 +90,8 @@ void cli_flush(void);
  * the exit status, which a late write error turns into CLI_TROUBLE. */
 int cli_finish(int status);
 
-/* Environment for library calls: notes to stderr (LM_WARN unless quiet, LM_INFO
- * if verbose), progress as programs.md says, threads 0 = the CPUs there are. */
+/* Environment for library calls: notes to stderr (LM_FAULT always, LM_WARN unless quiet,
+ * LM_INFO if verbose), progress as programs.md says, threads 0 = the CPUs there are. */
 struct cli_env_options { bool quiet, verbose, progress; int n_threads; };
 struct lm_env cli_env(struct cli_env_options o);
 

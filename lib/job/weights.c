@@ -38,57 +38,75 @@ static bool is_exempt(const char *name)
            !strcmp(name, "per_layer_token_embd.weight");
 }
 
-/* With a dry run a note, else a failure. */
-static int refuse(const struct lm_weights *w, const struct lm_env *env, const char *what,
-                  struct lm_err *err)
+enum { N_TOLD = 100 };                         /* more faults than that are read by nobody */
+
+/* What a look at the tensors finds. */
+struct found {
+    uint64_t n_missing, n_wrong;               /* faults, and those of another size         */
+    uint64_t n_plain;                          /* without importance, and without need      */
+    char     fault[256], plain[128];           /* the latest; the first                     */
+};
+
+/* Is t at fault?  Then in f->fault. */
+static bool look(const struct lm_weights *w, const struct lm_mix_tensor *t, struct found *f)
 {
-    if (!w->dry_run)
-        return lm_fail(err, LM_EUSE, "%s", what);
+    bool wrong;
+    if (t->target == t->source || t->target->block == 1 || lm_weights_of(w, t, &wrong))
+        return false;
+    const uint64_t wanted = t->ne[0] * t->ne[2];
+    if (wrong) {
+        const struct lm_importance_entry *e = lm_importance_find(w->importance, t->name);
+        snprintf(f->fault, sizeof f->fault, "tensor %.*s: importance of %" PRIu64 " values, "
+                 "wanted %" PRIu64, 100, t->name, e->width * e->n_mat, wanted);
+        f->n_wrong++;
+        return true;
+    }
+    if (t->needs_weights || t->target->needs_weights) {
+        snprintf(f->fault, sizeof f->fault, "tensor %.*s: no importance, wanted %" PRIu64
+                 " values for %s", 100, t->name, wanted, t->target->name);
+        f->n_missing++;
+        return true;
+    }
+    if (!is_exempt(t->name) && !f->n_plain++)
+        snprintf(f->plain, sizeof f->plain, "%.*s", 100, t->name);
+    return false;
+}
+
+/* The last word on faults. */
+static int judge(const struct lm_weights *w, const struct found *f, const struct lm_env *env,
+                 struct lm_err *err)
+{
+    const uint64_t n = f->n_missing + f->n_wrong;
+    char what[256];
+    if (!n)
+        return LM_OK;
+    int len = n == 1 ? snprintf(what, sizeof what, "%s", f->fault)
+                     : snprintf(what, sizeof what, "importance is missing for %" PRIu64
+                                " tensors, of another size for %" PRIu64, f->n_missing,
+                                f->n_wrong);
+    if (n > N_TOLD)
+        snprintf(what + len, sizeof what - (size_t)len, " (-v names those after the first %d)",
+                 N_TOLD);
+    if (f->n_wrong || !w->dry_run)
+        return lm_fail(err, f->n_wrong ? LM_EDATA : LM_EUSE, "%s", what);
     lm_note(env, LM_WARN, "%s", what);
     return LM_OK;
 }
 
-/* All faults are told before the last word, which says how many. */
 int lm_weights_check(const struct lm_weights *w, const struct lm_mix_tensor *list, size_t n,
                      const struct lm_env *env, struct lm_err *err)
 {
-    uint64_t n_wrong = 0, n_missing = 0, n_plain = 0;
-    char first[256] = "", plain[128] = "", what[256], all[320];
-    for (size_t i = 0; i < n; i++) {
-        const struct lm_mix_tensor *t = &list[i];
-        bool wrong, needs = t->needs_weights || t->target->needs_weights;
-        if (t->target == t->source || t->target->block == 1)
-            continue;
-        const struct lm_importance_entry *e = lm_weights_of(w, t, &wrong);
-        if (e)
-            continue;
-        if (wrong) {
-            e = lm_importance_find(w->importance, t->name);
-            snprintf(what, sizeof what, "tensor %.*s: importance of %" PRIu64 " values, wanted %"
-                     PRIu64, 100, t->name, e->width * e->n_mat, t->ne[0] * t->ne[2]);
-        } else if (needs)
-            snprintf(what, sizeof what, "tensor %.*s: no importance, which %s needs", 100, t->name,
-                     t->target->name);
-        else {
-            if (!is_exempt(t->name) && !n_plain++)
-                snprintf(plain, sizeof plain, "%.*s", 100, t->name);
-            continue;
-        }
-        if (!n_wrong++)
-            memcpy(first, what, sizeof first);
-        else
-            lm_note(env, LM_WARN, "%s", what);
-        n_missing += !wrong;
-    }
-    if (n_plain && w->importance)
-        lm_note(env, LM_WARN, "no importance for %" PRIu64 " tensors, the first: %s", n_plain,
-                plain);
-    if (!n_wrong)
-        return LM_OK;
-    snprintf(all, sizeof all, n_wrong > 1 ? "%s (and %" PRIu64 " more like it)" : "%s", first,
-             n_wrong - 1);
-    return n_missing == n_wrong ? refuse(w, env, all, err)
-                                : lm_fail(err, LM_EDATA, "%s", all);
+    struct found f = { 0 }, told = { 0 };
+    for (size_t i = 0; i < n; i++)
+        look(w, &list[i], &f);
+    for (size_t i = 0; i < n && f.n_missing + f.n_wrong > 1; i++)
+        if (look(w, &list[i], &told))
+            lm_note(env, told.n_missing + told.n_wrong > N_TOLD ? LM_INFO
+                         : w->dry_run ? LM_WARN : LM_FAULT, "%s", told.fault);
+    if (f.n_plain && w->importance)
+        lm_note(env, LM_WARN, "no importance for %" PRIu64 " tensors, the first: %s", f.n_plain,
+                f.plain);
+    return judge(w, &f, env, err);
 }
 
 static void set_cut_str(struct lm_gguf_writer *w, const char *key, const char *s)

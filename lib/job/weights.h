@@ -30,8 +30,9 @@ const struct lm_importance_entry *lm_weights_of(const struct lm_weights *w,
 /*
  * lm_weights_check - has every tensor that needs importance some of its size?
  *
- * All faults are told, the last one in *err.  LM_EUSE when some is missing, LM_EDATA for other
- * sizes.
+ * A single fault is in *err; of several each is noted, one past a hundred only as information,
+ * and *err has how many there are.  LM_EDATA when one has another size, LM_EUSE when all are
+ * missing; those are warnings in a dry run.  What is missing and not needed is a warning.
  */
 int lm_weights_check(const struct lm_weights *w, const struct lm_mix_tensor *t, size_t n,
                      const struct lm_env *env, struct lm_err *err);

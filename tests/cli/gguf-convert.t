@@ -575,7 +575,10 @@ if (ulimit -v 131072; gguf-convert --version) >out 2>&1; then
          END { printf "}"; printf "%d", at >"size" }' lines >head
     { le "$(wc -c <head)" 8; cat head; } >large/model.safetensors
     truncate -s $(($(wc -c <head) + 8 + $(cat size))) large/model.safetensors
-    refused large 2 "no importance, which iq2_xxs needs" "a type that needs importance" -q -T IQ2_XXS
+    gguf-convert -q -T IQ2_XXS large refused.gguf 2>err; ok $? 2 "a type that needs importance: status"
+    ok "$(grep -c 'tensor blk.*: no importance, wanted .* values for iq2_xxs' err) $(wc -l <err)" "6 7" \
+       "a type that needs importance: all tensors are named"
+    ok "$(ls -A | grep -c refused)" 0 "a type that needs importance: no output"
     (ulimit -v 131072; gguf-convert -t 1 -T f32 large /dev/null) 2>err
     ok "$? $(cat err)" "0 " "$(($(cat size) >> 20)) MiB of weights within 128 MiB"
     tar -cf - large/*.json large/*.safetensors |

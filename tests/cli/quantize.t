@@ -189,12 +189,37 @@ refused 2 "rows of 100 weights" "an output type that cannot be" --output-tensor-
 quantize --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf p.gguf Q4_K_M 2>err
 ok $? 0 "importance that lacks a tensor will do for Q4_K_M"
 has "$(cat err)" "blk.0.ffn_gate.weight" "with a warning"
-refused 2 "blk.0.ffn_gate.weight: no importance" "but not for IQ2_XXS" \
-    --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf out.gguf IQ2_XXS
-refused 2 "(and " "no importance at all neither" input.gguf out.gguf IQ2_XXS
-{ le 1 4; le 21 4; printf blk.0.ffn_gate.weight; le 1 4; le 512 4; head -c 2048 /dev/zero; } >other.dat
+refused 2 "blk.0.ffn_gate.weight: no importance, wanted 256 values for iq2_xxs" \
+    "but not for IQ2_XXS" --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight \
+    input.gguf out.gguf IQ2_XXS
+refused 2 "importance is missing for 24 tensors, of another size for 0" \
+    "no importance at all neither" -q input.gguf out.gguf IQ2_XXS
+quantize -q input.gguf out.gguf IQ2_XXS 2>err
+ok "$(sed '$d' err | grep -c '^quantize: tensor blk.*no importance, wanted .* values')" 24 \
+   "each tensor that lacks it is named, with -q too"
+ok "$(wc -l <err)" 25 "on a line of its own"
+entry() { le ${#1} 4; printf %s "$1"; le 1 4; le "$2" 4; head -c $((4 * $2)) /dev/zero; }
+{ le 1 4; entry blk.0.ffn_gate.weight 512; } >other.dat
 refused 1 "512 values, wanted 256" "importance of another size" --imatrix other.dat input.gguf out.gguf Q4_K_M
 refused 1 "512 values, wanted 256" "the same for IQ2_XXS" --imatrix other.dat input.gguf out.gguf IQ2_XXS
+{ le 3 4; entry blk.0.ffn_gate.weight 512; entry blk.1.ffn_down.weight 256
+  entry blk.2.attn_q.weight 128; } >others.dat
+quantize -q --imatrix others.dat input.gguf out.gguf Q4_K_M 2>err
+ok "$? $(cat err)" "1 quantize: tensor blk.0.ffn_gate.weight: importance of 512 values, wanted 256
+quantize: tensor blk.1.ffn_down.weight: importance of 256 values, wanted 512
+quantize: tensor blk.2.attn_q.weight: importance of 128 values, wanted 256
+quantize: input.gguf: importance is missing for 0 tensors, of another size for 3" \
+   "all other sizes are told"
+quantize -q --imatrix others.dat input.gguf out.gguf IQ2_XXS 2>err
+ok "$? $(grep -c ': no importance, wanted ' err) $(grep -c ': importance of ' err)" "1 21 3" \
+   "among those that are missing"
+{ head_ 103 0; for i in $(seq 0 102); do info "blk.$i.ffn_up.weight" 0 $((i * 2048)) 256 2; done
+} >deep.gguf; pad deep.gguf
+head -c $((103 * 2048)) /dev/zero >>deep.gguf
+quantize -q deep.gguf out.gguf IQ2_XXS 2>err; ok "$(wc -l <err)" 101 "the first hundred are named"
+has "$(tail -n 1 err)" "missing for 103 tensors" "and all counted"
+quantize -v deep.gguf out.gguf IQ2_XXS 2>err
+ok "$(grep -c ': no importance, wanted 256' err)" 103 "with -v all are named"
 ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq2_xxs"' | wc -l)" 24 \
    "--dry-run does without importance"
 
