@@ -393,6 +393,10 @@ static void progress(void *user, const char *what, uint64_t done, uint64_t total
     static struct timespec last;
     struct timespec now;
     (void)user;
+    if (total && done >= total) {            /* what comes next may be written to the same line */
+        erase_progress();
+        return;
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
     double since = (double)(now.tv_sec - last.tv_sec) + (double)(now.tv_nsec - last.tv_nsec) / 1e9;
     if (since < 0.2)

@@ -171,8 +171,10 @@ static int read_weights(struct lm_loader *l, struct lm_err *err)
     struct lm_pool *pool = NULL;
     if (!r && threads > 1 && !(pool = lm_pool_new(threads, err)))
         r = LM_ENOMEM;
-    if (!r)
+    if (!r) {
         lm_pool_run(pool, read_job, l, l->n);
+        lm_progress(l->env, "loading", l->n, l->n);
+    }
     lm_pool_free(pool);
     for (int i = 0; i < threads; i++)
         free(l->scratch[i]);
