@@ -61,6 +61,15 @@ static size_t head_of(const struct lm_pretok *pre, const char *p, size_t done, s
     return keep;
 }
 
+/* Where the character begins that goes on at p[at]: bytes of one may be several tokens. */
+static size_t char_begin(const char *p, size_t at)
+{
+    size_t back = 0;
+    while (back < 3 && back < at && ((unsigned char)p[at - back] & 0xc0) == 0x80)
+        back++;
+    return at - back;
+}
+
 /* Forget what is done of the word that b begins with, but for its head: true if that was
  * something. */
 static bool shorten(struct lm_encoder *e, struct lm_buf *b, size_t done, size_t sure)
@@ -69,12 +78,13 @@ static bool shorten(struct lm_encoder *e, struct lm_buf *b, size_t done, size_t 
     struct lm_buf *to = &e->scratch;
     struct lm_cut cut;
     const char *reaches;
-    size_t keep = head_of(pre, b->data, done, sure), gone = done - keep;
-    if (keep >= done)
+    size_t from = char_begin(b->data, done);
+    size_t keep = head_of(pre, b->data, from, sure), gone = from - keep;
+    if (keep >= from)
         return false;
     lm_buf_clear(to);
     lm_buf_add(to, b->data, keep);
-    lm_buf_add(to, b->data + done, b->len - done);
+    lm_buf_add(to, b->data + from, b->len - from);
     if (to->failed)
         return false;
     lm_cut_part(&cut, pre, to->data, to->len, true);
@@ -83,7 +93,7 @@ static bool shorten(struct lm_encoder *e, struct lm_buf *b, size_t done, size_t 
     struct lm_buf was = *b;
     *b = *to;
     *to = was;
-    e->parts->model.head = keep;
+    e->parts->model.head = done - gone;
     return true;
 }
 
