@@ -166,13 +166,17 @@ struct args {
     struct lm_grammar *rules;
 };
 
+#define HELP_COLUMN 28       /* what an option does is told from here on */
+
 static int show_help(void)
 {
     printf("%s%s", usage, help);
     for (size_t i = 0; lm_param_at(i); i++) {
         const struct lm_param *p = lm_param_at(i);
-        printf("      --%s=%s%*s%s [%.9g; %s]\n", p->option, p->arg,
-               18 - (int)strlen(p->option), "", p->help, p->value, p->off);
+        const int width = printf("      --%s=%s", p->option, p->arg);
+        printf("%s%*s%s [%.9g; %s]\n", width < HELP_COLUMN ? "" : "\n",
+               width < HELP_COLUMN ? HELP_COLUMN - width : HELP_COLUMN, "", p->help, p->value,
+               p->off);
     }
     return cli_finish(CLI_OK);
 }
@@ -510,7 +514,7 @@ static struct lm_grammar *read_grammar(const struct args *a, const char *path,
     char *text;
     size_t len;
     if (lm_read_file(path, LM_GRAMMAR_TEXT, &text, &len, &err) < 0)
-        cli_die_err(NULL, &err);
+        cli_die_err(path, &err);
     if (kind == EITHER)
         kind = looks_like_schema(text, len) ? A_SCHEMA : A_GRAMMAR;
     struct lm_grammar *g = kind == A_GRAMMAR ? lm_grammar_gbnf(text, len, v, &err) :
@@ -598,13 +602,10 @@ static void open_files(struct args *a, const struct lm_env *env)
     if (a->replay) {
         char *text;
         size_t len;
-        int s = lm_read_file(a->replay, SIZE_MAX / 2, &text, &len, &err);
-        if (s < 0)
-            cli_die_err(NULL, &err);
-        s = lm_record_parse(&a->past, text, len, &err);
-        free(text);
-        if (s < 0)
+        if (lm_read_file(a->replay, SIZE_MAX / 2, &text, &len, &err) < 0 ||
+            lm_record_parse(&a->past, text, len, &err) < 0)
             cli_die_err(a->replay, &err);
+        free(text);
     }
 }
 

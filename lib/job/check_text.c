@@ -32,26 +32,44 @@ static int refuse(struct lm_machine *m, lm_state s, const struct place *at, cons
     return r;
 }
 
+/* How far a text was followed. */
+struct walk {
+    struct lm_machine *m;
+    struct place       at;
+    lm_state           s;
+    bool               spare;   /* the last byte is a newline after a text that is complete */
+    bool               over;    /* and it cannot follow: s and at are those before it       */
+};
+
+static int step(struct walk *w, unsigned char c, struct lm_err *err)
+{
+    lm_state next = w->s;
+    int r = w->over ? LM_OK : lm_machine_byte(w->m, &next, c, err);
+    if (r < 0)
+        return r;
+    w->spare = !w->over && c == '\n' && lm_machine_complete(w->m, w->s);
+    if (w->over || (next == LM_STATE_DEAD && !w->spare))
+        return refuse(w->m, w->s, &w->at, "this cannot follow", err);
+    if (next == LM_STATE_DEAD) {
+        w->over = true;
+        return LM_OK;
+    }
+    pass(&w->at, c);
+    w->s = next;
+    return LM_OK;
+}
+
 static int follow(struct lm_machine *m, struct lm_in *in, struct lm_err *err)
 {
-    struct place at = { .line = 1, .column = 1 };
+    struct walk w = { .m = m, .at = { .line = 1, .column = 1 } };
     unsigned char buf[1 << 16];
-    lm_state s;
     size_t got;
-    int r = lm_machine_start(m, &s, err);
+    int r = lm_machine_start(m, &w.s, err);
     while (r == LM_OK && (r = lm_in_read(in, buf, sizeof buf, &got, err)) == LM_OK && got)
-        for (size_t i = 0; i < got; i++) {
-            lm_state next = s;
-            r = lm_machine_byte(m, &next, buf[i], err);
-            if (r == LM_OK && next == LM_STATE_DEAD)
-                r = refuse(m, s, &at, "this cannot follow", err);
-            if (r < 0)
-                return r;
-            pass(&at, buf[i]);
-            s = next;
-        }
-    if (r == LM_OK && !lm_machine_complete(m, s))
-        r = refuse(m, s, &at, "the text ends too early", err);
+        for (size_t i = 0; r == LM_OK && i < got; i++)
+            r = step(&w, buf[i], err);
+    if (r == LM_OK && !w.spare && !lm_machine_complete(m, w.s))
+        r = refuse(m, w.s, &w.at, "the text ends too early", err);
     return r;
 }
 

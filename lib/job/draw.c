@@ -297,11 +297,25 @@ static int draw_all(const struct lm_draw *d, struct lm_in *in, struct lm_logits_
     return name_it(in, s, err);
 }
 
+/* A token stream is for the loop. */
+static int refuse_tokens(struct lm_in *in, struct lm_err *err)
+{
+    char begin[5] = "";
+    size_t n;
+    int s = lm_in_peek(in, begin, sizeof begin - 1, &n, err);
+    if (s == LM_OK && strspn(begin, "0123456789") && strspn(begin, "0123456789 \n") == n)
+        s = lm_fail(err, LM_EDATA, "these look like tokens, not logits: to generate, a command is "
+                    "needed: -- decode -i -m MODEL");
+    return name_it(in, s, err);
+}
+
 int lm_draw_stream(const struct lm_draw *d, struct lm_in *in, struct lm_err *err)
 {
     struct lm_err own;
-    struct lm_logits_reader *r = lm_logits_reader_new(in, &own);
-    int s = r ? draw_all(d, in, r, &own) : own.code;
+    struct lm_logits_reader *r = NULL;
+    int s = refuse_tokens(in, &own);
+    if (s == LM_OK)
+        s = (r = lm_logits_reader_new(in, &own)) ? draw_all(d, in, r, &own) : own.code;
     lm_logits_reader_free(r);
     if (s < 0) {
         lm_draw_give_up(d, own.text, NULL);

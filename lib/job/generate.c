@@ -38,6 +38,7 @@ struct run {
     enum blame                blame;
     bool                      reader_gone;  /* writing our output gave EPIPE        */
     bool                      fell_short;   /* a line has fewer ids than asked for  */
+    bool                      told_cut;     /* that a line ends inside the grammar  */
 
     struct lm_token_reader   *prompts;
     const char               *from;         /* where prompts come from              */
@@ -89,6 +90,16 @@ static int put(struct run *r, struct lm_buf *text)
     return blame(r, s == LM_EIO ? BLAME_OUTPUT : BLAME_WORK, s);
 }
 
+/* Only once: others end there, too, for the same reason. */
+static void tell_cut(struct run *r, const struct lm_sequence *q)
+{
+    if (q->over && q->cut && !r->told_cut)
+        lm_note(r->g->draw.env, LM_WARN, "%s: line %" PRIu64 ": the answer ends %s before the "
+                "grammar is complete", r->from, q->line + UINT64_C(1),
+                q->fell_short ? "with the context" : "at -n");
+    r->told_cut |= q->over && q->cut;
+}
+
 /* Write what a sequence has to say now, or keep it until it is its turn. */
 static int deliver(struct run *r, struct lm_sequence *q)
 {
@@ -101,6 +112,7 @@ static int deliver(struct run *r, struct lm_sequence *q)
         lm_buf_clear(&q->text);
     }
     own->over = q->over;
+    tell_cut(r, q);
     for (struct later *l; s == LM_OK && (l = &r->later[r->front % AHEAD])->over; ) {
         l->over = false;
         r->front++;

@@ -52,6 +52,7 @@ struct lm_sequence {
     struct lm_buf     text;          /* output that nobody has taken yet                    */
     bool              over;          /* the line is complete                                */
     bool              fell_short;    /* it ended because the context is full                */
+    bool              cut;           /* it ended inside the grammar, for want of room       */
 
     size_t            known;         /* ids that the child has, as far as they are right    */
     size_t            sent;          /* ids that it has                                     */

@@ -155,6 +155,13 @@ static int finish(struct lm_sequence *q, const struct lm_generate *g, struct lm_
                           : lm_draw_put_choices(&g->draw, q->choices, q->n_choices, err);
 }
 
+/* The line ends because nothing more may come. */
+static int cut_off(struct lm_sequence *q, const struct lm_generate *g, struct lm_err *err)
+{
+    q->cut = q->machine && q->bound && !lm_machine_complete(q->machine, q->state);
+    return finish(q, g, err);
+}
+
 /* A stop text begins `cut` bytes into held id number i: write what is before it. */
 static int finish_before(struct lm_sequence *q, const struct lm_generate *g, size_t i, size_t cut,
                          struct lm_err *err)
@@ -286,7 +293,7 @@ static int append(struct lm_sequence *q, const struct lm_generate *g,
     else if (s == LM_OK)
         lm_draw_id(&g->draw, c->id, &q->text);
     if (s == LM_OK && !q->over && n_generated(q) >= g->n)
-        s = finish(q, g, err);
+        s = cut_off(q, g, err);
     return s;
 }
 
@@ -435,7 +442,7 @@ int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
     q->line = line;
     q->n_prompt = q->n;
     q->known = 0;
-    q->over = q->fell_short = false;
+    q->over = q->fell_short = q->cut = false;
     q->n_barred = q->n_choices = q->n_proposals = 0;
     q->bound = !g->triggers;
     if (g->triggers)
@@ -504,5 +511,5 @@ int lm_sequence_full(struct lm_sequence *q, const struct lm_generate *g, struct 
 {
     q->answers = 0;
     q->fell_short = true;
-    return finish(q, g, err);
+    return cut_off(q, g, err);
 }

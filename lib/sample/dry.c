@@ -310,7 +310,7 @@ static const struct lm_param base = {
     .value  = 1.75,
     .arg    = "B",
     .off    = "below 1",
-    .help   = "B",
+    .help   = "this B",
 };
 
 static const struct lm_param allowed = {
@@ -321,7 +321,7 @@ static const struct lm_param allowed = {
     .value  = 2,
     .arg    = "N",
     .off    = "none",
-    .help   = "N",
+    .help   = "this N",
 };
 
 static const struct lm_param last_n = {

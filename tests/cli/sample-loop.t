@@ -151,8 +151,39 @@ ok "$? $(cat err)" "1 sample: <stdin>: byte 3, line 1, column 4: this cannot fol
 printf '[a' | sample --check-grammar list.gbnf 2>err
 ok "$? $(cat err)" "1 sample: <stdin>: byte 2, line 1, column 3: the text ends too early, expected ',', ']', 'a' to 'z'" \
     'a text that ends too early'
-sample --check-grammar nothere </dev/null 2>err
-ok $? 2 'a grammar that is not there'
+printf '[a]\n' | sample --check-grammar list.gbnf
+ok $? 0 'the newline that ends a file is no part of the text'
+printf '[a]\n\n' | sample --check-grammar list.gbnf 2>err
+ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow' 'two are'
+printf '[a]\n,' | sample --check-grammar list.gbnf 2>err
+ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow' \
+    'so is one with text after it'
+printf 'root ::= "a" ("\\n" "b")? | "c\\n"' >newline.gbnf
+for text in a 'a\n' 'a\nb' 'a\nb\n' 'c\n' 'c\n\n'; do
+    printf "$text" | sample --check-grammar newline.gbnf
+    ok $? 0 "a grammar with newlines of its own: $text"
+done
+for text in '\n' 'a\n\n' 'a\nb\n\n' c 'c\n\n\n'; do
+    printf "$text" | sample --check-grammar newline.gbnf 2>err
+    ok $? 1 "and what is not in it: $text"
+done
+
+# A line cut off inside a grammar is told, once.
+echo 'root ::= [a-z]{30,} "."' >long.gbnf
+loop --greedy -m "$m" --grammar long.gbnf -n 4 >ids 2>err
+ok "$? $(wc -l <ids) $(cat err)" "0 9 sample: prompts: line 1: the answer ends at -n before the grammar is complete" \
+    'an answer that -n ends'
+loop --greedy -q -m "$m" --grammar long.gbnf -n 4 >again 2>err
+ok "$? $(cat err)" '0 ' 'not with -q'
+same ids again 'which changes no id'
+printf '3 4\n12\n' | sample --greedy -m "$m" --grammar long.gbnf -- "$fake" vocab=368 ctx=6 >out 2>err
+ok "$? $(grep -c 'is full' err) $(grep 'grammar' err)" \
+    '0 2 sample: <stdin>: line 1: the answer ends with the context before the grammar is complete' \
+    'or the end of the context'
+loop --greedy -m "$m" --regex '[a-z]*' -n 4 >out 2>err
+ok "$? $(cat err)" '0 ' 'not where the grammar is complete'
+loop --greedy -m "$m" --grammar long.gbnf --grammar-trigger zqzq -n 4 >out 2>err
+ok "$? $(cat err)" '0 ' 'nor where it still waits'
 
 # ---- schemas and choices ----
 cat >point.json <<'END'

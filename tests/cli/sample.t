@@ -103,6 +103,10 @@ run 1 '! <stdin>: holds no logits stream|' 'sample: <stdin>: holds no logits str
     'no input' sample
 printf 'tokens\n' >in
 run 1 '! <stdin>: not a logits stream|' '*' 'input of another kind' sample
+printf '5 6\n7\n' >in
+run 1 '! in: these look like tokens, not logits: to generate, a command is needed: *' \
+    'sample: in: these look like tokens, not logits: to generate, a command is needed: -- decode -i -m MODEL|' \
+    'tokens without a command' sample in
 printf '5 6\n7\n' | "$fake" at=1 code=4 >in
 run 2 '7 ! <stdin>: as asked for|' 'sample: <stdin>: as asked for|' 'an error frame' sample --greedy
 printf '5 6\n7\n' | "$fake" at=0 code=2 >in
@@ -148,6 +152,17 @@ usage 'min-tokens needs a command' --min-tokens 1
 usage 'draft and --draft-ngram exclude each other' --draft x --draft-ngram 2 -- true
 usage 'infill needs the vocabulary' --samplers infill
 usage 'unrecognized option' --grammer g
+for option in --model --grammar --json-schema --replay --check-grammar; do
+    for path in nothere /; do
+        case $option in
+        --grammar|--json-schema) sample -m "$m" "$option=$path" -- "$fake" <in >out 2>err ;;
+        *) sample "$option=$path" <in >out 2>err ;;
+        esac
+        ok "$? $(wc -l <err) $(grep -c "^sample: $path: " err)" '2 1 1' "$option $path: the message names the file"
+    done
+done
+sample --record nothere/record <whole >out 2>err
+ok "$? $(cut -c 1-24 err)" '2 sample: nothere/record: ' 'so it does for a record'
 sample --top-k 3 --samplers 'Top-P;m' <whole >out 2>err
 ok "$(head -n 1 err)" 'sample: --top-k has no effect: its sampler does not run' \
     'an option of a sampler not listed is noted'
@@ -165,10 +180,13 @@ sed -n '/^\.Bl -column/,/^\.El/s/^\.It \([^S].*\)/\1/p' "$root/man/sample.1" |
     sed 's/ Ta /\t/g; s/""//g' |
     awk -F '\t' '{ print ($1 ? $1 " " $2 : ""), $3, $4 }' >page
 ok "$(diff rows page)" '' 'the table of samplers in the page is that of the program'
-sample --help | sed -n 's/^ *\(--[a-z-]*\)=[A-Z].*\[\([^;]*\); \(.*\)\]$/\1 \2 \3/p' | sort >rows
+sample --help | sed '/=[A-Z]*$/{N;s/\n */ /;}' | sed -n 's/^ *\(--[a-z-]*\)=[A-Z].*\[\([^;]*\); \(.*\)\]$/\1 \2 \3/p' | sort >rows
 sed -n '/^\.Bl -column/,/^\.El/s/^\.It \([^S].*\)/\1/p' "$root/man/sample.1" |
     sed 's/ Ta /\t/g' | cut -f 3- | tr '\t' ' ' | grep -v '""' | sort -u >page
 ok "$(diff rows page)" '' 'and so are the values that switch them off'
+
+ok "$(sample --help | grep '^ *-' | grep -vE '^.{27} [^ ]|^ {6}--[^ ]+(, --[^ ]+)?$')" '' \
+    'what an option does begins in one column, or on a line of its own'
 
 # ---- seeds ----
 awk 'BEGIN { for (s = 0; s < 8; s++) { printf "%d 0 1", s; for (i = 0; i < 100; i++) printf " 0"; print "" } }' |
