@@ -234,7 +234,7 @@ static void read_files(void)
         struct lm_in *in = lm_in_open(opt.imatrix, 0, &err);
         opt.convert.weights = (struct lm_weights){
             .importance = in ? lm_importance_read(in, &err) : NULL, .name = opt.imatrix,
-            .include = opt.include, .exclude = opt.exclude, .dry_run = opt.dry_run,
+            .include = opt.include, .exclude = opt.exclude,
         };
         if (!opt.convert.weights.importance)
             cli_die_err(opt.imatrix, &err);

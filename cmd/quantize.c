@@ -345,16 +345,17 @@ static void target_type(void)
 
 /*
  * IN [OUT] TYPE [THREADS].  OUT is an operand unless -o, --dry-run or --plan-only say
- * otherwise; with a target TYPE may be missing.
+ * otherwise, or a type stands in its place; with a target TYPE may be missing after OUT.
  */
 static void read_operands(int argc, char *argv[])
 {
     char **arg = argv + optind, **end = argv + argc;
     const bool target = o.target_size || o.target_bpw > 0, looks = o.dry_run || plan_only;
     bool has_out = !out_path && !(looks && end - arg == 2 - target) &&
-                   !(!target && end - arg == 2 && lm_file_type_by_name(arg[1]));
+                   !(end - arg > 1 && lm_file_type_by_name(arg[1]));
     if (end - arg < 1 + !target + has_out || end - arg > 3 + has_out)
-        cli_bad_usage("operands wanted: IN %s%s [THREADS]", out_path ? "" : "OUT ",
+        cli_bad_usage("operands wanted: IN %s%s [THREADS]",
+                      out_path ? "" : target && !looks ? "OUT " : "[OUT] ",
                       target ? "[TYPE]" : "TYPE");
     in_path = *arg++;
     if (has_out)
@@ -517,6 +518,23 @@ static int write_model(const struct lm_quantize *q, const struct lm_env *env)
     return status;
 }
 
+/* Larger than before is not what quantizing is for, unless the type is one of floats. */
+static void tell_size(const struct lm_quantize *q, const struct lm_env *env)
+{
+    const char *out = strcmp(out_path, "-") ? out_path : "<stdout>";
+    uint64_t from = 0, to = 0;
+    for (size_t i = 0; i < q->n_rows; i++) {
+        from += q->rows[i].in->bytes;
+        to += q->rows[i].bytes;
+    }
+    if (to > from && lm_type_by_id(o.file_type->type)->block > 1)
+        lm_note(env, LM_WARN, "%s is larger than %s: tensors of %" PRIu64 " bytes, %" PRIu64
+                " before", out, lm_in_name(q->shards[0].in), to, from);
+    else
+        lm_note(env, LM_INFO, "%s: tensors of %" PRIu64 " bytes, %" PRIu64 " before", out,
+                to, from);
+}
+
 /* Which files must not be written over. */
 static void refuse_same(const struct lm_quantize *q)
 {
@@ -580,6 +598,10 @@ int main(int argc, char *argv[])
         print_plan(q);
     else
         status = write_model(q, &env);
+    if (q->refused.code)
+        status = cli_report(lm_in_name(in), &q->refused);
+    else if (!looks && status == CLI_OK)
+        tell_size(q, &env);
     lm_quantize_free(q);
     lm_in_close(in);
     for (size_t i = 0; i < o.n_wishes; i++)

@@ -42,8 +42,8 @@ struct lm_quantize_options {
     bool keep_split;                         /* a file for each shard                */
     bool guess_file_type;                    /* general.file_type as the tensors say */
     bool sort;                               /* tensors in llama.cpp's order         */
-    bool dry_run;                            /* a plan to look at: what only running
-                                                needs is noted, not refused          */
+    bool dry_run;                            /* a plan to look at, also of what would be
+                                                refused                              */
     const struct lm_type *output_type, *embedding_type;       /* or NULL             */
     const struct lm_quantize_wish *wishes;                    /* the first match counts */
     size_t                         n_wishes;
@@ -102,6 +102,7 @@ struct lm_quantize {
     size_t                    n_rows;
     struct lm_arena           arena;         /* new names and arrays                 */
     struct lm_importance     *renamed;       /* importance without pruned layers     */
+    struct lm_err             refused;       /* why a run would be, after a dry one  */
 };
 
 /*

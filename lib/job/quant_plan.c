@@ -103,35 +103,21 @@ static int choose_types(struct planner *p)
 
 /* ---- what has to be refused ---------------------------------------------- */
 
-/* With --dry-run a note, else a failure. */
-static int refuse(const struct planner *p, enum lm_code code, const char *what)
-{
-    if (!p->o->dry_run)
-        return lm_fail(p->err, code, "%s", what);
-    lm_note(p->env, LM_WARN, "%s", what);
-    return LM_OK;
-}
-
 /* Sources that cannot be decoded, or should not be without being asked. */
 static int check_sources(const struct planner *p)
 {
-    char what[256];
     for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
         if (t->target == t->source)
             continue;
         bool weights = t->source->decode && t->source->id != LM_F64;
-        if (!weights) {
-            snprintf(what, sizeof what, "tensor %.*s: %s cannot be converted to %s", 100, t->name,
-                     t->source->name, t->target->name);
-            return refuse(p, LM_EUSE, what);
-        }
-        if (t->source->block > 1 && !p->o->allow_requantize) {
-            snprintf(what, sizeof what, "tensor %.*s: requantizing from type %s is disabled: "
-                     "it adds loss to loss (--allow-requantize does it)", 100, t->name,
-                     t->source->name);
-            return refuse(p, LM_EUSE, what);
-        }
+        if (!weights)
+            return lm_fail(p->err, LM_EUSE, "tensor %.*s: %s cannot be converted to %s", 100,
+                           t->name, t->source->name, t->target->name);
+        if (t->source->block > 1 && !p->o->allow_requantize)
+            return lm_fail(p->err, LM_EUSE, "tensor %.*s: requantizing from type %s is disabled: "
+                           "it adds loss to loss (--allow-requantize does it)", 100, t->name,
+                           t->source->name);
     }
     return LM_OK;
 }
@@ -163,7 +149,20 @@ static void note_fallbacks(const struct planner *p)
 static struct lm_weights weights(const struct planner *p)
 {
     return (struct lm_weights){ p->o->importance, p->o->importance_name, p->o->include,
-                                p->o->exclude, p->o->dry_run };
+                                p->o->exclude };
+}
+
+/* What a run is refused for; in a dry run, once its plan was seen. */
+static int check_run(const struct planner *p)
+{
+    const struct lm_weights importance = weights(p);
+    int s = check_sources(p);
+    if (s == LM_OK)
+        s = lm_weights_check(&importance, p->mix, p->q->n_rows, p->env, p->err);
+    if (s == LM_OK || !p->o->dry_run)
+        return s;
+    p->q->refused = *p->err;
+    return LM_OK;
 }
 
 /* ---- output -------------------------------------------------------------- */
@@ -540,10 +539,7 @@ static int plan(struct planner *p)
     if (s == LM_OK && (p->o->target_size || p->o->target_bpw > 0))
         s = choose_for_size(p, order);
     if (s == LM_OK)
-        s = check_sources(p);
-    const struct lm_weights importance = weights(p);
-    if (s == LM_OK)
-        s = lm_weights_check(&importance, p->mix, q->n_rows, p->env, p->err);
+        s = check_run(p);
     if (s == LM_OK) {
         note_fallbacks(p);
         s = set_tensors(p, order);

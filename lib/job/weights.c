@@ -73,8 +73,7 @@ static bool look(const struct lm_weights *w, const struct lm_mix_tensor *t, stru
 }
 
 /* The last word on faults. */
-static int judge(const struct lm_weights *w, const struct found *f, const struct lm_env *env,
-                 struct lm_err *err)
+static int judge(const struct found *f, struct lm_err *err)
 {
     const uint64_t n = f->n_missing + f->n_wrong;
     char what[256];
@@ -87,10 +86,7 @@ static int judge(const struct lm_weights *w, const struct found *f, const struct
     if (n > N_TOLD)
         snprintf(what + len, sizeof what - (size_t)len, " (-v names those after the first %d)",
                  N_TOLD);
-    if (f->n_wrong || !w->dry_run)
-        return lm_fail(err, f->n_wrong ? LM_EDATA : LM_EUSE, "%s", what);
-    lm_note(env, LM_WARN, "%s", what);
-    return LM_OK;
+    return lm_fail(err, f->n_wrong ? LM_EDATA : LM_EUSE, "%s", what);
 }
 
 int lm_weights_check(const struct lm_weights *w, const struct lm_mix_tensor *list, size_t n,
@@ -101,12 +97,12 @@ int lm_weights_check(const struct lm_weights *w, const struct lm_mix_tensor *lis
         look(w, &list[i], &f);
     for (size_t i = 0; i < n && f.n_missing + f.n_wrong > 1; i++)
         if (look(w, &list[i], &told))
-            lm_note(env, told.n_missing + told.n_wrong > N_TOLD ? LM_INFO
-                         : w->dry_run ? LM_WARN : LM_FAULT, "%s", told.fault);
+            lm_note(env, told.n_missing + told.n_wrong > N_TOLD ? LM_INFO : LM_FAULT, "%s",
+                    told.fault);
     if (f.n_plain && w->importance)
         lm_note(env, LM_WARN, "no importance for %" PRIu64 " tensors, the first: %s", f.n_plain,
                 f.plain);
-    return judge(w, &f, env, err);
+    return judge(&f, err);
 }
 
 static void set_cut_str(struct lm_gguf_writer *w, const char *key, const char *s)

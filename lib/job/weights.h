@@ -19,7 +19,6 @@ struct lm_weights {
     /* Only entries whose name contains one of these; without those that contain one of
      * those.  NULL-terminated; NULL: none. */
     const char *const *include, *const *exclude;
-    bool               dry_run;                 /* what is missing is noted, not refused    */
 };
 
 /* The importance of a tensor to be encoded, or NULL; *wrong says that there is some, of
@@ -32,7 +31,7 @@ const struct lm_importance_entry *lm_weights_of(const struct lm_weights *w,
  *
  * A single fault is in *err; of several each is noted, one past a hundred only as information,
  * and *err has how many there are.  LM_EDATA when one has another size, LM_EUSE when all are
- * missing; those are warnings in a dry run.  What is missing and not needed is a warning.
+ * missing.  What is missing and not needed is a warning.
  */
 int lm_weights_check(const struct lm_weights *w, const struct lm_mix_tensor *t, size_t n,
                      const struct lm_env *env, struct lm_err *err);

@@ -102,7 +102,14 @@ ok "$(gguf-inspect --kv w.gguf | grep -c provenance)" 0 "none without it"
 has "$(cat err)" "blk.0.attn_q.weight: f16 to q8_0" "-v says what becomes of each"
 
 # ---- wrong usage ----
-refused 2 "operands" "no type" input.gguf out.gguf
+refused 2 "operands wanted: IN [OUT] TYPE [THREADS]" "no type" input.gguf out.gguf
+refused 2 "operands wanted: IN OUT [TYPE] [THREADS]" "a target without output" --target-bpw 5 input.gguf
+quantize -q input.gguf q4_0 2; ok "$? $(ls)" "0 $(printf '%s\nggml-model-Q4_0.gguf\n' "$(ls | grep -v ggml-model-Q4_0)" | sort)" \
+   "a type in the output's place is the type"
+rm ggml-model-Q4_0.gguf
+quantize -q --target-bpw 8 input.gguf q4_0; ok "$? $(ls -d q4_0 ggml-model-Q4_0.gguf 2>/dev/null)" "0 ggml-model-Q4_0.gguf" "with a target, too"
+quantize -q --target-bpw 8 input.gguf ./q4_0; ok "$? $(ls q4_0)" "0 q4_0" "./ makes it a file"
+rm q4_0 ggml-model-Q4_0.gguf
 refused 2 "operands" "surplus operands" input.gguf out.gguf Q8_0 1 more
 refused 2 "not one of the types" "a type there is not" input.gguf out.gguf Q9_9
 refused 2 "not a number" "threads of no number" input.gguf out.gguf Q8_0 many
@@ -220,8 +227,26 @@ quantize -q deep.gguf out.gguf IQ2_XXS 2>err; ok "$(wc -l <err)" 101 "the first 
 has "$(tail -n 1 err)" "missing for 103 tensors" "and all counted"
 quantize -v deep.gguf out.gguf IQ2_XXS 2>err
 ok "$(grep -c ': no importance, wanted 256' err)" 103 "with -v all are named"
+for how in "input.gguf IQ2_XXS" "--imatrix others.dat input.gguf Q4_K_M" "q.gguf Q2_K"; do
+    # shellcheck disable=SC2086
+    quantize -q -o out.gguf $how 2>want; status=$?
+    # shellcheck disable=SC2086
+    quantize -q --dry-run $how >plan 2>err
+    ok "$? $(cat err)" "$status $(cat want)" "--dry-run is refused like a run: $how"
+    ok "$(cut -f 1 plan | sed -n '1p; $p' | tr '\n' ' ')" "tensor total " "after the plan"
+done
 ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq2_xxs"' | wc -l)" 24 \
-   "--dry-run does without importance"
+   "which does without importance"
+
+# ---- what came of it ----
+{ head_ 1 0; info blk.0.ffn_up.weight 2 0 96 4; } >five.gguf; pad five.gguf
+head -c 216 /dev/zero >>five.gguf
+quantize --allow-requantize five.gguf w.gguf Q6_K 2>err
+ok "$? $(tail -n 1 err)" "0 quantize: w.gguf is larger than five.gguf: tensors of 408 bytes, 216 before" \
+   "an output that is larger is a warning"
+quantize --allow-requantize five.gguf w.gguf F16 2>err; ok "$? $(cat err)" "0 " "but not of floats"
+quantize -v --allow-requantize five.gguf - F16 2>err >w.gguf
+ok "$(tail -n 1 err)" "quantize: <stdout>: tensors of 768 bytes, 216 before" "-v tells both sizes"
 
 # ---- memory does not grow with the model ----
 if sh -c 'ulimit -v 131072; exec quantize --version' >/dev/null 2>&1; then
