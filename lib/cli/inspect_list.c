@@ -124,7 +124,7 @@ static void put_file_type(struct lm_buf *out, uint32_t id)
 static void put_kind(const struct listed *l, struct lm_buf *out)
 {
     struct lm_str type = { 0 };
-    uint32_t id;
+    uint32_t id, no, count;
     const bool said = lm_gguf_str(l->g, "general.type", &type, NULL) == LM_OK;
     head_line(l->o, out, "kind");
     if (said)
@@ -139,10 +139,12 @@ static void put_kind(const struct listed *l, struct lm_buf *out)
     }
     if (lm_gguf_u32(l->g, "general.file_type", &id, NULL) == LM_OK)
         put_file_type(out, id);
-    if (!l->g->n_tensors && lm_gguf_kv(l->g, "tokenizer.ggml.tokens"))
+    if (lm_gguf_u32(l->g, "split.no", &no, NULL) == LM_OK &&
+        lm_gguf_u32(l->g, "split.count", &count, NULL) == LM_OK && count > 1)
+        lm_buf_printf(out, ", shard %" PRIu64 " of %" PRIu32, (uint64_t)no + 1, count);
+    else if (!l->g->n_tensors && lm_gguf_kv(l->g, "tokenizer.ggml.tokens"))
         lm_buf_str(out, ", a vocabulary only");
-    else if (lm_gguf_tensor(l->g, "token_embd.weight") && !lm_gguf_tensor(l->g, "output.weight") &&
-             !lm_gguf_kv(l->g, "split.count"))
+    else if (lm_gguf_tensor(l->g, "token_embd.weight") && !lm_gguf_tensor(l->g, "output.weight"))
         lm_buf_str(out, ", output shared with token_embd.weight");
     lm_buf_byte(out, '\n');
 }

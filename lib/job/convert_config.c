@@ -84,21 +84,6 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-/* Name the class that is not there, and those that are. */
-static int unknown_class(const char *name, struct lm_err *err)
-{
-    char list[300] = "";
-    bool all = true;
-    for (size_t i = 0; lm_archs[i]; i++)
-        for (const char *const *s = lm_archs[i]->hf_classes; *s; s++) {
-            all = all && strlen(list) + strlen(*s) + 2 < sizeof list;
-            if (all)
-                strcat(strcat(list, " "), *s);
-        }
-    return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted; "
-                   "known:%s%s", name, list, all ? "" : " and others");
-}
-
 /* A small JSON file, if it is there: *out is NULL without. */
 static int load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
                      struct lm_err *err)
@@ -298,7 +283,8 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
         c->cfg.class = "Qwen3-Reranker";
     c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
-        return unknown_class(c->cfg.class, err);
+        return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted "
+                       "(--list names those that can)", c->cfg.class);
     for (int64_t i = 0; c->cfg.arch->mixed && kind_of(c, i); i++)
         if (kind_of(c, i) == 'E')
             c->cfg.arch = c->cfg.arch->mixed;

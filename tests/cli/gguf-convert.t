@@ -379,7 +379,7 @@ echo '{}' >file; refused file 1 "file: " "a file that is no archive"
 mk one 40 40; sed -i 's/"architectures":[^,]*,//' one/config.json
 refused one 1 "config.json: no architectures" "no architectures"
 mk one 40 40; sed -i 's/LlamaFor/NovelFor/' one/config.json
-refused one 2 "architecture NovelForCausalLM cannot be converted; known: LlamaForCausalLM" "an unknown class"
+refused one 2 "architecture NovelForCausalLM cannot be converted (--list names those that can)" "an unknown class"
 mk one 40 40; rm one/tokenizer.json; refused one 1 "no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or tekken.json" "no tokenizer"
 mk one 40 40; rm one/model.safetensors; refused one 1 "no model*.safetensors" "no weights"
 touch one/pytorch_model.bin; refused one 1 "pytorch_model.bin: is empty" "an empty file of another kind"

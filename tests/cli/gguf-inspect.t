@@ -396,6 +396,13 @@ experts 128 parameters, a token uses 2 of 8: 136 parameters in all" "and what a 
 ok "$(gguf-inspect --totals -j moe.gguf | sed 's/.*"totals"/"totals"/')" \
    '"totals":{"tensors":3,"parameters":232,"bytes":484,"bits":16.689655172413794,"unknown":0,"expert_parameters":128,"active_parameters":136,"types":[{"type":"f16","tensors":1,"parameters":128,"bytes":256},{"type":"f32","tensors":1,"parameters":40,"bytes":160},{"type":"q8_0","tensors":1,"parameters":64,"bytes":68}]}}' \
    "in JSON"
+gguf-split -q --no-tensor-first-split --max-tensors 20 "$m" part
+ok "$(for k in 1 3; do gguf-inspect --totals part-0000$k-of-00003.gguf | sed -n '2s,^kind  *,,p'; done)" \
+   "model, architecture llama, made as F16, shard 1 of 3
+tensors, shard 3 of 3" "a shard without tensors is no vocabulary"
+gguf-convert -q --vocab-only "$root/tests/data/hf" vocab.gguf
+ok "$(gguf-inspect --totals vocab.gguf | sed -n 's/^kind  *//p')" \
+   "model, architecture llama, made as F16, a vocabulary only" "which this one is"
 { head_ 1 0; info x 9999 0 8; } >odd.gguf; pad odd.gguf
 has "$(gguf-inspect --totals odd.gguf)" "without 1 tensors that cannot be counted" "a type that is not known"
 
