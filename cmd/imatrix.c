@@ -17,7 +17,7 @@
 #include "vocab/vocab.h"
 
 static const char usage[] =
-    "usage: imatrix [-m model] [-o out] [option ...] [file ...]\n";
+    "usage: imatrix [-hqVv] [-c tokens] [-m model] [-o out] [option ...] [file ...]\n";
 
 static const char help[] =
     "\n"

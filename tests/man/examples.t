@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples.t - run the EXAMPLES of every page, each page in a directory of its own that
-# holds m.gguf, hf/ and text.txt; speaks TAP.
+# holds m.gguf, hf/, text.txt and rank.gguf, a classifier; speaks TAP.
 #
 # In each literal block "$ " starts a command ("> " goes on with it); what follows, up
 # to the next "$ " or the end of the block, is its exact output.  Standard error is not
@@ -12,6 +12,7 @@ for page in "$root"/man/*.[157]; do
     name=$(basename "$page")
     mkdir "$tmp/$name" "$tmp/$name.steps"
     cp -R "$root/tests/data/m.gguf" "$root/tests/data/hf" "$root/tests/data/text.txt" "$tmp/$name"
+    cp "$root/tests/data/classify/bert.gguf" "$tmp/$name/rank.gguf"
     awk -v dir="$tmp/$name.steps" '
         /^\.Sh/          { on = $2 == "EXAMPLES" }
         !on              { next }
