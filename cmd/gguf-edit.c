@@ -324,6 +324,21 @@ static void check_in_place(const struct lm_in *in)
                 : "needs a regular file, compressed only if it is called .zst");
 }
 
+/* The other shards of IN are not read, but lost if OUT is one of them. */
+static void refuse_shards(const struct lm_gguf *g)
+{
+    uint32_t n = 0;
+    if (lm_gguf_u32(g, "split.count", &n, NULL) != LM_OK)
+        return;
+    for (uint32_t k = 1; k < n; k++) {
+        char *shard = lm_gguf_shard_path(in_path, k, n);
+        if (!shard)
+            return;
+        cli_refuse_same(shard, out_path);
+        free(shard);
+    }
+}
+
 int main(int argc, char *argv[])
 {
     struct lm_err err;
@@ -342,6 +357,8 @@ int main(int argc, char *argv[])
     struct lm_editor *e = lm_editor_open(in, &err);
     if (!e)
         cli_die_err(lm_in_name(in), &err);
+    if (!dry_run)
+        refuse_shards(lm_editor_gguf(e));
     int status;
     if (dry_run)
         status = show_changes(e, in, &env);

@@ -117,9 +117,13 @@ bool lm_is_end(const struct lm_logits_head *h, uint32_t id)
     return false;
 }
 
-static bool ends_line(const struct lm_generate *g, const struct lm_logits_head *h, uint32_t id)
+/* Does the line end with this id?  One that ends generation does not where the grammar, which is
+ * not at an end, asks for it by name. */
+static bool ends_line(const struct lm_sequence *q, const struct lm_generate *g,
+                      const struct lm_logits_head *h, uint32_t id)
 {
-    if (lm_is_end(h, id))
+    const bool named = q->machine && q->bound && !lm_machine_complete(q->machine, q->state);
+    if (lm_is_end(h, id) && !named)
         return true;
     for (size_t i = 0; i < g->n_stop; i++)
         if ((uint32_t)g->stop[i] == id)
@@ -277,7 +281,7 @@ static int append(struct lm_sequence *q, const struct lm_generate *g,
     if (s < 0)
         return s;
     q->ids[q->n++] = (int32_t)c->id;
-    if (ends_line(g, h, c->id)) {
+    if (ends_line(q, g, h, c->id)) {
         write_held(q, g, q->hold.n);
         lm_draw_id(&g->draw, c->id, &q->text);
         return finish(q, g, err);

@@ -244,6 +244,13 @@ gguf-edit in.gguf >/dev/full 2>err;      ok $? 2 "on standard output too"
 gguf-edit --provenance --delete a.deep in.gguf | gguf-inspect --get lmpipe.provenance - >out
 has "$(cat out)" ": --provenance --delete a.deep in.gguf" "--provenance names the arguments"
 
+gguf-split --max-tensors 8 "$root/tests/data/m.gguf" p; cat p-*3.gguf >before
+for o in p-00002-of-00003.gguf ./p-00003-of-00003.gguf; do
+    gguf-edit --set a=u8:1 p-00001-of-00003.gguf $o 2>err; ok $? 2 "$o is another shard of the input"
+    has "$(cat err)" "the same file" "is told"
+done
+ok "$(cat p-*3.gguf | cmp - before)" "" "and the shards stay"
+
 # ---- hostile files ----
 . "$root/tests/cli/gguf-refused.sh"
 refuse_hostile gguf-edit

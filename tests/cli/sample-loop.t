@@ -336,4 +336,11 @@ loop -s 2 -n 5 -m "$m" --samplers 'top_k;infill' >out
 ok "$?" 0 'infill'
 loop -s 2 -n 5 -m "$m" --samplers 'infill;temperature' >out 2>err
 ok "$?" 0 'infill on a small vocabulary needs no cut'
+
+# ---- ids that end answers, named by a grammar ----
+printf 'root ::= <[81]> <[82]> <[83]>' >named.gbnf
+ok "$(echo 80 | sample -q --greedy -n 9 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 eog=82)" \
+   '81 82 83 82 ' 'are part of the text where it asks for them, and the end behind it'
+ok "$(echo 80 | sample -q --greedy -n 9 --stop-ids 82 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 eog=82)" \
+   '81 82 ' 'but an id to stop at stops'
 echo "1..$n"
