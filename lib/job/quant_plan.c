@@ -122,27 +122,15 @@ static int check_sources(const struct planner *p)
     return LM_OK;
 }
 
-/* One warning for what the mix could not have, and one for each tensor that the user
- * named; -v tells all. */
+/* A line for each tensor whose rows do not divide into blocks of what was wanted. */
 static void note_fallbacks(const struct planner *p)
 {
-    size_t n = 0;
-    char first[256], line[256];
     for (size_t i = 0; i < p->q->n_rows; i++) {
         const struct lm_mix_tensor *t = &p->mix[i];
-        if (t->target == t->wanted)
-            continue;
-        bool named = by_user((void *)p->o, t->name) != NULL;
-        snprintf(line, sizeof line, "tensor %.*s: rows of %" PRIu64 " weights do not suit %s: %s "
-                 "instead", 100, t->name, t->ne[0], t->wanted->name, t->target->name);
-        lm_note(p->env, named ? LM_WARN : LM_INFO, "%s", line);
-        if (!named && !n++)
-            memcpy(first, line, sizeof first);
+        if (t->target != t->wanted)
+            lm_note(p->env, LM_WARN, "tensor %.*s: rows of %" PRIu64 " weights do not suit %s: %s "
+                    "instead", 100, t->name, t->ne[0], t->wanted->name, t->target->name);
     }
-    if (n > 1)
-        lm_note(p->env, LM_WARN, "%s (and others for %zu more tensors)", first, n - 1);
-    else if (n)
-        lm_note(p->env, LM_WARN, "%s", first);
 }
 
 /* The options that are about importance. */
