@@ -653,6 +653,18 @@ static int check_text(const struct args *a, const char *path)
     return cli_status(s);
 }
 
+/* No input may be written over. */
+static void refuse_same(const struct args *a, const char *path)
+{
+    const char *const inputs[] = { path, a->model, a->grammar, a->schema, a->replay };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (inputs[i])
+            cli_refuse_same(inputs[i], "-");
+        if (inputs[i] && a->record)
+            cli_refuse_same(inputs[i], a->record);
+    }
+}
+
 static int run(struct args *a, const char *path, char *const command[])
 {
     char *const draft[] = { "sh", "-c", (char *)a->draft, NULL };
@@ -660,6 +672,7 @@ static int run(struct args *a, const char *path, char *const command[])
                                                           .verbose = a->verbose });
     bool tell_seed = !a->seeded;
     struct lm_err err;
+    refuse_same(a, path);
     open_files(a, &env);
     struct lm_in *in = lm_in_open(path, 0, &err);
     if (!in)

@@ -324,6 +324,35 @@ decode -m "$m" prompts | sample -s 2 --replay rec >again
 same out again 'the filter records and replays too'
 loop -n 2 --record /dev/full >out 2>err
 ok "$?" 2 'a record that cannot be written'
+cp "$m" own.gguf
+echo 'root ::= "a"' >own.gbnf
+echo true >own.json
+echo '3 4' >own.ids
+decode -m "$m" own.ids >own.lg
+cp rec own.rec
+ln -s own.rec own.link
+for f in own.*; do cp "$f" "kept.${f#own.}"; done
+refused() { # FILE NAME COMMAND...
+    file=$1 name=$2
+    shift 2
+    "$@" >out 2>err
+    ok "$? $(cat err)" "2 sample: $file: input and output are the same file" "not over its input: $name"
+}
+refused own.gguf 'the model' sample -m own.gguf --record own.gguf own.ids -- "$fake"
+refused own.gbnf 'the grammar' sample -m "$m" --grammar own.gbnf --record own.gbnf own.ids -- "$fake"
+refused own.json 'the schema' sample -m "$m" --json-schema own.json --record own.json own.ids -- "$fake"
+refused own.ids 'the prompts' sample --record own.ids own.ids -- "$fake"
+refused own.lg 'the logits' sample --record own.lg own.lg
+refused own.link 'a record, through a link' sample --replay own.rec --record own.link own.lg
+sample --record own.lg <own.lg >out 2>err
+ok "$? $(cat err)" '2 sample: own.lg: input and output are the same file' 'nor over standard input'
+for f in 'own.ids' '--replay own.rec own.lg' '--grammar own.gbnf -m own.gguf kept.ids'; do
+    sample $f -- "$fake" >>"$(echo "$f" | grep -o 'own[^ ]*' | head -n 1)" 2>err
+    ok "$? $(cat err)" '2 sample: <stdout>: input and output are the same file' "nor by standard output: $f"
+done
+bad=
+for f in own.*; do cmp -s "$f" "kept.${f#own.}" || bad="$bad $f"; done
+ok "$bad" '' 'all of them are as they were'
 
 # ---- samplers that need to know more ----
 loop -s 2 -n 20 --dry-multiplier 2 -m "$m" >with
