@@ -539,6 +539,8 @@ static void tell_size(const struct lm_quantize *q, const struct lm_env *env)
 static void refuse_same(const struct lm_quantize *q)
 {
     const char *const named[] = { in_path, imatrix_path, type_file };
+    if (q->n_parts > 1 && !strcmp(out_path, "-"))
+        cli_die(CLI_TROUBLE, "--keep-split: standard output cannot be %zu files", q->n_parts);
     for (size_t k = 0; k < q->n_parts; k++) {
         char *path = part_path(q, k);
         for (size_t i = 0; i < sizeof named / sizeof *named; i++)
@@ -546,6 +548,8 @@ static void refuse_same(const struct lm_quantize *q)
                 cli_refuse_same(named[i], path);
         for (size_t i = 1; i < q->n_shards; i++)
             cli_refuse_same(lm_in_name(q->shards[i].in), path);
+        if (report_path)
+            cli_refuse_one("--report", report_path, path);
         free(path);
     }
     for (size_t i = 0; report_path && i < sizeof named / sizeof *named; i++)
@@ -581,6 +585,8 @@ int main(int argc, char *argv[])
     o.dry_run = looks;
     if (!looks)
         cli_refuse_same(in_path, out_path);
+    if (report_path && !o.keep_split)
+        cli_refuse_one("--report", report_path, out_path);
     struct lm_in *in = lm_in_open(in_path, long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         cli_die_err(strcmp(in_path, "-") ? in_path : "<stdin>", &err);

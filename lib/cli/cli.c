@@ -355,6 +355,19 @@ void cli_refuse_same(const char *in, const char *out)
                 out && strcmp(out, "-") ? out : "<stdout>");
 }
 
+void cli_refuse_one(const char *opt, const char *path, const char *out)
+{
+    const bool first = !strcmp(path, "-"), second = !strcmp(out, "-");
+    struct stat a, b;
+    bool same = first && second;
+    if (!same && stat_operand(path, STDOUT_FILENO, &a) && stat_operand(out, STDOUT_FILENO, &b))
+        same = !S_ISCHR(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    else if (!same && !first && !second)
+        same = lm_out_same(path, out);
+    if (same)
+        cli_die(CLI_TROUBLE, "%s: %s is the output", opt, first ? "<stdout>" : path);
+}
+
 void cli_write(const void *p, size_t n)
 {
     if (n && fwrite(p, 1, n, stdout) != n)

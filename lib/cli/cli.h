@@ -81,6 +81,11 @@ int cli_out_commit_all(struct lm_out **outs, size_t n);
  * "-" for either is checked by descriptor. */
 void cli_refuse_same(const char *in, const char *out);
 
+/* Exit with a message when two outputs, of which option opt names the first, are the same file,
+ * be it one that does not exist yet; links are seen through, "-" is standard output.  Devices
+ * such as /dev/null may take both. */
+void cli_refuse_one(const char *opt, const char *path, const char *out);
+
 /* fwrite to and fflush of standard output; what fails ends the program with the reason, which
  * at the end would be forgotten. */
 void cli_write(const void *p, size_t n);

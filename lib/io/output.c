@@ -71,6 +71,31 @@ static char *resolve(const char *path)
     return at;
 }
 
+/* stat of the directory that a path lies in. */
+static bool stat_directory(const char *path, struct stat *st)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? strndup(path, (size_t)(slash + 1 - path)) : strdup(".");
+    const bool there = dir && stat(dir, st) == 0;
+    free(dir);
+    return there;
+}
+
+bool lm_out_same(const char *a, const char *b)
+{
+    char *x = resolve(a), *y = resolve(b);
+    struct stat s, t;
+    bool same = false;
+    if (x && y && stat_directory(x, &s) && stat_directory(y, &t)) {
+        const char *in_x = strrchr(x, '/'), *in_y = strrchr(y, '/');
+        same = s.st_dev == t.st_dev && s.st_ino == t.st_ino &&
+               !strcmp(in_x ? in_x + 1 : x, in_y ? in_y + 1 : y);
+    }
+    free(x);
+    free(y);
+    return same;
+}
+
 /* "DIR/.NAME.XXXXXX.part" for "DIR/NAME"; malloc'ed, or NULL. */
 static char *part_name(const char *target)
 {

@@ -42,6 +42,10 @@ int lm_out_read_left(const struct lm_out *out, uint64_t off, void *dst, size_t n
 int lm_out_skip(struct lm_out *out, uint64_t n, struct lm_err *err);
 int lm_out_cut(struct lm_out *out, struct lm_err *err);
 
+/* Would two paths be one file once it was written?  Neither has to exist; links are seen
+ * through. */
+bool lm_out_same(const char *a, const char *b);
+
 /* The path, or "<stdout>". */
 const char *lm_out_name(const struct lm_out *out);
 

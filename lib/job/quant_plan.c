@@ -103,6 +103,15 @@ static int choose_types(struct planner *p)
 
 /* ---- what has to be refused ---------------------------------------------- */
 
+/* Can it be decoded, if it has to be? */
+static int check_decodable(const struct planner *p, const struct lm_mix_tensor *t)
+{
+    if (t->target == t->source || (t->source->decode && t->source->id != LM_F64))
+        return LM_OK;
+    return lm_fail(p->err, LM_EUSE, "tensor %.*s: %s cannot be converted to %s", 100, t->name,
+                   t->source->name, t->target->name);
+}
+
 /* Sources that cannot be decoded, or should not be without being asked. */
 static int check_sources(const struct planner *p)
 {
@@ -110,10 +119,9 @@ static int check_sources(const struct planner *p)
         const struct lm_mix_tensor *t = &p->mix[i];
         if (t->target == t->source)
             continue;
-        bool weights = t->source->decode && t->source->id != LM_F64;
-        if (!weights)
-            return lm_fail(p->err, LM_EUSE, "tensor %.*s: %s cannot be converted to %s", 100,
-                           t->name, t->source->name, t->target->name);
+        int s = check_decodable(p, t);
+        if (s != LM_OK)
+            return s;
         if (t->source->block > 1 && !p->o->allow_requantize)
             return lm_fail(p->err, LM_EUSE, "tensor %.*s: requantizing from type %s is disabled: "
                            "it adds loss to loss (--allow-requantize does it)", 100, t->name,
@@ -496,6 +504,7 @@ static int choose_for_size(struct planner *p, const size_t *order)
             s = lm_fail(p->err, LM_EUSE, "a size as the target: the tensors of a pipe or a "
                         "compressed file cannot be measured before they are written");
     for (size_t i = 0; i < q->n_rows && s == LM_OK; i++) {
+        s = check_decodable(p, &p->mix[i]);       /* what is chosen among is measured */
         entries[i] = lm_weights_of(&importance, &p->mix[i], &wrong);
         fixed[i] = is_given(p, p->mix[i].name);
     }

@@ -2,6 +2,7 @@
 # quantize_target.t - types for a size, what tensors lose, layers left out, shards kept; speaks TAP.
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$root/tests/cli/gguf-bytes.sh"
 cp "$root/tests/data/e2e/input.gguf" "$root/tests/data/e2e/imatrix.gguf" .
 cp "$root/tests/data/m.gguf" .
 n=0
@@ -37,6 +38,19 @@ quantize -q --report /dev/full input.gguf q9.gguf Q8_0 2>err; ok $? 2 "a report 
 quantize --report r2 --dry-run input.gguf Q8_0 2>/dev/null; ok $? 2 "a plan loses nothing"
 cp input.gguf keep.gguf; quantize --report keep.gguf keep.gguf q.gguf Q8_0 2>err; ok $? 2 "a report does not go over the input"
 cmp -s keep.gguf input.gguf;                       ok $? 0 "which stays as it is"
+for out in both ./both "$dir/both"; do
+    quantize -q --report both input.gguf "$out" Q8_0 2>err
+    ok "$? $(cat err)" "2 quantize: --report: both is the output" "nor over the output $out"
+    ok "$(ls both 2>/dev/null)" "" "which is not begun"
+done
+ln -s both link; quantize -q --report link input.gguf both Q8_0 2>err; ok "$? $(ls both 2>/dev/null)" "2 " "nor through a link to nothing"
+quantize -q --report ggml-model-Q8_0.gguf input.gguf Q8_0 2>err; ok "$? $(ls ggml* 2>/dev/null)" "2 " "nor over an output that has its default name"
+echo old >both; quantize -q --report both input.gguf link Q8_0 2>err; ok "$? $(cat both)" "2 old" "nor over one that exists"
+rm both
+quantize -q --report - input.gguf - Q8_0 2>err | cat >both; ok "$(cat err) $(size both)" "quantize: --report: <stdout> is the output 0" "nor are both written to standard output"
+quantize -q --report - input.gguf /dev/null Q8_0 >r1 2>err; ok "$? $(head -c 6 r1)" "0 tensor" "one of them is"
+quantize -q --report /dev/null input.gguf /dev/null Q8_0 2>err; ok "$? $(cat err)" "0 " "/dev/null takes both"
+rm link both
 
 # ---- a size ----
 for t in Q4_K_S Q3_K_M Q2_K; do
@@ -77,6 +91,18 @@ quantize -q --target-size 10k input.gguf t2.gguf 2>err; ok "$? $(ls t2.gguf 2>/d
 cat input.gguf | quantize --target-bpw 5 - t2.gguf 2>err; ok $? 2 "a pipe cannot be measured first"
 quantize --target-bpw 5 --target-size 1M input.gguf t2.gguf 2>/dev/null; ok $? 2 "one target at a time"
 quantize --target-bpw 5 --pure input.gguf t2.gguf Q4_0 2>/dev/null; ok $? 2 "--pure is no target"
+# Types that are no weights, all of 256x2; the numbers are the file format's.
+for type in i8:24:1 i16:25:2 i32:26:4 i64:27:8 f64:28:8; do
+    name=${type%%:*} bytes=${type##*:} number=${type#*:}
+    { head_ 1 0; info blk.0.attn_q.weight "${number%:*}" 0 256 2; } >int.gguf; pad int.gguf
+    head -c $((512 * bytes)) /dev/zero >>int.gguf
+    for how in "--target-bpw 5" "--target-size 1M --plan-only"; do
+        # shellcheck disable=SC2086
+        quantize $how int.gguf -o t2.gguf >out 2>err
+        ok "$? $(size out) $(ls t2.gguf 2>/dev/null)" "2 0 " "$how: $name is status 2"
+        has "$(cat err)" "blk.0.attn_q.weight: $name cannot be converted" "$how: says why"
+    done
+done
 quantize --target-bpw 5 input.gguf t2.gguf F16 2>/dev/null; ok $? 2 "F16 quantizes nothing"
 
 # ---- layers left out ----
@@ -113,7 +139,12 @@ ok "$(gguf-inspect --hash merged.gguf)" "$(gguf-inspect --hash one.gguf)" "and a
 ok "$(gguf-inspect --kv merged.gguf)" "$(gguf-inspect --kv one.gguf)" "with its metadata"
 quantize -q --keep-split m.gguf single.gguf Q4_K_M; cmp -s single.gguf one.gguf; ok $? 0 "one file stays one"
 quantize -q --keep-split s-00001-of-*.gguf s.gguf Q4_K_M 2>err; ok $? 2 "not over the input"
-ok "$(ls -A | grep -c part)" 0 "and nothing is left over"
+quantize -q --keep-split --report "n-00002-of-$(printf %05d "$count").gguf" s-00001-of-*.gguf n.gguf Q4_0 2>err
+ok "$? $(ls n-* 2>/dev/null)" "2 " "no report over one of them"
+quantize -q --keep-split s-00001-of-*.gguf - Q4_0 >out 2>err
+ok "$? $(size out) $(cat err)" "2 0 quantize: --keep-split: standard output cannot be $count files" "standard output is not several files"
+quantize -q --keep-split m.gguf - Q4_K_M | cmp -s - one.gguf; ok $? 0 "but one"
+ok "$(ls -A | grep -c -e part -e '^--')" 0 "and nothing is left over"
 
 # ---- in several runs ----
 quantize -q m.gguf whole.gguf Q4_K_M
