@@ -600,12 +600,10 @@ static void open_files(struct args *a, const struct lm_env *env)
     if (a->budget)
         make_last(a);
     if (a->replay) {
-        char *text;
-        size_t len;
-        if (lm_read_file(a->replay, SIZE_MAX / 2, &text, &len, &err) < 0 ||
-            lm_record_parse(&a->past, text, len, &err) < 0)
+        struct lm_in *in = lm_in_open(a->replay, 0, &err);
+        if (!in || lm_record_read(&a->past, in, &err) < 0)
             cli_die_err(a->replay, &err);
-        free(text);
+        lm_in_close(in);
     }
 }
 

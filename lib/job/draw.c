@@ -124,17 +124,48 @@ static int take_line(struct lm_record *r, const char *line, const char *end, str
     return LM_OK;
 }
 
-int lm_record_parse(struct lm_record *r, const char *text, size_t len, struct lm_err *err)
+/* The whole lines in text, *number of them so far; how many bytes they are, or a code. */
+static int64_t take_lines(struct lm_record *r, const char *text, size_t n, bool last,
+                          uint64_t *number, struct lm_err *err)
 {
-    const char *end = text + len;
-    for (uint64_t number = 1; text < end; number++) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text));
-        const char *stop = newline ? newline : end;
-        int s = take_line(r, text, stop, err);
+    const char *at = text, *const end = text + n, *newline;
+    while (at < end && ((newline = memchr(at, '\n', (size_t)(end - at))) || last)) {
+        int s = take_line(r, at, newline ? newline : end, err);
         if (s < 0)
-            return lm_err_at(err, s, "line %" PRIu64, number);
-        text = newline ? newline + 1 : end;
+            return s;
+        at = newline ? newline + 1 : end;
+        ++*number;
     }
+    return at - text;
+}
+
+static int read_lines(struct lm_record *r, struct lm_in *in, uint64_t *number,
+                      struct lm_err *err)
+{
+    char text[LM_RECORD_LINE];
+    size_t n = 0, got;
+    do {
+        int s = lm_in_read(in, text + n, sizeof text - n, &got, err);
+        if (s < 0)
+            return s;
+        n += got;
+        const int64_t taken = take_lines(r, text, n, n < sizeof text, number, err);
+        if (taken < 0)
+            return (int)taken;
+        if (taken == 0 && n == sizeof text)
+            return lm_fail(err, LM_EDATA, "longer than a line can be");
+        n -= (size_t)taken;
+        memmove(text, text + taken, n);
+    } while (got);
+    return LM_OK;
+}
+
+int lm_record_read(struct lm_record *r, struct lm_in *in, struct lm_err *err)
+{
+    uint64_t number = 0;
+    int s = read_lines(r, in, &number, err);
+    if (s < 0)
+        return lm_err_at(err, s, "line %" PRIu64, number + 1);
     if (r->n)
         qsort(r->choices, r->n, sizeof *r->choices, by_place);
     for (size_t i = 1; i < r->n; i++)

@@ -31,13 +31,16 @@ struct lm_record {
     size_t            n, cap;
 };
 
+#define LM_RECORD_LINE 4096      /* bytes; what is longer is no line of a record */
+
 /*
- * lm_record_parse - read the text of a record, as lm_draw_put_choices writes it: lines "sequence
+ * lm_record_read - read a record to its end, as lm_draw_put_choices writes it: lines "sequence
  * position id p rank entropy" separated by tabs; what follows the id is not looked at.
  *
- * LM_EDATA names the line that is none, or a place that occurs twice.
+ * LM_EDATA names the line that is none, or a place that occurs twice; other codes if in cannot be
+ * read or memory is short.
  */
-int lm_record_parse(struct lm_record *r, const char *text, size_t len, struct lm_err *err);
+int lm_record_read(struct lm_record *r, struct lm_in *in, struct lm_err *err);
 void lm_record_release(struct lm_record *r);
 
 /* What choosing tokens needs, here and in generate. */

@@ -319,6 +319,10 @@ for bad in 'x' '0	1' '0	1	9999999999' '0 1 2' '0	1	2
     loop -n 6 --replay short >out 2>err
     ok "$? $(wc -l <err)" '1 1' "no record: $(echo "$bad" | tr '\n\t' '|.')"
 done
+timeout 20 sample --replay /dev/zero prompts -- "$fake" >out 2>err
+ok "$? $(cat err)" '1 sample: /dev/zero: line 1: longer than a line can be' 'nor what has no end'
+{ printf '0\t1\t7\t'; head -c 4089 /dev/zero | tr '\0' 1; printf '\n0\t2\t9'; } >long
+ok "$(echo 3 | sample -n 2 --replay long -- "$fake")" '7 9 ' 'a line as long as can be, and one without end'
 decode -m "$m" prompts | sample -s 1 --record rec >out
 decode -m "$m" prompts | sample -s 2 --replay rec >again
 same out again 'the filter records and replays too'
