@@ -138,15 +138,11 @@ int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const 
     const char *arch = lm_model_arch(m);
     struct lm_str title = {name, strlen(name)};
     struct lm_err why;
-    struct lm_buf key = {0};
     *h = (struct lm_logits_head){.n_vocab = lm_model_n_vocab(m), .bos = -1, .eos = -1,
                                  .decoder_start = -1};
     int s = lm_gguf_str(g, "general.name", &title, err);
-    if (s >= 0) {
-        lm_buf_printf(&key, "%s.decoder_start_token_id", arch);
-        s = key.failed ? lm_fail_nomem(err) : lm_gguf_i64(g, key.data, &h->decoder_start, err);
-        lm_buf_release(&key);
-    }
+    if (s >= 0)
+        s = lm_model_decoder_start(m, &h->decoder_start, err);
     if (s < 0)
         return s;
     h->model = copy(title.p, title.len);

@@ -26,6 +26,9 @@ struct lm_imatrix {
     const struct lm_env      *env;
     struct lm_ctx            *ctx;
     uint32_t                  n_vocab, batch;
+    bool                      has_encoder;
+    int32_t                   start;       /* what the decoder beside it begins with */
+    int32_t                  *text;        /* [chunk] what the encoder gets          */
     struct column_sums       *sums;
     size_t                    n_sums, cap_sums, hint;
     char                    **names;       /* of inputs that gave a chunk */
@@ -42,7 +45,8 @@ struct lm_imatrix {
 
 static bool wanted(const struct lm_imatrix *im, const char *weight)
 {
-    return !strncmp(weight, "blk.", 4) ||
+    const bool coder = !strncmp(weight, "enc.", 4) || !strncmp(weight, "dec.", 4);
+    return !strncmp(weight + (coder ? 4 : 0), "blk.", 4) ||
            (im->o.process_output && !strcmp(weight, "output.weight"));
 }
 
@@ -111,6 +115,24 @@ static void observe(void *arg, const struct lm_observed *o)
     }
 }
 
+/* Encoders have no logits and see a chunk as a whole; a decoder beside an encoder is shown the
+ * encoder's text, so its guesses say nothing. */
+static int suit_model(struct lm_imatrix *im, const struct lm_model *model, struct lm_err *err)
+{
+    int64_t start = 0;
+    const bool encoder = lm_model_is_encoder(model);
+    im->has_encoder = lm_model_has_encoder(model);
+    im->n_vocab = lm_model_n_vocab(model);
+    im->batch = im->o.chunk < BATCH || encoder ? im->o.chunk : BATCH;
+    im->o.no_ppl |= encoder || im->has_encoder;
+    int s = im->has_encoder ? lm_model_decoder_start(model, &start, err) : LM_OK;
+    if (s == LM_OK && (start < 0 || start >= im->n_vocab))
+        s = lm_fail(err, LM_EDATA, "decoder_start_token_id %" PRId64 " is not in the vocabulary",
+                    start);
+    im->start = (int32_t)start;
+    return s;
+}
+
 struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatrix_options *o,
                                   const struct lm_env *env, struct lm_err *err)
 {
@@ -121,12 +143,16 @@ struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatri
     }
     im->o = *o;
     im->env = env;
-    im->n_vocab = lm_model_n_vocab(model);
-    im->batch = o->chunk < BATCH ? o->chunk : BATCH;
+    if (suit_model(im, model, err) != LM_OK) {
+        lm_imatrix_free(im);
+        return NULL;
+    }
     im->tokens = lm_malloc_array(im->batch, sizeof *im->tokens);
+    im->text = lm_malloc_array(o->chunk, sizeof *im->text);
     const struct lm_ctx_options co = {
         .n_ctx = o->chunk, .n_batch = im->batch, .n_ubatch = im->batch,
         .cache_k = lm_type_by_id(LM_F32), .cache_v = lm_type_by_id(LM_F32),
+        .embed = lm_model_is_encoder(model),
     };
     im->surprise = lm_malloc_array(im->batch, sizeof *im->surprise);
     im->pool = lm_pool_new(lm_env_threads(env), err);
@@ -134,7 +160,7 @@ struct lm_imatrix *lm_imatrix_new(struct lm_model *model, const struct lm_imatri
         lm_imatrix_free(im);
         return NULL;
     }
-    if (!im->tokens || !im->surprise)
+    if (!im->tokens || !im->text || !im->surprise)
         lm_fail_nomem(err);
     else
         im->ctx = lm_ctx_new(model, &co, env, err);
@@ -161,6 +187,7 @@ void lm_imatrix_free(struct lm_imatrix *im)
     free(im->sums);
     free(im->names);
     free(im->tokens);
+    free(im->text);
     free(im->surprise);
     lm_pool_free(im->pool);
     free(im);
@@ -202,15 +229,22 @@ static bool is_wanted(const struct lm_imatrix *im, uint32_t pos)
     return im->o.process_output || (!im->o.no_ppl && pos >= im->o.chunk / 2);
 }
 
-static int evaluate(struct lm_imatrix *im, const int32_t *ids, struct lm_err *err)
+static int evaluate(struct lm_imatrix *im, const int32_t *chunk, struct lm_err *err)
 {
-    uint32_t size = im->o.chunk;
-    int s = LM_OK;
+    const uint32_t size = im->o.chunk;
+    int32_t *ids = im->text;
+    memcpy(ids, chunk, size * sizeof *ids);
+    if (im->o.bos >= 0)
+        ids[0] = im->o.bos;
+    int s = im->has_encoder ? lm_ctx_encode(im->ctx, 0, ids, size, err) : LM_OK;
+    if (im->has_encoder) {                   /* the decoder's text begins one later */
+        memmove(ids + 1, ids, (size - 1) * sizeof *ids);
+        ids[0] = im->start;
+    }
     for (uint32_t at = 0; at < size && !s; at += im->batch) {
         uint32_t n = size - at < im->batch ? size - at : im->batch;
         for (uint32_t i = 0; i < n; i++) {
-            int32_t id = at + i == 0 && im->o.bos >= 0 ? im->o.bos : ids[at + i];
-            im->tokens[i] = (struct lm_batch_token){ .id = id, .pos = at + i,
+            im->tokens[i] = (struct lm_batch_token){ .id = ids[at + i], .pos = at + i,
                                                      .want = is_wanted(im, at + i) };
         }
         im->tokens[n - 1].want = true;       /* layers see all tokens if one is */

@@ -335,7 +335,7 @@ const char *lm_ctx_device(const struct lm_ctx *c, size_t i)
     return i < c->m->n_devices ? c->m->device[i]->ops->name(c->m->device[i]) : NULL;
 }
 
-static void seen(void *arg, const struct lm_tensor *node)
+void lm_ctx_seen(void *arg, const struct lm_tensor *node)
 {
     struct lm_ctx *c = arg;
     if (c->watch)
@@ -441,7 +441,7 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
     *rows += n_out;
     if (c->watch)
         c->watch(c->watch_arg, NULL);
-    return lm_sched_run(c->sched, r->plan, c->observe || c->watch ? seen : NULL, c, err);
+    return lm_sched_run(c->sched, r->plan, c->observe || c->watch ? lm_ctx_seen : NULL, c, err);
 }
 
 static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,

@@ -75,7 +75,7 @@ static int run(struct lm_ctx *c, const int32_t *ids, size_t n, struct lm_err *er
             runs[2 * i + 1] = (int32_t)n;
         }
         lm_memory_pages(c->cross, 0, 0, n, r.b.cross_pages->data);
-        code = lm_sched_run(c->sched, r.plan, NULL, NULL, err);
+        code = lm_sched_run(c->sched, r.plan, c->observe ? lm_ctx_seen : NULL, c, err);
     }
     int late = lm_sched_wait(c->sched, code ? NULL : err);
     lm_ctx_drop_graph(c, &r);

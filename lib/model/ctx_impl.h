@@ -96,6 +96,8 @@ void lm_ctx_fill_cross(const struct lm_ctx *c, const struct lm_batch_token *t, s
 
 /* Memory for n rows of results. */
 bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);
+/* What lm_sched_run calls for each node, with the context, when somebody watches or observes. */
+void lm_ctx_seen(void *ctx, const struct lm_tensor *node);
 
 /*
  * How the keys of a layer follow when their positions change: values `off` .. `off` + n_rot - 1

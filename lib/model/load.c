@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/size.h"
 
 static int find_arch(struct lm_model *m, struct lm_err *err)
@@ -411,6 +412,15 @@ bool lm_model_is_encoder(const struct lm_model *m)
 bool lm_model_has_encoder(const struct lm_model *m)
 {
     return m->arch->has_encoder;
+}
+
+int lm_model_decoder_start(const struct lm_model *m, int64_t *id, struct lm_err *err)
+{
+    struct lm_buf key = { 0 };
+    lm_buf_printf(&key, "%s.decoder_start_token_id", lm_model_arch(m));
+    const int s = key.failed ? lm_fail_nomem(err) : lm_gguf_i64(m->gguf, key.data, id, err);
+    lm_buf_release(&key);
+    return s < 0 ? s : LM_OK;
 }
 
 uint32_t lm_model_embd_len(const struct lm_model *m)

@@ -83,6 +83,9 @@ uint32_t lm_model_n_ctx_train(const struct lm_model *m);
 bool lm_model_is_encoder(const struct lm_model *m);
 /* Has it an encoder beside its decoder, see lm_ctx_encode? */
 bool lm_model_has_encoder(const struct lm_model *m);
+/* The id that its decoder begins with, if the file says one (else *id stays): LM_EDATA when it
+ * is no number. */
+int lm_model_decoder_start(const struct lm_model *m, int64_t *id, struct lm_err *err);
 enum lm_pooling lm_model_pooling(const struct lm_model *m);
 
 /*

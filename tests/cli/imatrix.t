@@ -154,4 +154,36 @@ imatrix --merge i.gguf -o link 2>err;              ok $? 2 "nor is a matrix thro
 same before i.gguf "which stays as it is"
 echo old >x; imatrix -m m.gguf -o x text.txt 2>err; ok "$? $(cat x)" "1 old" "a run that fails leaves the old file"
 ok "$(find . -name '.*.part')" "" "and nothing beside it"
+
+# ---- models with encoders ----
+(seq 3 90 | tr '\n' ' '; echo) >ids
+for i in 1 2 3 4 5; do seq 5 20; done | tr '\n' ' ' >few; echo >>few
+imatrix -c 16 --tokens -m "$root/tests/data/classify/bert.gguf" -o e.gguf few 2>err; ok $? 0 "an encoder"
+ok "$(grep -c PPL err) $(tokens e.gguf)" "0 80" "has no perplexity; its matrices saw all tokens"
+quantize -q --imatrix e.gguf "$root/tests/data/classify/bert.gguf" q.gguf q4_0; ok $? 0 "quantize takes them"
+# Means of squares, added up: hooks in front of the linear layers of transformers, in float64.
+shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
+for x in bert t5; do
+    [ -e "$shared/$x/hf/config.json" ] || [ -e "$shared/$x/config.json" ] || continue
+    src=$shared/$x; [ -d "$src/hf" ] && src=$src/hf
+    gguf-convert -q -T f32 "$src" $x.gguf
+    imatrix -q -c 16 --tokens -m $x.gguf -o e.gguf ids
+    imatrix --show e.gguf >shown
+    while read -r model weight want; do
+        [ "$model" = $x ] || continue
+        ok "$(awk -v w="$weight" -v e="$want" '$1 == w { d = $5 / e - 1; print (d < 1e-5 && d > -1e-5) }' shown)" \
+           1 "$x: $weight"
+    done <<'EOF'
+bert blk.0.attn_q.weight 68.4585745
+bert blk.0.attn_output.weight 36.3276055
+bert blk.1.ffn_up.weight 63.9277998
+bert blk.1.ffn_down.weight 68.2836503
+t5 enc.blk.0.attn_q.weight 64.8085649
+t5 enc.blk.1.ffn_down.weight 25.672818
+t5 dec.blk.1.attn_q.weight 68.7726904
+t5 dec.blk.0.cross_attn_k.weight 70.0186949
+t5 dec.blk.1.cross_attn_q.weight 67.8607887
+t5 dec.blk.1.ffn_down.weight 34.04844
+EOF
+done
 echo "1..$n"
