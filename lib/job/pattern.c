@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Rewriting, and a bound on it: the system's compiler writes out what a count repeats, so that
+ * a few nested counts would take all memory.
+ *
  * What differs between the two dialects, where only whether there is a match is
  * asked: groups that do not capture, lazy quantifiers (which match no other texts),
  * escapes of classes, and how brackets quote.
@@ -12,6 +15,11 @@
 
 #include "base/buf.h"
 
+enum {
+    MAX_COPIES = 10000,                  /* of atoms, counts written out              */
+    MAX_DEPTH  = 100                     /* of groups                                 */
+};
+
 struct lm_pattern {
     regex_t re;
 };
@@ -20,6 +28,9 @@ struct rewrite {
     const char    *p, *end;
     struct lm_buf  out;
     struct lm_err *err;
+    uint64_t       copies[MAX_DEPTH + 1];    /* of atoms, in each group that is open  */
+    uint64_t       last;                     /* in what a count would repeat          */
+    size_t         depth;
 };
 
 static int unsupported(struct rewrite *r, const char *what)
@@ -104,6 +115,63 @@ static int brackets(struct rewrite *r)
     return LM_OK;
 }
 
+/* Repeat what stands before. */
+static void repeat(struct rewrite *r, uint64_t times)
+{
+    if (times < 2)
+        return;
+    r->copies[r->depth] += r->last * (times - 1);
+    r->last *= times;
+}
+
+/* Count what c, translated already, adds. */
+static int count(struct rewrite *r, char c)
+{
+    if (c == '(') {
+        if (r->depth == MAX_DEPTH)
+            return lm_fail(r->err, LM_EUSE, "more than %d groups in each other", MAX_DEPTH);
+        r->copies[++r->depth] = 1;
+        r->last = 0;
+    } else if (c == ')') {
+        if (!r->depth)
+            return lm_fail(r->err, LM_EUSE, "a ')' without its '('");
+        r->last = r->copies[r->depth--];
+        r->copies[r->depth] += r->last;
+    } else if (c == '+')
+        repeat(r, 2);
+    else if (c == '|')
+        r->last = 0;
+    else if (c != '*' && c != '?' && c != '}') {
+        r->last = 1;
+        r->copies[r->depth]++;
+    }
+    if (r->copies[r->depth] > MAX_COPIES)
+        return lm_fail(r->err, LM_EUSE, "too large: more than %d characters, once what is "
+                       "counted is written out", MAX_COPIES);
+    return LM_OK;
+}
+
+/* After '{': M}, M,} or M,N}.  Without an end it makes one copy more than M. */
+static int braces(struct rewrite *r)
+{
+    const char *from = r->p - 1;
+    uint64_t n[2] = { 0, 0 };
+    int k = 0;
+    for (; r->p < r->end && *r->p != '}'; r->p++)
+        if (*r->p == ',' && !k && from[1] != ',')
+            k++;
+        else if (*r->p < '0' || *r->p > '9')
+            break;
+        else if (n[k] <= MAX_COPIES)
+            n[k] = n[k] * 10 + (uint64_t)(*r->p - '0');
+    if (r->p == r->end || *r->p != '}' || from[1] == '}')
+        return lm_fail(r->err, LM_EUSE, "a '{' without a count and its '}'");
+    lm_buf_add(&r->out, from, (size_t)(++r->p - from));
+    const uint64_t least = n[0] + (k && n[1] < n[0]);
+    repeat(r, least > n[1] ? least : n[1]);
+    return count(r, '}');
+}
+
 static int translate(struct rewrite *r)
 {
     bool quantified = false;
@@ -111,9 +179,13 @@ static int translate(struct rewrite *r)
         char c = *r->p++;
         int s = LM_OK;
         bool was = quantified;
-        quantified = c == '*' || c == '+' || c == '?' || c == '}';
-        if (c == '?' && was)                     /* lazy: the same names match */
+        quantified = c == '*' || c == '+' || c == '?' || c == '{';
+        if (c == '?' && was) {                   /* lazy: the same names match */
             quantified = false;
+            continue;
+        }
+        if (c == '{')
+            s = braces(r);
         else if (c == '\\')
             s = escape(r);
         else if (c == '[')
@@ -125,6 +197,8 @@ static int translate(struct rewrite *r)
             lm_buf_byte(&r->out, '(');
         } else
             lm_buf_byte(&r->out, c);
+        if (s == LM_OK && c != '{')
+            s = count(r, c == '\\' || c == '[' ? 'a' : c);
         if (s != LM_OK)
             return s;
     }

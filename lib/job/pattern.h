@@ -7,7 +7,9 @@
  * in the name, in which case does not matter.
  *
  * They are carried out by the system's POSIX regular expressions, to which all that
- * selects names can be rewritten; look-ahead and back references are refused.
+ * selects names can be rewritten; look-ahead and back references are refused.  So are patterns
+ * that would take more than 10,000 characters or groups if all that is counted, as in (ab){9}, were
+ * written out, and more than 100 groups in each other.
  */
 
 #include <stdbool.h>

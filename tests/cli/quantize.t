@@ -184,6 +184,29 @@ refused 2 "requantizing from type" "also towards F16" q.gguf out.gguf F16
 { printf GGUF; be 3 4; be 0 8; be 0 8; } >big.gguf
 refused 2 big-endian "a big-endian file" big.gguf out.gguf Q8_0
 
+# ---- patterns that would take all memory are refused, large ones are not ----
+for pattern in '((a{1000}){1000}){1000}' '(((((((((.?){9}){9}){9}){9}){9}){9}){9}){9})' 'a{99}{99}{99}' \
+    'a{99999999999999999999}' '(a{100,}){100,}' '(?:[ab]{1,200}?\.){60}' "$(printf '%20s' '' | tr ' ' '(')a$(printf '%20s' '' | sed 's/ /+)/g')"; do
+    (ulimit -t 20; quantize --tensor-type "$pattern=q8_0" input.gguf p.gguf Q4_0) 2>err
+    ok "$? $(grep -c -e '--tensor-type: .*: too large: more than 10000' err)" "2 1" "$(printf %.50s "$pattern") is too large"
+    echo "$pattern=q8_0" >wishes
+    (ulimit -t 20; quantize --tensor-type-file wishes input.gguf p.gguf Q4_0) 2>err
+    ok "$? $(grep -c -e '--tensor-type-file: .*: too large' err)" "2 1" "in a file too"
+done
+for pattern in "$(printf '%101s' '' | tr ' ' '(')" "$(printf '%10001s' '' | tr ' ' a)" 'a)' '(a' 'a{' 'a{}' 'a{b}' 'a{,3}' 'a{2,1}'; do
+    quantize --tensor-type "$pattern=q8_0" input.gguf p.gguf Q4_0 2>/dev/null
+    ok $? 2 "$(printf %.50s "$pattern") is no pattern"
+done
+while read -r pattern count; do
+    ok "$(quantize -q --tensor-type "$pattern=q5_1" --dry-run input.gguf Q4_0 | awk -F '\t' '$4 == "q5_1"' | wc -l)" "$count" "$pattern: $count tensors"
+done <<'END'
+^blk\.[0-9]{1}\.attn_q\.weight$ 4
+^blk\.\d{1,3}?\.attn_q\.weight$ 4
+^(?:[a-z]{3}){1}\.\d{1,}\.(a[t]{2}n_q|attn_k){1}\.weight$ 8
+^(.{0,90}){100}attn_q\.weight$ 4
+^b{2}lk\.0\.attn_q\.weight$ 0
+END
+
 # ---- rows that do not suit a type ----
 { head_ 2 0; info wide.weight 0 0 320 8; info odd.weight 0 10240 100 8; } >rows.gguf; pad rows.gguf
 head -c $((10240 + 3200)) /dev/zero >>rows.gguf
