@@ -142,15 +142,16 @@ void lm_child_close_input(struct lm_child *c)
     shut(&c->to);
 }
 
-void lm_child_drain(struct lm_child *c, int patience)
+void lm_child_drain(struct lm_child *c, int patience, uint64_t most)
 {
     char waste[4096];
     struct pollfd fd = { .fd = c->from, .events = POLLIN };
-    for (;;) {
+    for (uint64_t n = 0; n <= most;) {
         int ready = poll(&fd, 1, patience);
         ssize_t k = ready > 0 ? read(c->from, waste, sizeof waste) : ready;
         if (k == 0 || (k < 0 && errno != EINTR))
             return;
+        n += k > 0 ? (uint64_t)k : 0;
     }
 }
 
@@ -191,5 +192,8 @@ struct lm_child_end lm_child_finish(struct lm_child *c, int grace)
             .signal = WTERMSIG(how),
             .ours   = asked || (!had_ended && WTERMSIG(how) == SIGPIPE),
         };
-    return (struct lm_child_end){ .status = WEXITSTATUS(how) };
+    return (struct lm_child_end){
+        .status = WEXITSTATUS(how),
+        .ours   = !had_ended && WEXITSTATUS(how) == 128 + SIGPIPE,
+    };
 }

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -44,14 +45,15 @@ int lm_child_send(struct lm_child *c, const void *p, size_t n, size_t *taken,
 void lm_child_close_input(struct lm_child *c);
 
 /* Read its output to the end and throw it away, or until nothing came for so many
- * milliseconds. */
-void lm_child_drain(struct lm_child *c, int patience);
+ * milliseconds, or more than `most` bytes. */
+void lm_child_drain(struct lm_child *c, int patience, uint64_t most);
 
 /* How a child ended. */
 struct lm_child_end {
     int  status;         /* exit status, or -1: ended by a signal                  */
     int  signal;
-    bool ours;           /* by our doing: we asked it to, or stopped reading       */
+    bool ours;           /* by our doing: we asked it to, or stopped reading, which a
+                            shell in between tells as status 128 + SIGPIPE          */
 };
 
 /*

@@ -53,7 +53,7 @@ int lm_drafter_start(struct lm_drafter *d, const struct lm_generate *g,
     if (!g->draft)
         return LM_OK;
     int s = lm_talk_start(&d->talk, g->draft, err);
-    d->started = true;
+    d->started = d->talk.child.pid != 0;
     if (s == LM_OK)
         s = same_vocabulary(&d->talk.head, h, err);
     if (s == LM_OK && !d->talk.head.loop)
@@ -176,21 +176,19 @@ int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
     return LM_OK;
 }
 
-int lm_drafter_end(struct lm_drafter *d, bool in_order, struct lm_err *err)
+struct lm_child_end lm_drafter_end(struct lm_drafter *d, bool in_order)
 {
-    int s = LM_OK;
+    struct lm_child_end e = { 0 };
     if (d->started) {
         lm_child_close_input(&d->talk.child);
         if (in_order)
-            lm_child_drain(&d->talk.child, GRACE);
-        struct lm_child_end e = lm_child_finish(&d->talk.child, GRACE);
-        if (in_order && e.status != 0 && !e.ours)
-            s = lm_fail(err, LM_EIO, "--draft: did not end in order");
+            lm_child_drain(&d->talk.child, GRACE, lm_talk_rest(&d->talk, 0));
+        e = lm_child_finish(&d->talk.child, GRACE);
         lm_talk_release(&d->talk);
     }
     for (size_t i = 0; i < d->states_cap; i++)
         free(d->states[i].ids);
     free(d->states);
     lm_buf_release(&d->request);
-    return s;
+    return e;
 }

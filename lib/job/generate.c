@@ -18,6 +18,7 @@
 enum blame {
     BLAME_NONE,
     BLAME_WORK,              /* prompts, logits, memory: the child is in order  */
+    BLAME_DRAFT,             /* proposals: the child is in order, the draft not */
     BLAME_CHILD,             /* its stream is cut or makes no sense             */
     BLAME_OUTPUT,            /* our own output: the child's work is in vain     */
 };
@@ -133,7 +134,8 @@ static int ask(struct run *r, struct lm_sequence *q)
         most = (size_t)left - 1;                  /* the last frame gives one more */
     if (q->n + most >= r->talk.head.n_ctx)
         most = q->n < r->talk.head.n_ctx ? r->talk.head.n_ctx - q->n - 1 : 0;
-    int s = lm_drafter_propose(&r->drafter, q, most, r->err);
+    int s = blame(r, r->g->draft ? BLAME_DRAFT : BLAME_WORK,
+                  lm_drafter_propose(&r->drafter, q, most, r->err));
     if (s == LM_OK)
         s = lm_sequence_ask(q, &r->requests, r->err);
     return blame(r, BLAME_WORK, s);
@@ -285,6 +287,25 @@ int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err)
     return s == 0 ? lm_fail(err, LM_EDATA, "ends before its stream begins") : s > 0 ? LM_OK : s;
 }
 
+uint64_t lm_talk_rest(const struct lm_talk *t, size_t frames)
+{
+    const uint64_t other = 1 << 16;           /* what an error says, an end frame */
+    return other + frames * (sizeof(struct lm_frame) + sizeof(float) * (uint64_t)t->head.n_vocab);
+}
+
+int lm_talk_status(const char *name, struct lm_child_end e, int s, struct lm_err *err)
+{
+    if (e.ours || e.status == 0)
+        return s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
+    if (e.status < 0)
+        lm_fail(err, LM_EIO, "%s: ended by signal %d (%s)", name, e.signal, strsignal(e.signal));
+    else if (e.status == 126 || e.status == 127)
+        lm_fail(err, LM_EIO, "%s: could not be started: exit status %d", name, e.status);
+    else
+        lm_fail(err, LM_EIO, "%s: exit status %d", name, e.status);
+    return e.status < 0 || e.status == 126 || e.status == 127 ? 2 : e.status;
+}
+
 void lm_talk_release(struct lm_talk *t)
 {
     lm_logits_head_release(&t->head);
@@ -320,7 +341,9 @@ static int prepare(struct run *r, struct lm_in *prompts)
         s = lm_sequence_init(&r->seqs[i], r->chain, r->machine, r->err);
         r->seqs[i].seq = (uint32_t)i;
     }
-    return s == LM_OK ? lm_drafter_start(&r->drafter, r->g, &r->talk.head, r->err) : s;
+    if (s == LM_OK)
+        s = blame(r, BLAME_DRAFT, lm_drafter_start(&r->drafter, r->g, &r->talk.head, r->err));
+    return s;
 }
 
 /* After the last prompt: the child has to end its stream, and itself, in order. */
@@ -359,44 +382,44 @@ static int work(struct run *r, struct lm_in *prompts)
     return s;
 }
 
-/* The exit status after the child has ended; if it failed of itself, *err says so. */
-static int judge(struct run *r, struct lm_child_end e, int s)
+/* Answers that the child still owes. */
+static size_t owed(const struct run *r)
 {
-    if (e.status < 0 && !e.ours) {
-        lm_fail(r->err, LM_EIO, "%s: ended by signal %d (%s)", name(r), e.signal,
-                strsignal(e.signal));
-        return 2;
-    }
-    if (e.status == 126 || e.status == 127) {
-        lm_fail(r->err, LM_EIO, "%s: could not be started: exit status %d", name(r), e.status);
-        return 2;
-    }
-    if (e.status > 0) {
-        lm_fail(r->err, LM_EIO, "%s: exit status %d", name(r), e.status);
-        return e.status;
-    }
-    return s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
+    size_t n = 0;
+    for (size_t i = 0; r->seqs && i < r->g->parallel; i++)
+        n += r->seqs[i].answers;
+    return n;
 }
 
-/* Bring the child to its end and find the exit status. */
+/* A child has ended like that: find the exit status, and say what failed; passes s on. */
+static int judge(struct run *r, const char *child, struct lm_child_end e, int s,
+                 struct lm_generate_end *end)
+{
+    end->status = lm_talk_status(child, e, s, r->err);
+    if (end->status == 0)
+        return s;
+    lm_draw_give_up(&r->g->draw, r->err->text, NULL);
+    return s < 0 ? s : LM_EIO;
+}
+
+/* Bring the children to their end and find the exit status. */
 static int finish(struct run *r, int s, struct lm_generate_end *end)
 {
     static const int grace[] = {
-        [BLAME_NONE] = -1, [BLAME_WORK] = GRACE, [BLAME_CHILD] = HURRY, [BLAME_OUTPUT] = 0,
+        [BLAME_NONE] = -1, [BLAME_WORK] = GRACE, [BLAME_DRAFT] = GRACE, [BLAME_CHILD] = HURRY,
+        [BLAME_OUTPUT] = 0,
     };
     lm_child_close_input(&r->talk.child);
-    if (r->blame == BLAME_WORK)
-        lm_child_drain(&r->talk.child, GRACE);
+    if (r->blame == BLAME_WORK || r->blame == BLAME_DRAFT)
+        lm_child_drain(&r->talk.child, GRACE, lm_talk_rest(&r->talk, owed(r)));
     struct lm_child_end e = lm_child_finish(&r->talk.child, grace[r->blame]);
     end->reader_gone = r->reader_gone;
     end->status = s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
-    if (r->blame == BLAME_NONE || r->blame == BLAME_CHILD) {
-        end->status = judge(r, e, s);
-        if (end->status) {
-            s = s < 0 ? s : LM_EIO;
-            lm_draw_give_up(&r->g->draw, r->err->text, NULL);
-        }
-    }
+    if (r->blame == BLAME_NONE || r->blame == BLAME_CHILD)
+        s = judge(r, name(r), e, s, end);
+    e = lm_drafter_end(&r->drafter, s == LM_OK);
+    if (s == LM_OK || r->blame == BLAME_DRAFT)
+        s = judge(r, "--draft", e, s, end);
     if (s == LM_OK && r->fell_short)
         end->status = 2;
     return s;
@@ -419,7 +442,7 @@ static void release(struct run *r)
 int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_generate_end *end,
                 struct lm_err *err)
 {
-    struct lm_err own = { 0 }, draft = { 0 };
+    struct lm_err own = { 0 };
     struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts) };
     *end = (struct lm_generate_end){ .status = 2 };
     int s = lm_talk_start(&r.talk, g->command, &own);
@@ -428,13 +451,6 @@ int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_ge
     } else {
         s = s < 0 ? blame_child(&r, s) : work(&r, prompts);
         s = finish(&r, s, end);
-    }
-    int d = lm_drafter_end(&r.drafter, s == LM_OK, &draft);
-    if (s == LM_OK && d < 0) {
-        lm_draw_give_up(&g->draw, draft.text, NULL);
-        own = draft;
-        s = d;
-        end->status = 2;
     }
     release(&r);
     if (s < 0 && err)

@@ -20,6 +20,12 @@ struct lm_talk {
 
 /* Start it and read its header; LM_OK or a code, *t to be ended in any case. */
 int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err);
+/* The most bytes a child in order still has to say when `frames` answers are to come. */
+uint64_t lm_talk_rest(const struct lm_talk *t, size_t frames);
+/* The exit status that says how it went when the child ended like this after the work with it ended
+ * with code s: 2 for a signal or a program that could not be started, else the child's if it failed
+ * of itself, which *err then says with its name; else that of s. */
+int lm_talk_status(const char *name, struct lm_child_end e, int s, struct lm_err *err);
 /* Free all but the child, which must be finished. */
 void lm_talk_release(struct lm_talk *t);
 
@@ -134,7 +140,7 @@ int lm_drafter_start(struct lm_drafter *d, const struct lm_generate *g,
 int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
                        struct lm_err *err);
 
-/* Bring its child to its end and free all; LM_OK, or a code if it failed. */
-int lm_drafter_end(struct lm_drafter *d, bool in_order, struct lm_err *err);
+/* Bring its child, if there is one, to its end and free all; how it ended. */
+struct lm_child_end lm_drafter_end(struct lm_drafter *d, bool in_order);
 
 #endif

@@ -62,8 +62,19 @@ sample -n 9 --draft "'$fake' eog=3" in -- "$fake" >out 2>err
 ok "$? $(tail -c 55 err | sed 's,^ ,,')" '2 the vocabulary has other special ids than the model'"'"'s' 'or with other special ids'
 sample --greedy -n 5 --draft "'$fake' frames=2" in -- "$fake" >out 2>err
 ok "$? $(head -c 30 out)" '1 ! --draft: the stream is cut s' 'a draft that fails ends it'
-sample -n 5 --draft 'exit 5' in -- "$fake" >out 2>err
-ok "$(tail -n 1 out)" '! --draft: ends before its stream begins' 'a draft that is none'
+draft() { # STATUS TEXT NAME COMMAND
+    sample --greedy -n 5 --draft "$4" in -- "$fake" >out 2>err
+    ok "$? $(cat out) $(tail -n 1 err)" "$1 ! --draft: $2 sample: --draft: $2" "$3"
+}
+draft 5 'exit status 5' 'a draft that is none' 'exit 5'
+draft 1 'ends before its stream begins' 'one that says nothing' :
+draft 2 'could not be started: exit status 127' 'one that is not there' './none 2>/dev/null'
+draft 2 'ended by signal 9 (Killed)' 'one that is killed' 'kill -9 $$'
+draft 2 'ended by signal 15 (Terminated)' 'after some ids' "exec '$fake' frames=2 signal=15"
+draft 3 'exit status 3' 'one that fails after some ids' "'$fake' frames=2 exit=3"
+draft 1 'not a logits stream' 'one that never ends' 'cat /dev/zero; exit 0'
+sample --greedy -n 5 --draft "exec '$fake' exit=4" in -- "$fake" >out 2>err
+ok "$? $(tr '\n' '|' <out)" '4 3 4 5 6 7 |! --draft: exit status 4|' 'or at its end'
 sample --greedy --draft-ngram 1 in -- "$fake" ctx=9 vocab=3 >out 2>err
 ok "$? $(cat out)" '0 0 ' 'the end of a text in a proposal ends the line'
 printf '1 2 3 4 1 2 3 4 1\n' | sample --greedy --draft-ngram 2 -- "$fake" ctx=12 vocab=200 log=log2 >out 2>err

@@ -286,6 +286,23 @@ run 1 "2 3 4 |! $fake: the stream is cut*" '*' 'a child that does not listen' \
 run 0 '5 6 7 |' '' 'frames of unknown kinds' sample --greedy -n 3 -- "$fake" chatter=300000
 run 1 '! yes: not a logits stream|' 'sample: yes: not a logits stream|' 'another program' \
     sample --greedy -n 3 -- yes
+cat >zeros <<'END'
+#!/bin/sh
+cat /dev/zero
+END
+cat >endless <<'END'
+#!/bin/sh
+"$FAKE" head=1000
+cat /dev/zero
+END
+chmod +x zeros endless
+run 1 '! ./zeros: not a logits stream|' 'sample: ./zeros: not a logits stream|' \
+    'one whose shell tells that we stopped reading' sample --greedy -n 3 -- ./zeros
+echo >in
+FAKE=$fake; export FAKE
+run 1 '! <stdin>: line 1: the prompt is empty|' 'sample: <stdin>: line 1: the prompt is empty|' \
+    'a failure of ours, and a child that never stops' sample --greedy -n 3 -- ./endless
+printf '3 4\n' >in
 run 2 '! ./none: cannot run: No such file or directory|' \
     'sample: ./none: cannot run: No such file or directory|' 'no such program' sample -n 3 -- ./none
 run 2 '! ./in: cannot run: Permission denied|' '*' 'no program' sample -n 3 -- ./in
