@@ -261,13 +261,16 @@ static void measure(char *const *files)
     struct lm_model *model = lm_model_load(opt.model, &on_cpu, &env, &err);
     if (!model)
         cli_die_err(opt.model, &err);
-    struct lm_vocab *vocab = lm_vocab_from_gguf(lm_model_gguf(model), &env, &err);
-    if (!vocab)
-        cli_die_err(opt.model, &err);
+    struct lm_vocab *vocab = NULL;           /* tokens can do without */
+    if (!opt.tokens || lm_gguf_kv(lm_model_gguf(model), "tokenizer.ggml.model")) {
+        vocab = lm_vocab_from_gguf(lm_model_gguf(model), &env, &err);
+        if (!vocab)
+            cli_die_err(opt.model, &err);
+    }
     if (opt.job.chunk > lm_model_n_ctx_train(model))
         lm_note(&env, LM_WARN, "-c %" PRIu32 ": the model was trained for %" PRIu32 " tokens",
                 opt.job.chunk, lm_model_n_ctx_train(model));
-    if (lm_vocab_add_bos(vocab))
+    if (vocab && lm_vocab_add_bos(vocab))
         opt.job.bos = lm_vocab_bos(vocab);
     opt.job.chunk_done = chunk_done;
     work = lm_imatrix_new(model, &opt.job, &env, &err);
