@@ -54,6 +54,7 @@ struct run {
     struct outcome {
         int64_t  at;                               /* a bad weight in it, -1: none       */
         bool     result;                           /* in what came out of it             */
+        bool     importance;                       /* and not without importance         */
         bool     unread;                           /* reading failed                     */
         struct lm_quantize_error error;
     } *outcomes;
@@ -181,6 +182,9 @@ static void encode_piece(const struct batch *b, size_t i, int thread)
         lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols, w, NULL);
         bad = to->invalid ? to->invalid(dst, n) : -1;
         f->result = true;
+        f->importance = bad >= 0 && w &&
+            lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols, NULL, NULL) == LM_OK &&
+            to->invalid(dst, n) < 0;
         if (r->error && bad < 0) {
             to->decode(dst, r->result[thread], n);
             lm_quantize_add_error(x, r->result[thread], rows, r->s.cols, w, &f->error);
@@ -208,6 +212,10 @@ static int failed(const struct run *r, uint64_t piece, const struct outcome *f,
     uint64_t first;
     piece_rows(&r->s, piece, &first);
     uint64_t at = first * r->s.cols + (uint64_t)f->at;
+    if (f->importance)
+        return lm_fail(err, LM_EDATA, "tensor %.*s: importance of the weights from row %" PRIu64
+                       ", column %" PRIu64 " is too large for %s", 100, t->name.p, at / t->ne[0],
+                       at % t->ne[0], r->row->target->name);
     if (f->result)
         return lm_fail(err, LM_EUSE, "tensor %.*s: weights from row %" PRIu64 ", column %" PRIu64
                        " are too large for %s", 100, t->name.p, at / t->ne[0], at % t->ne[0],

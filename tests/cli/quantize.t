@@ -217,6 +217,18 @@ ok "$(gguf-inspect --check p.gguf; echo $?)" 0 "and the file is sound"
 refused 2 "rows of 100 weights" "an output type that cannot be" --output-tensor-type q4_0 rows.gguf out.gguf q1_0
 
 # ---- importance ----
+{ head_ 2 4; key general.type 8; str imatrix; key imatrix.chunk_count 4; le 1 4
+  key imatrix.chunk_size 4; le 512 4; key imatrix.datasets 9; le 8 4; le 0 8
+  info a.weight.in_sum2 0 0 256 1
+  info a.weight.counts 0 1024 1 1; } >large.gguf; pad large.gguf
+for i in $(seq 256); do le $((0x7e967699)) 4; done >>large.gguf           # 1e38
+le $((0x3f800000)) 4 >>large.gguf; pad large.gguf
+one a.weight 0 256 2; for i in $(seq 512); do le $((0x3f800000 + i * 4096)) 4; done >>one.gguf
+refused 1 "a.weight: importance of the weights from row 0, column 0 is too large for q4_K" \
+    "importance that is finite, but sums of it are not" --imatrix large.gguf one.gguf out.gguf Q4_K_M
+one a.weight 0 256 2; for i in $(seq 512); do le $((0x7e967699)) 4; done >>one.gguf
+refused 2 "weights from row 0, column 0 are too large for q4_K" "weights like that" \
+    --imatrix large.gguf one.gguf out.gguf Q4_K_M
 quantize --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf p.gguf Q4_K_M 2>err
 ok $? 0 "importance that lacks a tensor will do for Q4_K_M"
 has "$(cat err)" "blk.0.ffn_gate.weight" "with a warning"
