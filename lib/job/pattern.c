@@ -72,6 +72,35 @@ static int escape(struct rewrite *r)
     return LM_OK;
 }
 
+/* A member of brackets whose members start at first.  Behind a '[' some would start a class. */
+static void member(struct rewrite *r, size_t first, char c)
+{
+    const size_t n = r->out.len;
+    const bool swap = strchr(".:=", c) && n > first && r->out.data[n - 1] == '[';
+    lm_buf_byte(&r->out, swap ? '[' : c);
+    if (swap)
+        r->out.data[n - 1] = c;
+}
+
+/* At a '[' within brackets: itself, or the start of a class such as [:digit:], to whose last
+ * character p is moved. */
+static int inner_bracket(struct rewrite *r)
+{
+    const char *from = r->p;
+    const char kind = r->end - from > 1 ? from[1] : 0;
+    if (kind == '.' || kind == '=')
+        return unsupported(r, (char[]){ '[', '[', kind, 0 });
+    if (kind == ':') {
+        for (r->p += 2; r->end - r->p > 1 && !(r->p[0] == ':' && r->p[1] == ']'); r->p++)
+            ;
+        if (r->end - r->p < 2)
+            return lm_fail(r->err, LM_EUSE, "a '[:' without its ':]'");
+        r->p++;
+    }
+    lm_buf_add(&r->out, from, (size_t)(r->p + 1 - from));
+    return LM_OK;
+}
+
 /* After '['.  In POSIX brackets a backslash stands for itself, ']' can only be first
  * and '-' last. */
 static int brackets(struct rewrite *r)
@@ -83,8 +112,14 @@ static int brackets(struct rewrite *r)
     size_t first = r->out.len;
     for (; r->p < r->end && *r->p != ']'; r->p++, empty = false) {
         char c = *r->p;
+        if (c == '[') {
+            const int s = inner_bracket(r);
+            if (s != LM_OK)
+                return s;
+            continue;
+        }
         if (c != '\\') {
-            lm_buf_byte(&r->out, c);
+            member(r, first, c);
             continue;
         }
         if (++r->p == r->end)
@@ -99,7 +134,7 @@ static int brackets(struct rewrite *r)
         else if (is_letter(c) || (c >= '0' && c <= '9'))
             return unsupported(r, (char[]){ '[', '\\', c, ']', 0 });
         else
-            lm_buf_byte(&r->out, c);
+            member(r, first, c);
     }
     if (r->p == r->end)
         return lm_fail(r->err, LM_EUSE, "a '[' without its ']'");

@@ -193,7 +193,7 @@ for pattern in '((a{1000}){1000}){1000}' '(((((((((.?){9}){9}){9}){9}){9}){9}){9
     (ulimit -t 20; quantize --tensor-type-file wishes input.gguf p.gguf Q4_0) 2>err
     ok "$? $(grep -c -e '--tensor-type-file: .*: too large' err)" "2 1" "in a file too"
 done
-for pattern in "$(printf '%101s' '' | tr ' ' '(')" "$(printf '%10001s' '' | tr ' ' a)" 'a)' '(a' 'a{' 'a{}' 'a{b}' 'a{,3}' 'a{2,1}'; do
+for pattern in "$(printf '%101s' '' | tr ' ' '(')" "$(printf '%10001s' '' | tr ' ' a)" 'a)' '(a' 'a{' 'a{}' 'a{b}' 'a{,3}' 'a{2,1}' '[[.].]a]' '[[=a=]]' '[[:digit]' '[[:none:]]'; do
     quantize --tensor-type "$pattern=q8_0" input.gguf p.gguf Q4_0 2>/dev/null
     ok $? 2 "$(printf %.50s "$pattern") is no pattern"
 done
@@ -204,6 +204,8 @@ done <<'END'
 ^blk\.\d{1,3}?\.attn_q\.weight$ 4
 ^(?:[a-z]{3}){1}\.\d{1,}\.(a[t]{2}n_q|attn_k){1}\.weight$ 8
 ^(.{0,90}){100}attn_q\.weight$ 4
+^blk\.[[:digit:]]{1}\.attn_[xq[]\.weight$ 4
+^blk[[\.][[:digit:]][\[.]attn_[q\[:]\.weight$ 4
 ^b{2}lk\.0\.attn_q\.weight$ 0
 END
 
