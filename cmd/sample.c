@@ -592,6 +592,7 @@ static void open_files(struct args *a, const struct lm_env *env)
     if (a->model && !(a->vocab = lm_vocab_open(a->model, env, &err)))
         cli_die_err(a->model, &err);
     a->sampling.vocab = a->vocab;
+    a->sampling.vocab_name = a->model;
     if (a->dry)
         find_breakers(a);
     make_rules(a);

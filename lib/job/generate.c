@@ -325,11 +325,29 @@ static int check_head(struct run *r)
     return LM_OK;
 }
 
+/* Ids of the command line must be the model's. */
+static int check_ids(struct run *r, const char *option, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((uint32_t)ids[i] >= r->talk.head.n_vocab)
+            return lm_fail(r->err, LM_EUSE, "%s: id %" PRId32 " is outside the vocabulary of %"
+                           PRIu32, option, ids[i], r->talk.head.n_vocab);
+    return LM_OK;
+}
+
+static int check_all_ids(struct run *r)
+{
+    const struct lm_triggers *t = r->g->triggers;
+    int s = check_ids(r, "--stop-ids", r->g->stop, r->g->n_stop);
+    return s == LM_OK && t ? check_ids(r, "--grammar-trigger-id", t->ids, t->n_ids) : s;
+}
+
 static int prepare(struct run *r, struct lm_in *prompts)
 {
     r->chain = lm_chain_new(r->g->draw.sampling, &r->talk.head, r->g->draw.env, r->err);
-    r->prompts = r->chain ? lm_token_reader_new(prompts, r->err) : NULL;
-    if (!r->prompts)
+    if (!r->chain || check_all_ids(r) < 0)
+        return r->err->code;
+    if (!(r->prompts = lm_token_reader_new(prompts, r->err)))
         return r->err->code;
     const struct lm_logits_head *h = &r->talk.head;
     if (r->g->grammar && !(r->machine = lm_machine_new(r->g->grammar, r->g->watch.vocab, h->n_vocab,

@@ -11,6 +11,7 @@
 #include "base/size.h"
 #include "sample/fixed_math.h"
 #include "sample/philox.h"
+#include "vocab/vocab.h"
 
 #define MAX_LINKS 32
 
@@ -345,6 +346,36 @@ static void describe(const struct lm_chain *c, const struct lm_env *env)
     lm_buf_release(&b);
 }
 
+/* Its ids of text: special tokens at its end may have no row in the model. */
+static uint32_t text_ids(const struct lm_vocab *v)
+{
+    uint32_t n = lm_vocab_n(v);
+    while (n > 0 && lm_vocab_type(v, n - 1) != LM_TOKEN_NORMAL &&
+           lm_vocab_type(v, n - 1) != LM_TOKEN_BYTE)
+        n--;
+    return n;
+}
+
+/* Is the vocabulary for texts the model's?  The model may have rows for more ids. */
+static int check_vocab(const struct lm_sampling *s, const struct lm_logits_head *h,
+                       struct lm_err *err)
+{
+    const char *model = h->model ? h->model : "the model";
+    if (!s->vocab)
+        return LM_OK;
+    if (text_ids(s->vocab) > h->n_vocab)
+        return lm_fail(err, LM_EUSE, "%s: the vocabulary has %u ids, that of %s %u", s->vocab_name,
+                       (unsigned)lm_vocab_n(s->vocab), model, (unsigned)h->n_vocab);
+    const int32_t eos = lm_vocab_eos(s->vocab);
+    bool ends = eos < 0 || h->eos < 0 || eos == h->eos ||
+                lm_vocab_is_eog(s->vocab, (int32_t)h->eos);
+    for (size_t i = 0; i < h->n_eog; i++)
+        ends |= h->eog[i] == eos;
+    return ends ? LM_OK : lm_fail(err, LM_EUSE, "%s: the vocabulary ends texts with id %d, "
+                                  "that of %s with %d", s->vocab_name, (int)eos, model,
+                                  (int)h->eos);
+}
+
 struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logits_head *h,
                               const struct lm_env *env, struct lm_err *err)
 {
@@ -356,6 +387,8 @@ struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logit
     const struct lm_jval *model = NULL;
     struct lm_chain *c = calloc(1, sizeof *c);
     int r = c ? LM_OK : lm_fail_nomem(err);
+    if (r == LM_OK)
+        r = check_vocab(s, h, err);
     if (r == LM_OK && h->sampling) {
         model = lm_json_tree(&arena, h->sampling, strlen(h->sampling), err);
         r = model ? LM_OK : lm_err_at(err, LM_EDATA, "the model's sampling");

@@ -35,6 +35,7 @@ struct lm_sampling {
     struct lm_bias *bias;        /* [n_bias]                                       */
     size_t          n_bias, bias_cap;
     const struct lm_vocab   *vocab;      /* of the model, or NULL: for infill      */
+    const char              *vocab_name; /* what messages call it                  */
     const struct lm_breakers *breakers;  /* of dry, or NULL: none                  */
     struct lm_param_value {
         const struct lm_param *param;
@@ -67,8 +68,9 @@ struct lm_chain;
  * default.  Neither s nor h is needed afterwards.  Notes: a value given for a sampler that
  * is not in the list, and what h->sampling asks for in vain (warnings); the chain (info).
  *
- * NULL with *err: LM_EUSE (a biased id outside the vocabulary), LM_EDATA (h->sampling makes no
- * sense), LM_ENOMEM.
+ * NULL with *err: LM_EUSE (a biased id outside the vocabulary; s->vocab is another model's, as it
+ * has more ids of text, or both know an end of texts and neither is one to the other), LM_EDATA
+ * (h->sampling makes no sense), LM_ENOMEM.
  */
 struct lm_chain *lm_chain_new(const struct lm_sampling *s, const struct lm_logits_head *h,
                               const struct lm_env *env, struct lm_err *err);

@@ -381,6 +381,31 @@ ok "$?" 0 'infill'
 loop -s 2 -n 5 -m "$m" --samplers 'infill;temperature' >out 2>err
 ok "$?" 0 'infill on a small vocabulary needs no cut'
 
+# ---- ids and vocabularies that are another model's ----
+other() { # TEXT NAME COMMAND...
+    text=$1 name=$2
+    shift 2
+    timeout 20 "$@" prompts -- "$fake" $talk >out 2>err
+    ok "$? $(cat out err)" "2 ! $text
+sample: $text" "$name"
+}
+talk=
+other '--stop-ids: id 16 is outside the vocabulary of 16' 'a stop id that the model lacks' sample --stop-ids 3,16
+talk=vocab=368
+other '--grammar-trigger-id: id 368 is outside the vocabulary of 368' 'a trigger that it lacks' \
+    sample -m "$m" --regex x --grammar-trigger-id 367 --grammar-trigger-id 368
+talk=vocab=300
+other "$m: the vocabulary has 368 ids, that of fake 300" 'a vocabulary with more ids' sample -m "$m" --stop x
+talk='vocab=368 eos=0'
+other "$m: the vocabulary ends texts with id 365, that of fake with 0" 'or with another end' sample -m "$m" --stop x
+printf '3\n' >in
+for talk in 'vocab=400 eos=365' vocab=367 'vocab=368 eos=5 eog=5,365' vocab=368; do
+    ok "$(sample -m "$m" --greedy -n 2 --stop-ids 366 --stop zqzq in -- "$fake" $talk)" '4 5 ' "but not $talk"
+done
+"$fake" vocab=17 <in >other.lg
+sample -m "$m" --greedy other.lg >out 2>err
+ok "$? $(cat err)" "2 sample: other.lg: $m: the vocabulary has 368 ids, that of fake 17" 'nor for the filter'
+
 # ---- ids that end answers, named by a grammar ----
 printf 'root ::= <[81]> <[82]> <[83]>' >named.gbnf
 ok "$(echo 80 | sample -q --greedy -n 9 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 eog=82)" \

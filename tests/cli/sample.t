@@ -213,7 +213,7 @@ ok "$(tr '\n' '|' <log)" '3 4|5|6|@0 12|13|14|end|' 'what the child was sent'
 run 0 '5 6 7 |13 14 15 |' '' 'prompts from a file' sample -n 3 --greedy in -- "$fake"
 run 0 '5 6 7 8 9 10 11 12 13 14 15 0 |13 14 15 0 |' '' 'until the end of the text' \
     sample --greedy -- "$fake"
-run 0 '5 6 7 |13 14 15 0 |' '' 'ids to stop at' sample --greedy --stop-ids 7,99 -- "$fake"
+run 0 '5 6 7 |13 14 15 0 |' '' 'ids to stop at' sample --greedy --stop-ids 7,3 -- "$fake"
 run 0 '5 6 |13 14 15 0 1 2 |' '' 'several ids end a text' sample --greedy -- "$fake" eog=2,6
 run 0 '||' '' 'no ids asked for' sample --greedy -n 0 -- "$fake"
 run 0 '0	1	0	5	1|1	0	0	13	1|' '' 'a table of chances' sample --greedy --probs 0 -n 1 -- "$fake"
