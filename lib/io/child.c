@@ -192,8 +192,5 @@ struct lm_child_end lm_child_finish(struct lm_child *c, int grace)
             .signal = WTERMSIG(how),
             .ours   = asked || (!had_ended && WTERMSIG(how) == SIGPIPE),
         };
-    return (struct lm_child_end){
-        .status = WEXITSTATUS(how),
-        .ours   = !had_ended && WEXITSTATUS(how) == 128 + SIGPIPE,
-    };
+    return (struct lm_child_end){ .status = WEXITSTATUS(how), .ours = asked || !had_ended };
 }

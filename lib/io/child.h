@@ -52,8 +52,8 @@ void lm_child_drain(struct lm_child *c, int patience, uint64_t most);
 struct lm_child_end {
     int  status;         /* exit status, or -1: ended by a signal                  */
     int  signal;
-    bool ours;           /* by our doing: we asked it to, or stopped reading, which a
-                            shell in between tells as status 128 + SIGPIPE          */
+    bool ours;           /* by our doing: we asked it to, or stopped reading, which
+                            SIGPIPE or whatever status may follow from              */
 };
 
 /*

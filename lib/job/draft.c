@@ -176,13 +176,12 @@ int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
     return LM_OK;
 }
 
-struct lm_child_end lm_drafter_end(struct lm_drafter *d, bool in_order)
+struct lm_child_end lm_drafter_end(struct lm_drafter *d)
 {
     struct lm_child_end e = { 0 };
     if (d->started) {
         lm_child_close_input(&d->talk.child);
-        if (in_order)
-            lm_child_drain(&d->talk.child, GRACE, lm_talk_rest(&d->talk, 0));
+        lm_child_drain(&d->talk.child, GRACE, lm_talk_rest(&d->talk, 0));
         e = lm_child_finish(&d->talk.child, GRACE);
         lm_talk_release(&d->talk);
     }

@@ -428,14 +428,14 @@ static int finish(struct run *r, int s, struct lm_generate_end *end)
         [BLAME_OUTPUT] = 0,
     };
     lm_child_close_input(&r->talk.child);
-    if (r->blame == BLAME_WORK || r->blame == BLAME_DRAFT)
-        lm_child_drain(&r->talk.child, GRACE, lm_talk_rest(&r->talk, owed(r)));
+    if (r->blame != BLAME_NONE && r->blame != BLAME_OUTPUT)   /* let it end of itself */
+        lm_child_drain(&r->talk.child, grace[r->blame], lm_talk_rest(&r->talk, owed(r)));
     struct lm_child_end e = lm_child_finish(&r->talk.child, grace[r->blame]);
     end->reader_gone = r->reader_gone;
     end->status = s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
     if (r->blame == BLAME_NONE || r->blame == BLAME_CHILD)
         s = judge(r, name(r), e, s, end);
-    e = lm_drafter_end(&r->drafter, s == LM_OK);
+    e = lm_drafter_end(&r->drafter);
     if (s == LM_OK || r->blame == BLAME_DRAFT)
         s = judge(r, "--draft", e, s, end);
     if (s == LM_OK && r->fell_short)

@@ -141,6 +141,6 @@ int lm_drafter_propose(struct lm_drafter *d, struct lm_sequence *q, size_t most,
                        struct lm_err *err);
 
 /* Bring its child, if there is one, to its end and free all; how it ended. */
-struct lm_child_end lm_drafter_end(struct lm_drafter *d, bool in_order);
+struct lm_child_end lm_drafter_end(struct lm_drafter *d);
 
 #endif

@@ -295,7 +295,23 @@ cat >endless <<'END'
 "$FAKE" head=1000
 cat /dev/zero
 END
-chmod +x zeros endless
+cat >stubborn <<'END'
+#!/bin/sh
+trap '' PIPE
+cat /dev/zero 2>/dev/null
+exit 9
+END
+cat >banner <<'END'
+#!/bin/sh
+echo this is how I am used, and not what you want
+sleep 0.3
+exit 3
+END
+chmod +x zeros endless stubborn banner
+run 1 '! ./stubborn: not a logits stream|' 'sample: ./stubborn: not a logits stream|' \
+    'a status that comes of our not reading' sample --greedy -n 3 -- ./stubborn
+run 3 '! ./banner: exit status 3|' 'sample: ./banner: exit status 3|' \
+    'one that does not' sample --greedy -n 3 -- ./banner
 run 1 '! ./zeros: not a logits stream|' 'sample: ./zeros: not a logits stream|' \
     'one whose shell tells that we stopped reading' sample --greedy -n 3 -- ./zeros
 echo >in
