@@ -41,7 +41,7 @@ struct lm_generate {
 };
 
 struct lm_generate_end {
-    int  status;                 /* exit status that says how it went: the child's if it
+    int  status;                 /* exit status that says how it went: a child's if it
                                     failed, else 0, 1 or 2 as everywhere              */
     bool reader_gone;            /* nobody reads the output (EPIPE): end quietly      */
 };
