@@ -67,7 +67,7 @@ static const struct option options[] = {
 };
 
 #define SHORT_VALUE 64               /* bytes of a value that a dry run shows */
-#define FILE_MAX (1 << 30)           /* bytes of a file that becomes a value */
+#define FILE_MAX (1 << 26)           /* bytes of a file that becomes a value */
 
 /* An edit, and the file that its text, or the metadata to copy, comes from. */
 struct request {

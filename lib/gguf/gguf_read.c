@@ -18,6 +18,7 @@
 #define POOL  (64 * 1024)       /* short strings share blocks of this size      */
 #define SHORT (POOL / 8)
 #define MOST  (UINT64_C(1) << 30) /* bytes before the data: many times any model's */
+#define PIECE (UINT64_C(1) << 26) /* bytes of a text or an array: the same */
 
 struct reader {
     struct lm_in   *in;
@@ -37,14 +38,15 @@ static uint64_t left(const struct reader *r)
 }
 
 /* Can n things of at least `each` bytes still come?  what is plural.  The size of a
- * sparse file says little, so there is a limit beside it. */
-static int claim(const struct reader *r, const char *what, uint64_t n, uint64_t each)
+ * sparse file says little, so there is a limit beside it: `most` bytes. */
+static int claim(const struct reader *r, const char *what, uint64_t n, uint64_t each,
+                 uint64_t most)
 {
     uint64_t have = left(r);
     if (have != LM_SIZE_UNKNOWN && n > have / each)
         return lm_fail(r->err, LM_EDATA, "claims %llu %s, but %llu bytes remain",
                        (unsigned long long)n, what, (unsigned long long)have);
-    if (n > MOST / each)
+    if (n > most / each)
         return lm_fail(r->err, LM_EDATA, "claims %llu %s, more than make sense",
                        (unsigned long long)n, what);
     return LM_OK;
@@ -168,7 +170,7 @@ static int get_str(struct reader *r, struct lm_str *out)
     uint64_t n;
     int s = get_count(r, &n);
     if (s == LM_OK)
-        s = claim(r, "bytes of text", n, 1);
+        s = claim(r, "bytes of text", n, 1, PIECE);
     if (s != LM_OK)
         return s;
 
@@ -309,7 +311,8 @@ static int get_arr(struct reader *r, struct lm_gguf_arr *a, int depth)
     snprintf(what, sizeof what, "array elements (%s)", lm_gguf_kind_name(a->kind));
     size_t each = kind == LM_GGUF_STR ? count_size(r)
                 : kind == LM_GGUF_ARR ? 4 + count_size(r) : lm_gguf_kind_size(a->kind);
-    s = claim(r, what, n, each);
+    const bool in_file = kind != LM_GGUF_STR && kind != LM_GGUF_ARR;  /* the others grow */
+    s = claim(r, what, n, each, in_file ? PIECE : PIECE / 2);
     if (s != LM_OK)
         return s;
     if (kind == LM_GGUF_STR)
@@ -496,9 +499,9 @@ static int get_counts(const struct reader *r, uint64_t *n_tensors, uint64_t *n_k
     if (s == LM_OK)
         s = get_count(r, n_kv);
     if (s == LM_OK)
-        s = claim(r, "metadata entries", *n_kv, 1);
+        s = claim(r, "metadata entries", *n_kv, 1, MOST);
     if (s == LM_OK)
-        s = claim(r, "tensors", *n_tensors, 1);
+        s = claim(r, "tensors", *n_tensors, 1, MOST);
     return s;
 }
 
