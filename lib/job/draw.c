@@ -238,11 +238,17 @@ struct place {
     bool     any;            /* it has frames                                          */
 };
 
+/* Lines without tokens between two with, at most: a number in a frame makes more. */
+#define GAP_MAX (UINT32_C(1) << 24)
+
 /* Complete the lines of all sequences before seq. */
 static int go_to(const struct lm_draw *d, struct lm_chain *chain, struct place *at, uint32_t seq,
                  struct lm_err *err)
 {
     int s = LM_OK;
+    if (seq > at->seq && seq - at->seq > GAP_MAX)
+        return lm_fail(err, LM_EDATA, "sequence %" PRIu32 ": %" PRIu32 " sequences without tokens "
+                       "before it make no sense", seq, seq - at->seq);
     if (at->seq < seq)
         lm_chain_reset(chain);
     for (; s == LM_OK && at->seq < seq; at->seq++, at->any = false)

@@ -98,6 +98,9 @@ run 1 '! <stdin>: sequence 0, position 0: no token can be chosen: the logit bias
     'a ban on the last candidate' sample -q --logit-bias 2-inf
 printf '%s\n' '1 0 1 1 2 3' '0 0 1 1 2 3' | stream 2 >in
 run 1 '|2 ! <stdin>: sequence 0, position 0: the frame is out of order|' '*' 'order' sample --greedy
+printf '%s\n' '0 0 1 1 2 3' '999999999 0 1 1 2 3' | stream 2 >in
+run 1 '2 ! <stdin>: sequence 999999999: 999999999 sequences without tokens before it make no sense|' '*' \
+    'a gap that would be a thousand million lines' sample --greedy
 : >in
 run 1 '! <stdin>: holds no logits stream|' 'sample: <stdin>: holds no logits stream|' \
     'no input' sample
