@@ -374,8 +374,8 @@ static void read_operands(int argc, char *argv[])
         cli_bad_usage("--resume needs the name of the output");
 }
 
-/* The matrix lives until the end of the program, and so does its file, where sums stay. */
-static void load_importance(void)
+/* The matrix; its sums stay in the file, which is returned and to be closed after it. */
+static struct lm_in *load_importance(void)
 {
     struct lm_err err;
     struct lm_in *in = lm_in_open(imatrix_path, long_window ? LM_IN_LONG : 0, &err);
@@ -383,6 +383,7 @@ static void load_importance(void)
     if (!o.importance)
         cli_die_err(imatrix_path, &err);
     o.importance_name = imatrix_path;
+    return in;
 }
 
 /* TSV: name, types, bytes; a last line for all. */
@@ -590,8 +591,7 @@ int main(int argc, char *argv[])
     struct lm_in *in = lm_in_open(in_path, long_window ? LM_IN_LONG : 0, &err);
     if (!in)
         cli_die_err(strcmp(in_path, "-") ? in_path : "<stdin>", &err);
-    if (imatrix_path)
-        load_importance();
+    struct lm_in *sums = imatrix_path ? load_importance() : NULL;
     struct lm_quantize *q = lm_quantize_plan(in, &o, &env, &err);
     if (!q)
         cli_die_err(lm_in_name(in), &err);
@@ -613,6 +613,7 @@ int main(int argc, char *argv[])
     for (size_t i = 0; i < o.n_wishes; i++)
         lm_pattern_free(wishes[i].pattern);
     lm_importance_free((struct lm_importance *)o.importance);
+    lm_in_close(sums);
     lm_arena_release(&arena);
     free(wishes);
     free(overrides);

@@ -304,10 +304,12 @@ has "$(gguf-inspect -q --check=data q.gguf 2>/dev/null)" \
     "q.gguf: $((at + 170)): tensor q: 1 block not valid, the first in row 5, column 0" "a block of codes"
 
 # A text and an array that are there, as holes, and longer than any model's.
+limit='ulimit -v 150000'
+(eval "$limit"; gguf-inspect --version) >out 2>&1 || limit=:      # sanitizers need far more
 for t in "8; le 67108865 8" "9; le 0 4; le 67108865 8" "9; le 8 4; le 4194305 8"; do
     { head_ 0 1; eval "key k $t"; } >holes.gguf
     dd if=/dev/null of=holes.gguf bs=1 seek=200000000 2>/dev/null
-    (ulimit -v 150000; gguf-inspect holes.gguf) >out 2>err; ok $? 1 "k is of $t bytes or elements"
+    (eval "$limit"; gguf-inspect holes.gguf) >out 2>err; ok $? 1 "k is of $t bytes or elements"
     has "$(cat err)" "more than make sense" "and refused"
 done
 rm holes.gguf

@@ -10,4 +10,13 @@
         return;                                                             \
     } while (0)
 
+/* Defined in builds with sanitizers, which keep what was freed and allocate for themselves. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 #endif

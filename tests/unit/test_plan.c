@@ -18,12 +18,7 @@
 
 /* --- counting allocations ------------------------------------------------------------------ */
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED) || !defined(__GLIBC__)
+#if defined(SANITIZED) || !defined(__GLIBC__)
 #define COUNTING 0
 static size_t count;
 #else
