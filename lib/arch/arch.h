@@ -167,6 +167,7 @@ enum lm_key_from {
     LM_FROM_IF_TRUE,        /* config[], but false is not written                         */
     LM_FROM_YARN_LOG,       /* config[] / 10 in rope_scaling, when it is yarn             */
     LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */
+    LM_FROM_MODULES,        /* what modules.json names behind the pooling: the field says it    */
     LM_FROM_GLOBAL_EVERY,   /* config[0], else what layer_types, full_attention in layer 0 and
                                every n-th after it, makes it                              */
     LM_FROM_LABELS,         /* str array: the object config[0] by its numbers, unless it is what

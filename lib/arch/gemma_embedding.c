@@ -15,7 +15,7 @@ static void constants(struct lm_hparams *h)
 
 /* Products behind the pooling, of the sentence-transformers model, that a file may have. */
 #define DENSE_KEY(name, field) \
-    { name, LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(field) }
+    { name, LM_GGUF_U32, 0, LM_FROM_MODULES, { NULL }, LM_FIELD(field) }
 #define DENSE(role, name, cols, rows) \
     { name ".weight", NULL, { cols, rows }, LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL, LM_AS_IS, 0, \
       role, NULL }
@@ -30,12 +30,12 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
     LM_KEY_FILE_TYPE,
     LM_KEY_WINDOW,
-    LM_KEY_POOLING,
-    LM_KEY_ROT_READ,
     DENSE_KEY("dense_2_feat_in", dense_2_in),
     DENSE_KEY("dense_2_feat_out", dense_2_out),
     DENSE_KEY("dense_3_feat_in", dense_3_in),
     DENSE_KEY("dense_3_feat_out", dense_3_out),
+    LM_KEY_POOLING,
+    LM_KEY_ROT_READ,
     LM_KEYS_END,
 };
 

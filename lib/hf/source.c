@@ -27,8 +27,12 @@ static const char *const small_files[] = {
 bool lm_hf_is_weights(const char *name)
 {
     const bool torch = !strncmp(name, "pytorch_model", 13) || !strncmp(name, "adapter_model", 13);
+    /* Of a folder of modules.json, "2_Dense/model.safetensors" */
+    const char *slash = strchr(name, '/');
+    if (slash && !strcmp(slash, "/model.safetensors") && slash - name > 6)
+        return !strncmp(slash - 6, "_Dense", 6);
     return (lm_ends_with(name, ".safetensors") || (torch && lm_ends_with(name, ".bin"))) &&
-           !strchr(name, '/');
+           !slash;
 }
 
 bool lm_hf_is_small(const char *name)

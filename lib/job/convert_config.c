@@ -84,9 +84,8 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
-/* A small JSON file, if it is there: *out is NULL without. */
-static int load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
-                     struct lm_err *err)
+int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
+                         struct lm_err *err)
 {
     char *data = NULL;
     size_t len;
@@ -97,52 +96,6 @@ static int load_json(struct lm_convert *c, const char *name, const struct lm_jva
     *out = lm_json_tree(&c->arena, data, len, err);
     free(data);
     return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
-}
-
-static bool has_pooling(const struct lm_arch *a)
-{
-    const struct lm_arch_key *k = a->keys;
-    while (k->name && k->from != LM_FROM_POOLING)
-        k++;
-    return k->name;
-}
-
-/* sentence-transformers: modules.json names a folder whose config.json says how the vectors of
- * tokens become one. */
-static int read_pooling(struct lm_convert *c, struct lm_err *err)
-{
-    static const struct { const char *key, *mode; enum lm_pooling pooling; } ways[] = {
-        { "pooling_mode_mean_tokens", "mean", LM_POOLING_MEAN },
-        { "pooling_mode_cls_token", "cls", LM_POOLING_CLS },
-        { "pooling_mode_lasttoken", "lasttoken", LM_POOLING_LAST },
-    };
-    const struct lm_jval *modules, *config = NULL;
-    char name[300] = "";
-    int r = load_json(c, "modules.json", &modules, err);
-    for (const struct lm_jval *m = modules ? modules->first : NULL; m && !*name; m = m->next) {
-        const char *type = lm_jval_str(lm_jval_get(m, "type"));
-        const char *path = lm_jval_str(lm_jval_get(m, "path"));
-        const size_t n = type ? strlen(type) : 0;
-        if (path && n >= 7 && !strcmp(type + n - 7, "Pooling"))
-            snprintf(name, sizeof name, "%.250s/config.json", path);
-    }
-    if (!r && !*name && lm_ends_with(c->cfg.class, "ForSequenceClassification"))
-        c->cfg.pooling = LM_POOLING_RANK;
-    if (r || !*name)
-        return r;
-    if ((r = load_json(c, name, &config, err)) || !config)
-        return r ? r : lm_hf_missing(c->src, name, err);
-    const char *mode = lm_jval_str(lm_jval_get(config, "pooling_mode"));
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        bool yes = mode && !strcmp(mode, ways[i].mode);
-        lm_jval_bool(lm_jval_get(config, ways[i].key), &yes);
-        if (yes && !c->cfg.pooling)
-            c->cfg.pooling = ways[i].pooling;
-    }
-    if (!c->cfg.pooling)
-        return lm_fail(err, LM_ENOSUP, "%s: pooling other than mean, cls and lasttoken cannot be "
-                       "converted", name);
-    return LM_OK;
 }
 
 /* Numbers of params.json, in which Mistral's own files say what config.json says elsewhere; the
@@ -298,7 +251,7 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
     if (tied && !lm_jval_bool(tied, &c->cfg.tied))
         return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
-    r = has_pooling(c->cfg.arch) ? read_pooling(c, err) : LM_OK;
+    r = lm_convert_read_modules(c, err);
     return r ? r : read_rope(c, err);
 }
 
@@ -910,6 +863,9 @@ static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32
     case LM_FROM_POOLING:
         *u = g->pooling;
         return g->pooling ? LM_OK : 1;
+    case LM_FROM_MODULES:
+        memcpy(u, (const char *)&g->h + k->field, sizeof *u);
+        return *u ? LM_OK : 1;
     case LM_FROM_UNLESS:
         return unless(g, k, u, f, err);
     default:

@@ -16,6 +16,8 @@
 
 struct lm_convert_shard {
     const char           *name;
+    const struct lm_arch_tensor *row;   /* NULL: the model's weights; else what the only
+                                           tensor of this file, linear.weight, is for */
     int                   file;         /* in the source, -1: not come yet            */
     bool                  read;         /* st is filled                               */
     struct lm_safetensors st;
@@ -75,6 +77,10 @@ struct lm_convert_config {
     bool                  wrapped;      /* a language model inside another: json has its
                                            numbers before those of the whole          */
     uint32_t              pooling;      /* of modules.json; 0: it has none            */
+    struct {
+        const struct lm_arch_tensor *row;
+        const char                  *file;
+    } dense[2];                         /* products behind the pooling; file NULL: none */
     const struct lm_jval *quant;        /* quantization_config, or NULL               */
 };
 
@@ -121,6 +127,14 @@ struct lm_convert {
 /* Read config.json of `src` (not always c->src: an adapter's is its model's): architecture and
  * rotary scaling. */
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err);
+
+/* A small JSON file of the source, if it is there: *out is NULL without. */
+int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
+                         struct lm_err *err);
+
+/* Read modules.json, where the family can have what it names: cfg.pooling, cfg.dense and their
+ * sizes in cfg.h. */
+int lm_convert_read_modules(struct lm_convert *c, struct lm_err *err);
 
 /*
  * Models with a language model inside (vision, audio): put its class and numbers in the place of

@@ -257,12 +257,32 @@ static bool comes_late(const struct lm_st_tensor *st)
                           st->packed->kind == LM_PACKED_ROWS);
 }
 
+/* Files of one product each come before the model's. */
+static int add_products(struct lm_convert *c, struct lm_err *err)
+{
+    static const char name[] = "linear.weight";
+    int r = LM_OK;
+    for (size_t i = 0; !r && i < c->n_shards; i++) {
+        const struct lm_convert_shard *s = &c->shards[i];
+        if (!s->row)
+            continue;
+        if (s->read && (s->st.n_tensors != 1 || strcmp(s->st.tensors->name, name)))
+            return lm_fail(err, LM_ENOSUP, "%s: holds something else than %s", s->name, name);
+        const struct lm_convert_source src = { i, name, s->read ? s->st.tensors : NULL };
+        r = add_row(c, s->row, 0, 0, s->row->transform, &src, err);
+    }
+    return r;
+}
+
 static int add_all(struct lm_convert *c, struct lm_err *err)
 {
     int r = add_made(c, err);
+    r = r ? r : add_products(c, err);
     for (int late = 0; late < 2; late++)
         for (size_t i = 0; !r && i < c->n_shards; i++) {
             const struct lm_safetensors *st = &c->shards[i].st;
+            if (c->shards[i].row)
+                continue;
             if (!c->shards[i].read && !late)
                 r = expect_shard(c, i, err);
             for (size_t k = 0; !r && c->shards[i].read && k < st->n_tensors; k++)

@@ -84,6 +84,8 @@ static int name_order(const void *key, const void *st)
 int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_err *err)
 {
     const struct lm_convert_shard *s = &c->shards[shard];
+    if (s->row)
+        return LM_OK;
     for (size_t k = 0; c->index && k < s->st.n_tensors; k++) {
         const char *file = lm_convert_index(c, s->st.tensors[k].name);
         if (!file || strcmp(file, s->name))
@@ -294,6 +296,13 @@ int lm_convert_shards(struct lm_convert *c, struct lm_err *err)
     }
     if (r == 1)
         r = from_files(c, &cap, err);
+    for (size_t i = 0; !r && i < sizeof c->cfg.dense / sizeof *c->cfg.dense; i++) {
+        if (!c->cfg.dense[i].file)
+            continue;
+        r = add_shard(c, &cap, c->cfg.dense[i].file, err);
+        if (!r)
+            c->shards[c->n_shards - 1].row = c->cfg.dense[i].row;
+    }
     if (r)
         return r;
     sort_shards(c);

@@ -53,6 +53,36 @@ ok "$(get qwen3.gguf qwen3.classifier.output_labels)$(get qwen3.gguf qwen3.pooli
    '"yes" "no" 4 ' "a reranker's labels and pooling"
 ok "$(gguf-inspect --tensors qwen3.gguf | grep -c '^output.weight')" 0 "of its output matrix two rows are left"
 
+# ---- products behind the pooling ----
+f=embeddinggemma
+zstd -qdc "$data/$f.tar.zst" | tar -xf -
+gguf-convert -q -T f16 $f $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f converts"
+decode --embed --normalize --cache-k f32 --cache-v f32 -m $f.gguf "$data/$f.ids" >got 2>err
+ok "$? $(cat err)$(distance "$data/$f.json" got)" "0 near" "$f: numbers as the authors' code has them"
+for t in dense_2.weight dense_3.weight token_embd.weight; do
+    ok "$(gguf-inspect --hash $f.gguf | grep " $t\$")" \
+       "$(gguf-inspect --hash "$data/$f.gguf" | grep " $t\$")" "$f: $t"
+done
+ok "$(gguf-inspect --tensors $f.gguf | sed -n '2,4s/ .*//p' | tr '\n' ' ')" \
+   "dense_2.weight dense_3.weight token_embd.weight " "they come first"
+ok "$(get $f.gguf gemma-embedding.dense_2_feat_out)$(get $f.gguf gemma-embedding.dense_3_feat_in)" \
+   "20 20 " "their sizes are keys"
+gguf-convert -q -T f16 "$data/$f.tar.zst" z.gguf; cmp z.gguf $f.gguf; ok $? 0 "$f: from its archive"
+zstd -qdc "$data/$f.tar.zst" | gguf-convert -q -T f16 --spool=. - z.gguf
+cmp z.gguf $f.gguf; ok $? 0 "$f: from a pipe"
+refused() { # STATUS TEXT NAME
+    gguf-convert -q $f bad.gguf 2>err; ok $? "$1" "$3: status"
+    has "$(cat err)" "$2" "$3"
+}
+mv $f/3_Dense/model.safetensors .
+refused 1 "3_Dense/model.safetensors: is missing" "a product that did not come"
+mv model.safetensors $f/3_Dense/
+sed -i 's/Identity/Tanh/' $f/3_Dense/config.json
+refused 2 "3_Dense/config.json: a module with an activation_function cannot be converted" "a product with more"
+sed -i 's/"in_features": 20, /"in_features": 24, /; s/Tanh/Identity/' $f/3_Dense/config.json
+refused 1 "3_Dense/model.safetensors: linear.weight: shape [12, 20], but config.json makes it [12, 24]" \
+    "a product of another shape"
+
 # ---- what the configuration and the card say ----
 sed -i 's/"contradicts"/"LABEL_0"/' bert/config.json; gguf-convert -q bert b.gguf
 ok "$(get b.gguf bert.classifier.output_labels)" '"LABEL_0" "follows" "is \"new\"" ' "three labels, a common name among them"
