@@ -171,38 +171,46 @@ static const float *chunk_at(const struct lm_cands *c, size_t first, float *leas
 /* Has the chunk of the row that begins there a candidate? */
 static bool has_some(const struct lm_cands *c, size_t first)
 {
-    const size_t b = first / LM_ROW_BLOCK, end = lm_row_blocks(c->n_vocab);
-    return c->best[b] >= c->least || (b + 1 < end && c->best[b + 1] >= c->least);
+    const size_t end = lm_row_blocks(c->n_vocab);
+    for (size_t b = first / LM_ROW_BLOCK; b < (first + LM_CHUNK) / LM_ROW_BLOCK && b < end; b++)
+        if (c->best[b] >= c->least)
+            return true;
+    return false;
 }
 
-/* The logits of the row's ids from `first` on, a chunk, into l; -inf for no candidate. */
-static void load(const struct lm_cands *c, size_t first, double *l)
+/* The falls from max of the row's ids from `first` on, a chunk; -inf for no candidate. */
+static void load(const struct lm_cands *c, size_t first, double max, float *fall)
 {
     float least, own[LM_CHUNK];
     const float *x = chunk_at(c, first, &least, own);
-    c->ops->load(x, least, c->most, c->times, l);
+    c->ops->fall(x, least, c->most, c->times, max, fall);
 }
 
-bool lm_cands_next(struct lm_cands_walk *w, double *l)
+/* The same of candidates i.. of a list [n]. */
+static void load_list(const struct lm_cand *list, size_t i, size_t n, double max, float *fall)
+{
+    for (size_t k = 0; k < LM_CHUNK; k++)
+        fall[k] = i + k < n ? lm_fall(list[i + k].l - max) : -INFINITY;
+}
+
+bool lm_cands_next(struct lm_cands_walk *w, float *fall)
 {
     const struct lm_cands *c = w->c;
     if (c->row && !w->tail) {
         while (w->at < c->n_vocab && !has_some(c, w->at))
             w->at += LM_CHUNK;
         if (w->at < c->n_vocab) {
-            load(c, w->at, l);
+            load(c, w->at, w->max, fall);
             w->at += LM_CHUNK;
             return true;
         }
         w->at = 0;
         w->tail = true;
     }
-    const struct lm_cand *from = c->row ? c->changed : c->list;
     const size_t n = c->row ? c->n_changed : c->n;
     if (w->at >= n)
         return false;
-    for (size_t k = 0; k < LM_CHUNK; k++)
-        l[k] = w->at + k < n ? from[w->at + k].l : -INFINITY;
+    load_list(c->row ? c->changed : c->list, w->at, n, w->max, fall);
     w->at += LM_CHUNK;
     return true;
 }
@@ -240,45 +248,55 @@ double lm_cands_logit(const struct lm_cands *c, uint32_t id)
 
 uint64_t lm_cands_total(const struct lm_cands *c)
 {
-    const double max = lm_cands_max(c);
-    struct lm_cands_walk at = { .c = c };
+    struct lm_cands_walk at = { .c = c, .max = lm_cands_max(c) };
     uint64_t w[LM_CHUNK], total = 0;
-    double l[LM_CHUNK];
-    while (lm_cands_next(&at, l))
-        total += c->ops->weigh(l, max, w, NULL);
+    float fall[LM_CHUNK];
+    while (lm_cands_next(&at, fall))
+        total += c->ops->weigh(fall, w, NULL);
     return total;
 }
 
 double lm_entropy(uint64_t total, const double *lane)
 {
-    return lm_ln((double)total / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)total;
+    return lm_ln((double)total / LM_WEIGHT_ONE) - sum_lanes(lane) / (double)total / LM_LOG2_E;
 }
 
 double lm_cands_entropy(const struct lm_cands *c)
 {
-    const double max = lm_cands_max(c);
-    struct lm_cands_walk at = { .c = c };
+    struct lm_cands_walk at = { .c = c, .max = lm_cands_max(c) };
     uint64_t w[LM_CHUNK], total = 0;
-    double l[LM_CHUNK], lane[LM_LANES] = { 0 };
-    while (lm_cands_next(&at, l))
-        total += c->ops->weigh(l, max, w, lane);
+    double lane[LM_LANES] = { 0 };
+    float fall[LM_CHUNK];
+    while (lm_cands_next(&at, fall))
+        total += c->ops->weigh(fall, w, lane);
     return lm_entropy(total, lane);
+}
+
+/* Add the logits, or the squares of their distances from `from`, to lanes; returns how many there
+ * are. */
+static size_t spread(const struct lm_cands *c, double from, bool square, double *lane)
+{
+    const struct lm_cand *list = c->row ? c->changed : c->list;
+    size_t n = c->row ? c->n_changed : c->n;
+    for (size_t k = 0; k < n; k++) {
+        const double d = list[k].l - from;
+        lane[k % LM_LANES] += square ? d * d : list[k].l;
+    }
+    for (size_t i = 0; c->row && i < c->n_vocab; i += LM_CHUNK)
+        if (has_some(c, i)) {
+            float least, own[LM_CHUNK];
+            const float *x = chunk_at(c, i, &least, own);
+            n += c->ops->spread(x, least, c->most, c->times, from, square, lane);
+        }
+    return n;
 }
 
 double lm_cands_deviation(const struct lm_cands *c)
 {
-    double sum[2] = { 0 }, mean = 0, l[LM_CHUNK];
-    size_t n = 0;
-    for (int square = 0; square < 2; square++) {
-        double lane[LM_LANES] = { 0 };
-        struct lm_cands_walk at = { .c = c };
-        n = 0;
-        while (lm_cands_next(&at, l))
-            n += c->ops->spread(l, mean, square, lane);
-        sum[square] = sum_lanes(lane);
-        mean = sum[0] / (double)n;
-    }
-    return sqrt(sum[1] / (double)n);
+    double sum[LM_LANES] = { 0 }, square[LM_LANES] = { 0 };
+    const double n = (double)spread(c, 0, false, sum);
+    spread(c, sum_lanes(sum) / n, true, square);
+    return sqrt(sum_lanes(square) / n);
 }
 
 /* ---- from row to list ---- */
@@ -582,14 +600,10 @@ void lm_cands_divide(struct lm_cands *c, double t)
 static void favor_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max,
                        const struct lm_favor *f, float *p)
 {
-    float chance[LM_CHUNK], y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK];
-    double l[LM_CHUNK];
-    uint64_t w[LM_CHUNK];
+    float chance[LM_CHUNK], y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK], fall[LM_CHUNK];
     for (size_t i = 0; i < n; i += LM_CHUNK) {
-        for (size_t k = 0; k < LM_CHUNK; k++)
-            l[k] = i + k < n ? list[i + k].l : -INFINITY;
-        c->ops->weigh(l, max, w, NULL);
-        c->ops->narrow(l, w, chance);
+        load_list(list, i, n, max, fall);
+        c->ops->powers(fall, chance);
         c->ops->favor(f, chance, y, best);
         for (size_t k = 0; k < LM_CHUNK && i + k < n; k++) {
             p[list[i + k].id] = chance[k];
@@ -598,23 +612,28 @@ static void favor_list(const struct lm_cands *c, struct lm_cand *list, size_t n,
     }
 }
 
-/* The weights of the row into p, below 0 for no candidate; returns the sum with that of the changed
- * ones. */
+/* The weight of one candidate. */
+static uint64_t weight_of(const struct lm_cand *x, double max)
+{
+    return lm_weight(lm_fall(x->l - max));
+}
+
+/* The powers of the row into p, below 0 for no candidate; returns the sum of the weights, the
+ * changed ones' too. */
 static uint64_t weigh_row(struct lm_cands *c, double max, float *p)
 {
-    uint64_t w[LM_CHUNK], total = 0;
-    double l[LM_CHUNK];
+    uint64_t total = 0;
+    float fall[LM_CHUNK];
     for (size_t i = 0; i < c->n_vocab; i += LM_CHUNK) {
-        load(c, i, l);
-        total += c->ops->weigh(l, max, w, NULL);
-        c->ops->narrow(l, w, p + i);
+        load(c, i, max, fall);
+        total += c->ops->powers(fall, p + i);
     }
     for (size_t i = 0; i < c->n_changed; i++)
-        total += lm_weight(c->changed[i].l - max);
+        total += weight_of(&c->changed[i], max);
     return total;
 }
 
-/* lm_cands_favor for a row whose weights are in p, into the copy. */
+/* lm_cands_favor for a row whose powers are in p, into the copy. */
 static void favor_row(struct lm_cands *c, const struct lm_favor *f, float *p)
 {
     float y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK];
@@ -635,16 +654,16 @@ static double nearest(const struct lm_cands *c, double max, double share, double
     const struct lm_cand *list = c->row ? c->changed : c->list;
     double base = INFINITY;
     for (size_t i = 0; i < (c->row ? c->n_changed : c->n); i++)
-        base = fmin(base, fabs((double)lm_weight(list[i].l - max) * share - want));
+        base = fmin(base, fabs((double)weight_of(&list[i], max) * share - want));
     for (size_t i = 0, n = lm_row_blocks(c->n_vocab); c->row && i < n; i += LM_CHUNK) {
-        double l[LM_CHUNK];
-        uint64_t w[LM_CHUNK];
+        float best[LM_CHUNK], fall[LM_CHUNK], p[LM_CHUNK];
         for (size_t k = 0; k < LM_CHUNK; k++)
-            l[k] = i + k < n && c->best[i + k] >= c->least ? c->best[i + k] * c->times : -INFINITY;
-        c->ops->weigh(l, max, w, NULL);
+            best[k] = i + k < n ? c->best[i + k] : -INFINITY;
+        c->ops->fall(best, c->least, c->most, c->times, max, fall);
+        c->ops->powers(fall, p);
         for (size_t k = 0; k < LM_CHUNK; k++)
-            if (l[k] > -INFINITY)
-                base = fmin(base, fabs((double)w[k] * share - want));
+            if (p[k] >= 0)
+                base = fmin(base, fabs(p[k] * share - want));
     }
     return base;
 }
@@ -719,12 +738,11 @@ void lm_cands_lower(struct lm_cands *c, float most)
 
 uint64_t lm_cands_weigh_list(const struct lm_cands *c, struct lm_cand *list, size_t n, double max)
 {
-    double l[LM_CHUNK];
+    float fall[LM_CHUNK];
     uint64_t w[LM_CHUNK], total = 0;
     for (size_t i = 0; i < n; i += LM_CHUNK) {
-        for (size_t k = 0; k < LM_CHUNK; k++)
-            l[k] = i + k < n ? list[i + k].l : -INFINITY;
-        total += c->ops->weigh(l, max, w, NULL);
+        load_list(list, i, n, max, fall);
+        total += c->ops->weigh(fall, w, NULL);
         for (size_t k = 0; k < LM_CHUNK && i + k < n; k++)
             list[i + k].w = w[k];
     }
@@ -750,23 +768,23 @@ static uint64_t place_of(double u, uint64_t total)
 static uint64_t weigh_chunk(const struct lm_cands *c, size_t first, double max, size_t *changed,
                             uint64_t *w)
 {
-    double l[LM_CHUNK];
-    load(c, first, l);
+    float fall[LM_CHUNK];
+    load(c, first, max, fall);
     for (; *changed < c->n_changed && c->changed[*changed].id < first + LM_CHUNK; ++*changed)
-        l[c->changed[*changed].id - first] = c->changed[*changed].l;
-    return c->ops->weigh(l, max, w, NULL);
+        fall[c->changed[*changed].id - first] = lm_fall(c->changed[*changed].l - max);
+    return c->ops->weigh(fall, w, NULL);
 }
 
 /* The sum of the weights of entries y [m], which is made whole with entries that have none. */
 static uint64_t weigh_entries(const struct lm_cands *c, float *y, size_t m, double max)
 {
     uint64_t w[LM_CHUNK], sum = 0;
-    double l[LM_CHUNK];
+    float fall[LM_CHUNK];
     for (size_t i = m; i % LM_CHUNK; i++)
         y[i] = -INFINITY;
     for (size_t i = 0; i < m; i += LM_CHUNK) {
-        c->ops->load(y + i, -INFINITY, INFINITY, c->times, l);
-        sum += c->ops->weigh(l, max, w, NULL);
+        c->ops->fall(y + i, -INFINITY, INFINITY, c->times, max, fall);
+        sum += c->ops->weigh(fall, w, NULL);
     }
     return sum;
 }
@@ -808,7 +826,7 @@ static uint32_t pick_row(struct lm_cands *c, double u)
     for (size_t at = 0; at < n; at++) {           /* those changed before the next stretch */
         const size_t end = at + 1 < n ? (size_t)c->work[at + 1].id * LM_CHUNK : c->n_vocab;
         for (; changed < c->n_changed && c->changed[changed].id < end; changed++)
-            c->work[at].w += lm_weight(c->changed[changed].l - max);
+            c->work[at].w += weight_of(&c->changed[changed], max);
         total += c->work[at].w;
     }
     r = place_of(u, total);

@@ -77,7 +77,7 @@ double lm_cands_max(const struct lm_cands *c);
 size_t lm_cands_count(const struct lm_cands *c);
 double lm_cands_logit(const struct lm_cands *c, uint32_t id);
 
-/* Sum of lm_weight(l - max l); entropy of the probabilities in nats; standard deviation of the
+/* Sum of the weights (see fixed_math.h); entropy of the probabilities in nats; standard deviation of the
  * logits (of the population).  The set is not empty, and stays as it is. */
 uint64_t lm_cands_total(const struct lm_cands *c);
 double   lm_cands_entropy(const struct lm_cands *c);
@@ -122,7 +122,7 @@ void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep);
 /* Make it a list (in order of ids if it was a row). */
 void lm_cands_list(struct lm_cands *c);
 
-/* A list with each w = lm_weight(l - max l); returns their sum. */
+/* A list with the weight of each in w; returns their sum. */
 uint64_t lm_cands_weigh(struct lm_cands *c);
 
 /* A list in that order. */

@@ -77,9 +77,9 @@ static struct lm_cand last_of_prefix(struct lm_cand *a, size_t n, uint64_t need)
 
 /* ---- buckets ---- */
 
-/* Of keys from 0 up; the last bucket takes all the rest, whose weights are below e^-16. */
-#define BUCKETS  384
-#define PER_UNIT 24
+/* Of falls from 0 down; the last bucket takes all the rest, whose weights are below 2^-23. */
+#define BUCKETS 384
+#define PER_BIT 16
 
 /*
  * The sums of weights in buckets, and a chunk on its way there.  They are made in several parts, so
@@ -93,16 +93,17 @@ struct tally {
         uint64_t sums[BUCKETS];
         union {
             uint64_t w[LM_CHUNK];        /* of part 0: weights          */
-            double   l[LM_CHUNK];        /* of part 1: logits           */
+            float    fall[LM_CHUNK];     /* of part 1: falls            */
+            uint32_t b[LM_CHUNK];        /* of part 2: their buckets    */
         };
-        uint32_t b[2 * LM_CHUNK];        /* of part 0: their buckets    */
     } part[PARTS];
 };
 _Static_assert(sizeof(struct tally) == PARTS * 4096, "a part is a page");
 
-static inline size_t bucket(double key)
+/* The bucket of a logit. */
+static inline size_t bucket(double l, double max)
 {
-    double b = key * PER_UNIT;
+    const float b = -lm_fall(l - max) * PER_BIT;
     return b < BUCKETS - 1 ? (size_t)b : BUCKETS - 1;
 }
 
@@ -115,23 +116,29 @@ static size_t crossing(const uint64_t *sums, uint64_t *need)
     return b;
 }
 
-/* The entries of a row that may be in the buckets from b on, or up to before it, of max - l. */
+/* How far below the best logit the b-th bucket begins. */
+static double depth(double b)
+{
+    return b / PER_BIT / LM_LOG2_E;
+}
+
+/* The entries of a row that may be in the buckets from b on, or up to before it. */
 static float entry_from(const struct lm_cands *c, double max, size_t b)
 {
-    return lm_cands_entry(c, max - ((double)b - 0.001) / PER_UNIT);
+    return lm_cands_entry(c, max - depth((double)b - 0.001));
 }
 
 static float entry_before(const struct lm_cands *c, double max, size_t b)
 {
-    return b < BUCKETS ? lm_cands_entry(c, max - ((double)b + 0.001) / PER_UNIT) : -FLT_MAX;
+    return b < BUCKETS ? lm_cands_entry(c, max - depth((double)b + 0.001)) : -FLT_MAX;
 }
 
-/* Add the weights of the chunk of logits to the buckets of max - l. */
-static void fill_buckets(const struct lm_chunk_ops *ops, struct tally *t, double max)
+/* Add the weights of a chunk to the buckets of its falls. */
+static void fill_buckets(const struct lm_chunk_ops *ops, struct tally *t)
 {
     const uint64_t *w = t->part[0].w;
-    uint32_t *b = t->part[0].b;
-    ops->buckets(t->part[1].l, max, PER_UNIT, BUCKETS - 1, b);
+    uint32_t *b = t->part[2].b;
+    ops->buckets(t->part[1].fall, PER_BIT, BUCKETS - 1, b);
     for (size_t k = 0; k < LM_CHUNK; k += PARTS) {
         t->part[0].sums[b[k]] += w[k];
         t->part[1].sums[b[k + 1]] += w[k + 1];
@@ -140,17 +147,16 @@ static void fill_buckets(const struct lm_chunk_ops *ops, struct tally *t, double
     }
 }
 
-/* The sums of the weights of a set in the buckets of max - l, in the end in part 0; returns the sum
- * of all.  lane as of weigh. */
+/* The sums of the weights of a set in their buckets, in the end in part 0; returns the sum of all.
+ * lane as of weigh. */
 static uint64_t tally_up(const struct lm_cands *c, struct tally *t, double *lane)
 {
-    const double max = lm_cands_max(c);
-    struct lm_cands_walk at = { .c = c };
+    struct lm_cands_walk at = { .c = c, .max = lm_cands_max(c) };
     uint64_t total = 0, *sums = t->part[0].sums;
     memset(t, 0, sizeof *t);
-    while (lm_cands_next(&at, t->part[1].l)) {
-        total += c->ops->weigh(t->part[1].l, max, t->part[0].w, lane);
-        fill_buckets(c->ops, t, max);
+    while (lm_cands_next(&at, t->part[1].fall)) {
+        total += c->ops->weigh(t->part[1].fall, t->part[0].w, lane);
+        fill_buckets(c->ops, t);
     }
     for (size_t b = 0; b < BUCKETS; b++)
         for (size_t i = 1; i < PARTS; i++)
@@ -182,10 +188,10 @@ static void cut(struct lm_cands *c, uint64_t need)
     uint64_t sums[BUCKETS] = { 0 };
     size_t n = 0, m = 0;
     for (size_t i = 0; i < c->n; i++)
-        sums[bucket(c->max - c->list[i].l)] += c->list[i].w;
+        sums[bucket(c->list[i].l, c->max)] += c->list[i].w;
     const size_t b = crossing(sums, &need);
     for (size_t i = 0; i < c->n; i++)
-        if (bucket(c->max - c->list[i].l) == b)
+        if (bucket(c->list[i].l, c->max) == b)
             c->work[n++] = c->list[i];
     if (n == 0)                                   /* all together weigh less */
         return;
@@ -311,7 +317,7 @@ static void keep_mass_of_row(struct lm_cands *c, double p)
         c, lm_cands_peek(c, entry_before(c, max, b + 1), entry_from(c, max, b), 0));
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
-        if (bucket(max - c->work[i].l) == b)
+        if (bucket(c->work[i].l, max) == b)
             c->work[m++] = c->work[i];
     if (m == 0)                                   /* all together weigh less */
         return;
@@ -408,7 +414,7 @@ static size_t peek_border(struct lm_cands *c, const struct border *e, double cen
         n = lm_cands_peek_changed(c, n);
     }
     for (size_t i = 0; i < n; i++) {
-        const size_t b = bucket(max - from[i].l);
+        const size_t b = bucket(from[i].l, max);
         if ((b >= e->outer && b < e->inner) || (b >= e->inner_end && b < e->outer_end))
             c->work[m++] = from[i];
     }
@@ -502,7 +508,7 @@ void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep)
     const uint64_t total = tally_up(c, &t, lane);
     const double below = lm_entropy(total, lane) - lm_ln((double)total / LM_WEIGHT_ONE);
     const double center = lm_cands_max(c) - below;
-    const struct border e = find_border(t.part[0].sums, below * PER_UNIT, share(p, total));
+    const struct border e = find_border(t.part[0].sums, below * LM_LOG2_E * PER_BIT, share(p, total));
     const size_t n = peek_border(c, &e, center);
     if (n == 0)                                   /* all together weigh less */
         return;

@@ -16,19 +16,20 @@ static inline bool lm_cand_before(const struct lm_cand *a, const struct lm_cand 
 /* The same for qsort. */
 int lm_cand_by_rank(const void *a, const void *b);
 
-/* A walk over the logits of a set, a chunk at a time.  Chunks of a row come in its order, those
- * without candidates are left out; then the changed logits. */
+/* A walk over the falls of a set from max, a chunk at a time.  Chunks of a row come in its order,
+ * those without candidates are left out; then the changed logits. */
 struct lm_cands_walk {
     const struct lm_cands *c;
+    double                 max;
     size_t                 at;       /* entries done                            */
     bool                   tail;     /* the row is done: now the changed logits */
 };
 
-/* The next logits into l [LM_CHUNK], -inf where there is no candidate; false at the end. */
-bool lm_cands_next(struct lm_cands_walk *w, double *l);
+/* The next falls into fall [LM_CHUNK], -inf where there is no candidate; false at the end. */
+bool lm_cands_next(struct lm_cands_walk *w, float *fall);
 
-/* The entropy -sum p ln p in nats from what weigh has summed: ln W - sum w d / W with w the weight
- * at distance d, W their sum. */
+/* The entropy -sum p ln p in nats from what weigh has summed: ln W - ln 2 sum w f / W with w the
+ * weight at the fall f, W their sum. */
 double lm_entropy(uint64_t total, const double *lane);
 
 /* The smallest finite entry of a row whose logit is at least l; infinite if there is none. */

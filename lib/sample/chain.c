@@ -595,8 +595,10 @@ const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n
                                          struct lm_err *err)
 {
     struct lm_cands *s = &c->shared->cands;
-    double total = (double)lm_cands_weigh(s);
+    double total = 0;
     lm_cands_sort(s, LM_BY_RANK);
+    for (size_t i = 0; i < s->n; i++)             /* what is shown is exact in all digits */
+        total += lm_exp(s->list[i].l - s->list[0].l);
     *n = k && k < s->n ? k : s->n;
     if (!lm_grow(&c->chances, &c->chances_cap, *n, sizeof *c->chances)) {
         lm_fail_nomem(err);
@@ -605,7 +607,7 @@ const struct lm_chance *lm_chain_chances(struct lm_chain *c, size_t k, size_t *n
     for (size_t i = 0; i < *n; i++)
         c->chances[i] = (struct lm_chance){
             .id = s->list[i].id,
-            .p  = lm_exp(s->list[i].l - s->list[0].l) * LM_WEIGHT_ONE / total,
+            .p  = lm_exp(s->list[i].l - s->list[0].l) / total,
         };
     return c->chances;
 }

@@ -6,15 +6,15 @@
 #include "sample/chunk_ops.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "sample/fixed_math.h"
 
-static void buckets(const double *restrict l, double center, double per_unit, uint32_t last,
-                    uint32_t *restrict b)
+static void buckets(const float *restrict fall, float per_bit, uint32_t last, uint32_t *restrict b)
 {
-    const double most = last;
+    const float most = (float)last;
     for (int i = 0; i < LM_CHUNK; i++) {
-        double x = fabs(l[i] - center) * per_unit;
+        float x = -fall[i] * per_bit;
         x = x < most ? x : most;
         b[i] = (uint32_t)(int32_t)x;
     }
@@ -28,30 +28,8 @@ static uint32_t count(const float *restrict x, float least, float most)
     return (uint32_t)n;
 }
 
-static uint32_t spread(const double *restrict l, double from, int square, double *restrict lane)
-{
-    int64_t n[LM_LANES] = { 0 }, all = 0;
-    if (square) {
-        for (int i = 0; i < LM_CHUNK; i += LM_LANES)
-            for (int k = 0; k < LM_LANES; k++) {
-                const double d = l[i + k] > -INFINITY ? l[i + k] - from : 0;
-                lane[k] += d * d;
-            }
-    } else {
-        for (int i = 0; i < LM_CHUNK; i += LM_LANES)
-            for (int k = 0; k < LM_LANES; k++)
-                lane[k] += l[i + k] > -INFINITY ? l[i + k] : 0;
-    }
-    for (int i = 0; i < LM_CHUNK; i += LM_LANES)
-        for (int k = 0; k < LM_LANES; k++)
-            n[k] += l[i + k] > -INFINITY;
-    for (int k = 0; k < LM_LANES; k++)
-        all += n[k];
-    return (uint32_t)all;
-}
-
 #define FAVOR_WIDTH 0.3f
 
-#define CHUNK_OPS { .load = load, .find = find, .keep = keep, .count = count, .pack = pack, \
-                    .weigh = weigh, .narrow = narrow, .favor = favor, .buckets = buckets, \
+#define CHUNK_OPS { .find = find, .keep = keep, .count = count, .pack = pack, .fall = fall, \
+                    .weigh = weigh, .powers = powers, .favor = favor, .buckets = buckets, \
                     .spread = spread }

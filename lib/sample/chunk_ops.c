@@ -4,12 +4,6 @@
 
 #include "base/cpu.h"
 
-static void load(const float *x, float least, float most, double times, double *l)
-{
-    for (int i = 0; i < LM_CHUNK; i++)
-        l[i] = x[i] >= least && x[i] <= most ? x[i] * times : -INFINITY;
-}
-
 static size_t find(const float *x, size_t n, float least, float most, uint32_t *at)
 {
     size_t found = 0;
@@ -40,20 +34,41 @@ static uint32_t pack(const float *x, float least, float most, float *y)
     return n;
 }
 
-static void narrow(const double *l, const uint64_t *w, float *p)
+static void fall(const float *x, float least, float most, double times, double max, float *f)
 {
     for (int i = 0; i < LM_CHUNK; i++)
-        p[i] = l[i] > -INFINITY ? (float)w[i] : -1;
+        f[i] = x[i] >= least && x[i] <= most ? lm_fall(x[i] * times - max) : -INFINITY;
+}
+
+static uint64_t weigh(const float *f, uint64_t *w, double *lane)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < LM_CHUNK; i++) {
+        sum += w[i] = lm_weight(f[i]);
+        if (lane && w[i])
+            lane[i % LM_LANES] += (double)w[i] * f[i];
+    }
+    return sum;
+}
+
+static uint64_t powers(const float *f, float *p)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < LM_CHUNK; i++) {
+        sum += lm_weight(f[i]);
+        p[i] = f[i] > -INFINITY ? lm_power(f[i]) : -1;
+    }
+    return sum;
 }
 
 static void favor(const struct lm_favor *f, float *p, float *y, float *best)
 {
     for (int i = 0; i < LM_CHUNK; i++) {
-        const double chance = p[i] * f->share;
-        const float u = (float)(fabs(chance - f->want) - f->base), c = u + f->f;
-        const float fall = u * (c * f->a + f->b) * f->g / (c + FAVOR_WIDTH);
-        y[i] = p[i] >= 0 ? fall : -INFINITY;
-        p[i] = (float)chance;
+        const float chance = p[i] * f->share, c = fabsf(chance - f->want - f->want_rest);
+        const float u = c - f->base - f->base_rest;
+        const float lost = u * (c * f->a + f->b) * f->g / (c + FAVOR_WIDTH);
+        y[i] = p[i] >= 0 ? lost : -INFINITY;
+        p[i] = chance;
     }
     for (int b = 0; b < LM_CHUNK / LM_BLOCK; b++) {
         best[b] = -INFINITY;
@@ -62,23 +77,25 @@ static void favor(const struct lm_favor *f, float *p, float *y, float *best)
     }
 }
 
-static uint64_t weigh(const double *l, double max, uint64_t *w, double *lane)
+static uint32_t spread(const float *x, float least, float most, double times, double from,
+                       int square, double *lane)
 {
-    uint64_t sum = 0;
-    for (int i = 0; i < LM_CHUNK; i++) {
-        const double d = l[i] - max;
-        sum += w[i] = lm_weight(d);
-        if (lane && w[i])
-            lane[i % LM_LANES] += (double)w[i] * d;
-    }
-    return sum;
+    uint32_t n = 0;
+    for (int i = 0; i < LM_CHUNK; i++)
+        if (x[i] >= least && x[i] <= most) {
+            const double l = x[i] * times, d = l - from;
+            lane[i % LM_LANES] += square ? d * d : l;
+            n++;
+        }
+    return n;
 }
 
 void lm_favor_init(struct lm_favor *f, double share, double want, double base)
 {
     const double width = FAVOR_WIDTH;
     *f = (struct lm_favor){
-        .share = share, .want = want, .base = base, .f = (float)base,
+        .share = (float)share, .want = (float)want, .want_rest = (float)(want - (float)want),
+        .base = (float)base, .base_rest = (float)(base - (float)base),
         .a = (float)(width + base), .b = (float)(width * base),
         .g = (float)(-10 / 0.3 / (width + base)),
     };

@@ -14,22 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LM_CHUNK 64
-#define LM_BLOCK 32              /* half a chunk; as in row_scan.h */
+#define LM_CHUNK 128
+#define LM_BLOCK 32              /* as in row_scan.h */
 #define LM_LANES 16
 
-/* What favor needs to know, W 0.3: see lm_favor. */
+/* What favor needs to know, W 0.3: see lm_favor_init.  Of what does not fit in a float there is also
+ * the rest. */
 struct lm_favor {
-    double share;                /* probability of a weight of 1                          */
-    double want;
-    double base;                 /* |p - want| of a likely id                             */
-    float  f, a, b, g;           /* base, W + base, W base, -10 / W / (W + base)          */
+    float share;                 /* probability of a power of 1                           */
+    float want, want_rest;
+    float base, base_rest;       /* |p - want| of a likely id                             */
+    float a, b, g;               /* W + base, W base, -10 / W / (W + base)                */
 };
 
 struct lm_chunk_ops {
-    /* l[i] = least <= x[i] <= most ? x[i] * times : -inf */
-    void (*load)(const float *x, float least, float most, double times, double *l);
-
     /* Which x[i] are from least to most, ascending, into at [n]; returns how many.  n is a multiple
      * of LM_BLOCK. */
     size_t (*find)(const float *x, size_t n, float least, float most, uint32_t *at);
@@ -43,23 +41,27 @@ struct lm_chunk_ops {
     uint32_t (*count)(const float *x, float least, float most);
     uint32_t (*pack)(const float *x, float least, float most, float *y);
 
-    /* w[i] = lm_weight(l[i] - max); returns their sum.  lane [LM_LANES], unless NULL: += the sum
-     * of w[i] (l[i] - max). */
-    uint64_t (*weigh)(const double *l, double max, uint64_t *w, double *lane);
+    /* fall[i] = least <= x[i] <= most ? lm_fall(x[i] * times - max) : -inf */
+    void (*fall)(const float *x, float least, float most, double times, double max, float *fall);
 
-    /* p[i] = l[i] > -inf ? w[i] : -1 */
-    void (*narrow)(const double *l, const uint64_t *w, float *p);
+    /* w[i] = lm_weight(fall[i]); returns their sum.  lane [LM_LANES], unless NULL: += the sum of
+     * w[i] fall[i]. */
+    uint64_t (*weigh)(const float *fall, uint64_t *w, double *lane);
+
+    /* p[i] = fall[i] > -inf ? lm_power(fall[i]) : -1; returns the sum of the weights. */
+    uint64_t (*powers)(const float *fall, float *p);
 
     /* p[i] *= share; y[i] a logit that is the higher the nearer p[i] is to want, -inf where p[i] is
      * below 0; best[b] the largest of a block. */
     void (*favor)(const struct lm_favor *f, float *p, float *y, float *best);
 
-    /* b[i] = |l[i] - center| * per_unit as a whole number, at most `last` */
-    void (*buckets)(const double *l, double center, double per_unit, uint32_t last, uint32_t *b);
+    /* b[i] = -fall[i] * per_bit as a whole number, at most `last` */
+    void (*buckets)(const float *fall, float per_bit, uint32_t last, uint32_t *b);
 
-    /* Of the logits above -inf: lane [LM_LANES] += the sum of (l[i] - from)^2 if square, else of
-     * l[i]; returns how many there are. */
-    uint32_t (*spread)(const double *l, double from, int square, double *lane);
+    /* Of the logits l = x[i] * times with least <= x[i] <= most: lane [LM_LANES] += the sum of
+     * (l - from)^2 if square, else of l; returns how many there are. */
+    uint32_t (*spread)(const float *x, float least, float most, double times, double from,
+                       int square, double *lane);
 };
 
 /*
@@ -68,8 +70,8 @@ struct lm_chunk_ops {
  *   base  |p - want| of one of the most likely ids to be drawn
  *
  * Differences alone count, so that of base is subtracted.  With c = |p - want| and u = c - base it
- * leaves -10 / W / (W + base) u (c (W + base) + W base) / (W + c), which floats hold exactly enough
- * where u is small.
+ * leaves -10 / W / (W + base) u (c (W + base) + W base) / (W + c), which single precision gives to
+ * 2e-6, and better where u is small.
  */
 void lm_favor_init(struct lm_favor *f, double share, double want, double base);
 

@@ -11,20 +11,19 @@
 #include <math.h>
 #include <string.h>
 
-const double lm_weight_powers[LM_EXP_STEPS] = {         /* 2^(40 + j/16) */
-    0x1.0000000000000p+40, 0x1.0b5586cf9890fp+40, 0x1.172b83c7d517bp+40, 0x1.2387a6e756238p+40,
-    0x1.306fe0a31b715p+40, 0x1.3dea64c123422p+40, 0x1.4bfdad5362a27p+40, 0x1.5ab07dd485429p+40,
-    0x1.6a09e667f3bcdp+40, 0x1.7a11473eb0187p+40, 0x1.8ace5422aa0dbp+40, 0x1.9c49182a3f090p+40,
-    0x1.ae89f995ad3adp+40, 0x1.c199bdd85529cp+40, 0x1.d5818dcfba487p+40, 0x1.ea4afa2a490dap+40,
+/* 2^(40 + j/8) in single precision. */
+#define ENTRY(bits, j) ((bits) - ((uint32_t)(j) << LM_EXP_SHIFT))
+const uint32_t lm_exp_table[LM_EXP_STEPS] = {
+    ENTRY(0x53800000, 0), ENTRY(0x538b95c2, 1), ENTRY(0x539837f0, 2), ENTRY(0x53a5fed7, 3),
+    ENTRY(0x53b504f3, 4), ENTRY(0x53c5672a, 5), ENTRY(0x53d744fd, 6), ENTRY(0x53eac0c7, 7),
 };
 
-/* The Taylor polynomial of degree 5 of 2^r, its last term spread over the others by the Chebyshev
- * polynomial of that degree. */
+/* The Taylor polynomial of degree 4 without its last term, for which the one before it stands in:
+ * r^4 is near 0.828 / 16^2 r^2. */
 #define LN2 0.6931471805599453
-#define A2  (LN2 * LN2 / (4 * LM_EXP_STEPS * LM_EXP_STEPS))      /* the most that (r ln 2)^2 is */
-const double lm_weight_terms[LM_WEIGHT_TERMS] = {
-    LN2 * LN2 * LN2 * LN2 / 24, LN2 * LN2 * LN2 * (1.0 / 6 + A2 / 96), LN2 * LN2 / 2,
-    LN2 * (1 - A2 * A2 / 384), 1,
+#define C4  (LN2 * LN2 * LN2 * LN2 / 24)
+const float lm_exp_terms[3] = {
+    (float)(LN2 * LN2 * LN2 / 6), (float)(LN2 * LN2 / 2 + C4 * 0.8284271247461903 / 256), (float)LN2,
 };
 
 #define WHOLE    0x1.8p52               /* adding it rounds to a whole number */
@@ -86,14 +85,21 @@ double lm_ln(double x)
     return e * LN2_HIGH + (2 * s + (2 * s * p + e * LN2_LOW));
 }
 
-uint64_t lm_weight(double d)
+float lm_power(float fall)
 {
-    if (!(d >= LM_WEIGHT_GONE))
+    if (!(fall >= LM_WEIGHT_GONE))
         return 0;
-    const double t = d * LM_LOG2_E, k = (t + LM_ROUNDER) - LM_ROUNDER, r = t - k;
-    double p = lm_weight_terms[0];
-    for (int i = 1; i < LM_WEIGHT_TERMS; i++)
-        p = p * r + lm_weight_terms[i];
-    const int step = (int)(k * LM_EXP_STEPS), j = step & (LM_EXP_STEPS - 1);
-    return (uint64_t)(p * lm_weight_powers[j] * power_of_2((step - j) / LM_EXP_STEPS));
+    const float s = fall + LM_EXP_ROUNDER, r = fall - (s - LM_EXP_ROUNDER);
+    const float p = ((lm_exp_terms[0] * r + lm_exp_terms[1]) * r + lm_exp_terms[2]) * r;
+    uint32_t bits;
+    float power;
+    memcpy(&bits, &s, sizeof bits);
+    bits = lm_exp_table[bits % LM_EXP_STEPS] + (bits << LM_EXP_SHIFT);
+    memcpy(&power, &bits, sizeof power);
+    return power + power * p;
+}
+
+uint64_t lm_weight(float fall)
+{
+    return (uint64_t)lm_power(fall);
 }

@@ -19,21 +19,37 @@ double lm_exp(double x);
 /* Natural logarithm of x >= 0, correct to about 2e-16; ln 0 is -inf, ln inf inf. */
 double lm_ln(double x);
 
-/* Weights are whole numbers so that their sum does not depend on the order. */
-#define LM_WEIGHT_ONE 0x1p40           /* the weight of the best candidate */
-#define LM_WEIGHT_GONE (-27.75)        /* below ln 2^-40: weights are 0    */
+/*
+ * Weights: how likely a token is beside the best one, as whole numbers, so that their sum does not
+ * depend on the order.
+ *
+ * The fall of a logit is what it is below the best, in bits: (l - max) / ln 2 in single precision.
+ * Its power is 2^40 * 2^fall, to 2e-7 of its value, or 0 where that is below 1; its weight is the
+ * whole part.  Single precision is enough, and twice as fast as double: a chance is that of the
+ * exact definition to 3e-7, and errors do not add up in a sum.
+ *
+ * Where l and max are floats themselves, their difference in single precision is the same.
+ */
+#define LM_WEIGHT_ONE  0x1p40          /* the weight of the best candidate */
+#define LM_WEIGHT_GONE (-40.0f)        /* falls below it weigh nothing     */
+#define LM_LOG2_E      1.4426950408889634
 
-/* floor(2^40 e^d) for d <= 0, e^d to 3e-12 of its value: the weight of a logit d below the best. */
-uint64_t lm_weight(double d);
+static inline float lm_fall(double d)
+{
+    return (float)d * (float)LM_LOG2_E;
+}
 
-/* How: d / ln 2 = k/16 + r, k = 16 e + j, |r| <= 1/32; 2^r by the polynomial with these terms from
- * r^4 to r^0, times 2^(40 + j/16) from the table and 2^e. */
-#define LM_EXP_STEPS    16
-#define LM_WEIGHT_TERMS 5
-extern const double lm_weight_powers[LM_EXP_STEPS], lm_weight_terms[LM_WEIGHT_TERMS];
+float    lm_power(float fall);
+uint64_t lm_weight(float fall);
 
-#define LM_LOG2_E  1.4426950408889634
-#define LM_ROUNDER (0x1.8p52 / LM_EXP_STEPS)   /* adding it rounds to a whole number of steps, which
-                                                  the lowest bits of the sum hold              */
+/* How: fall = k/8 + r, k = 8 e + j, |r| <= 1/16; 2^r - 1 = ((c[0] r + c[1]) r + c[2]) r, and
+ * 2^(40 + j/8) from the table, whose entries lack what j adds to them when k is added to their
+ * exponent: bits of floats. */
+#define LM_EXP_STEPS   8
+#define LM_EXP_SHIFT   20                                /* bits of a float below those of k */
+#define LM_EXP_ROUNDER (0x1.8p23f / LM_EXP_STEPS)        /* adding it rounds to a whole number of
+                                                            steps, the lowest bits of the sum */
+extern const uint32_t lm_exp_table[LM_EXP_STEPS];
+extern const float    lm_exp_terms[3];
 
 #endif

@@ -58,7 +58,7 @@ static int apply(struct lm_cands *c, const double *v, void *state, const struct 
     size_t n, likely = 0;
     const struct lm_cand *best =
         lm_cands_best(c, most < c->n_vocab ? (size_t)most : c->n_vocab, &n);
-    while (likely < n && (double)lm_weight(best[likely].l - max) >= least)
+    while (likely < n && (double)lm_weight(lm_fall(best[likely].l - max)) >= least)
         likely++;
     if (likely < 2 || (v[MIN_KEEP] > 1 && lm_cands_count(c) - (likely - 1) < v[MIN_KEEP]))
         return LM_OK;

@@ -214,12 +214,16 @@ static void test_fixed_math(void **state)
     assert_true(lm_ln(0) == -INFINITY && lm_ln(INFINITY) == INFINITY);
     assert_true(fabs(lm_ln(0x1p-1070) + 1070 * log(2)) < 1e-12);
 
-    assert_int_equal(lm_weight(0), 1ULL << 40);
-    assert_int_equal(lm_weight(-log(2) * 40 - 1e-9), 0);
-    assert_int_equal(lm_weight(-log(2) * 40 + 1e-9), 1);
-    assert_int_equal(lm_weight(-INFINITY), 0);
-    for (double d = 0; d > -27; d -= 0.0137)
-        assert_true(fabs((double)lm_weight(d) - ldexp(exp(d), 40)) <= 1 + 3e-12 * ldexp(exp(d), 40));
+    assert_int_equal(lm_weight(lm_fall(0)), 1ULL << 40);
+    assert_int_equal(lm_weight(-40.001f), 0);
+    assert_int_equal(lm_weight(-39.999f), 1);
+    assert_true(lm_weight(-INFINITY) == 0 && lm_power(-INFINITY) == 0);
+    for (float f = 0; f > -40; f -= 0.0137f) {
+        assert_true(fabs(lm_power(f) / ldexp(exp2((double)f), 40) - 1) < 2e-7);
+        assert_true(lm_weight(f) == (uint64_t)floor(lm_power(f)));
+    }
+    assert_true(fabs(lm_fall(-3.7) + 3.7 / log(2)) < 1e-6);
+    assert_true(lm_fall((double)3.3f - (double)17.9f) == (3.3f - 17.9f) * (float)LM_LOG2_E);
 }
 
 static uint32_t noise_state;
@@ -233,94 +237,115 @@ static float noise(void)
 /* What is found, kept and packed of entries. */
 static void check_entries(const struct lm_chunk_ops *ops, const float *x)
 {
-    float y[LM_CHUNK], packed[LM_CHUNK], top[2], want_top[2] = { -INFINITY, -INFINITY };
-    uint32_t at[LM_CHUNK], n = 0;
+    float y[LM_CHUNK], packed[LM_CHUNK], top[LM_CHUNK / LM_BLOCK];
+    uint32_t at[LM_CHUNK], n = 0, tops = 0;
     const size_t found = ops->find(x, LM_CHUNK, -3, 8, at);
     ops->keep(x, LM_CHUNK, -3, 8, y, top);
     assert_int_equal(ops->pack(x, -3, 8, packed), ops->count(x, -3, 8));
     for (uint32_t i = 0; i < LM_CHUNK; i++) {
         const bool in = x[i] >= -3 && x[i] <= 8;
         assert_true(y[i] == (in ? x[i] : -INFINITY));
-        want_top[i / LM_BLOCK] = fmaxf(want_top[i / LM_BLOCK], y[i]);
+        assert_true(y[i] <= top[i / LM_BLOCK]);
+        tops += y[i] == top[i / LM_BLOCK];
         if (in)
             assert_true(n < found && at[n] == i && packed[n] == x[i]);
         n += in;
     }
     assert_true(n == found && n == ops->count(x, -3, 8));
-    assert_memory_equal(top, want_top, sizeof top);
+    assert_true(tops >= LM_CHUNK / LM_BLOCK);
 }
 
-/* Weights that are narrowed give logits that differ as those of the formula do. */
-static void check_favor(const struct lm_chunk_ops *ops, const double *l, const uint64_t *w)
+/* Powers give logits that differ as those of the formula do. */
+static void check_favor(const struct lm_chunk_ops *ops, const float *fall)
 {
-    float p[LM_CHUNK], y[LM_CHUNK], best[2], want_best[2] = { -INFINITY, -INFINITY };
-    const double share = 0x1p-41, want = 0.25, base = 0.125;
+    float p[LM_CHUNK], y[LM_CHUNK], best[LM_CHUNK / LM_BLOCK];
+    const double share = 0x1p-41, want = 0.26, base = 0.123;
+    uint64_t sum = 0;
     struct lm_favor f;
     lm_favor_init(&f, share, want, base);
-    ops->narrow(l, w, p);
-    for (int i = 0; i < LM_CHUNK; i++)
-        assert_true(p[i] == (l[i] > -INFINITY ? (float)w[i] : -1));
+    const uint64_t got = ops->powers(fall, p);
+    for (int i = 0; i < LM_CHUNK; i++) {
+        assert_true(p[i] == (fall[i] > -INFINITY ? lm_power(fall[i]) : -1));
+        sum += lm_weight(fall[i]);
+    }
+    assert_true(got == sum);
     ops->favor(&f, p, y, best);
     for (int i = 0; i < LM_CHUNK; i++) {
-        const double chance = (double)w[i] * share, d = fabs(chance - want) / 0.3, b = base / 0.3;
-        want_best[i / LM_BLOCK] = fmaxf(want_best[i / LM_BLOCK], y[i]);
-        if (l[i] == -INFINITY)
+        const double chance = lm_power(fall[i]) * share;
+        const double d = fabs(chance - want) / 0.3, b = base / 0.3;
+        assert_true(y[i] <= best[i / LM_BLOCK]);
+        if (fall[i] == -INFINITY)
             assert_true(y[i] == -INFINITY);
         else
             assert_true(fabs(p[i] - chance) < 1e-7 * chance + 1e-30 &&
                         fabs(y[i] - (10 * b * b / (1 + b) - 10 * d * d / (1 + d))) < 2e-6);
     }
-    assert_memory_equal(best, want_best, sizeof best);
+    for (int b = 0; b < LM_CHUNK / LM_BLOCK; b++) {
+        float top = -INFINITY;
+        for (int i = b * LM_BLOCK; i < (b + 1) * LM_BLOCK; i++)
+            top = fmaxf(top, y[i]);
+        assert_true(best[b] == top);
+    }
+}
+
+/* What of logits goes into sums, by place. */
+static void check_spread(const struct lm_chunk_ops *ops, const float *x, double from)
+{
+    for (int square = 0; square < 2; square++) {
+        double lane[LM_LANES] = { 0 }, want[LM_LANES] = { 0 };
+        uint32_t n = 0;
+        for (int i = 0; i < LM_CHUNK; i++)
+            if (x[i] >= -9 && x[i] <= 8) {
+                const double l = x[i] * 0.7;
+                want[i % LM_LANES] += square ? (l - from) * (l - from) : l;
+                n++;
+            }
+        assert_int_equal(ops->spread(x, -9, 8, 0.7, from, square, lane), n);
+        assert_memory_equal(lane, want, sizeof lane);
+    }
+}
+
+/* Weights, their sum and that of their products. */
+static void check_weights(const struct lm_chunk_ops *ops, const float *fall)
+{
+    double lane[LM_LANES] = { 0 }, want[LM_LANES] = { 0 };
+    uint64_t w[LM_CHUNK], sum = 0;
+    const uint64_t got = ops->weigh(fall, w, lane);
+    for (int i = 0; i < LM_CHUNK; i++) {
+        assert_true(w[i] == lm_weight(fall[i]));
+        sum += w[i];
+        want[i % LM_LANES] += w[i] ? (double)w[i] * fall[i] : 0;
+    }
+    assert_true(got == sum && ops->weigh(fall, w, NULL) == sum);
+    assert_memory_equal(lane, want, sizeof lane);
 }
 
 /* Every instruction set gives what plain C gives, by the definitions. */
 static void test_chunks(void **state)
 {
     const struct lm_chunk_ops *ops = lm_chunk_ops();
-    float x[LM_CHUNK];
-    double l[LM_CHUNK], lane[LM_LANES], want[LM_LANES];
-    uint64_t w[LM_CHUNK];
+    float x[LM_CHUNK], fall[LM_CHUNK];
     uint32_t b[LM_CHUNK];
     (void)state;
-    for (int round = 0; round < 60; round++) {
-        const double center = -3.7 + round * 0.1, max = 9;
-        uint64_t sum = 0;
-        uint32_t n = 0;
+    for (int round = 0; round < 120; round++) {
         for (int i = 0; i < LM_CHUNK; i++)
             x[i] = i == round ? -INFINITY : i == 5 ? 9 : i == 6 ? -3 : noise() * 4 - 23;
         for (int i = round; i < 40 && round % 3 == 0; i++)        /* whole blocks of candidates */
             x[i] = x[i] > -3 ? x[i] : 1;
-        ops->load(x, -3, 8, 0.7, l);
+        ops->fall(x, -3, 8, 0.7, 6.3, fall);
         for (int i = 0; i < LM_CHUNK; i++)
-            assert_true(l[i] == (x[i] >= -3 && x[i] <= 8 ? (double)x[i] * 0.7 : -INFINITY));
+            assert_true(fall[i] ==
+                        (x[i] >= -3 && x[i] <= 8 ? lm_fall((double)x[i] * 0.7 - 6.3) : -INFINITY));
         check_entries(ops, x);
-        ops->load(x, -FLT_MAX, FLT_MAX, 1, l);
-        memset(lane, 0, sizeof lane);
-        memset(want, 0, sizeof want);
-        uint64_t got = ops->weigh(l, max, w, lane);
-        for (int i = 0; i < LM_CHUNK; i++) {
-            assert_true(w[i] == lm_weight(l[i] - max));
-            sum += w[i];
-            want[i % LM_LANES] += w[i] ? (double)w[i] * (l[i] - max) : 0;
-        }
-        assert_true(got == sum && ops->weigh(l, max, w, NULL) == sum);
-        assert_memory_equal(lane, want, sizeof lane);
-        check_favor(ops, l, w);
-        ops->buckets(l, center, 36.9, 1023, b);
+        check_spread(ops, x, -3.7 + round * 0.1);
+        ops->fall(x, -FLT_MAX, FLT_MAX, 1, 9, fall);
         for (int i = 0; i < LM_CHUNK; i++)
-            assert_int_equal(b[i], (uint32_t)fmin(fabs(l[i] - center) * 36.9, 1023));
-        for (int square = 0; square < 2; square++) {
-            memset(lane, 0, sizeof lane);
-            memset(want, 0, sizeof want);
-            n = 0;
-            for (int i = 0; i < LM_CHUNK; i++)
-                if (l[i] > -INFINITY) {
-                    want[i % LM_LANES] += square ? (l[i] - center) * (l[i] - center) : l[i];
-                    n++;
-                }
-            assert_int_equal(ops->spread(l, center, square, lane), n);
-            assert_memory_equal(lane, want, sizeof lane);
-        }
+            assert_true(fall[i] == lm_fall((double)x[i] - 9));
+        check_weights(ops, fall);
+        check_favor(ops, fall);
+        ops->buckets(fall, 36.9f, 1023, b);
+        for (int i = 0; i < LM_CHUNK; i++)
+            assert_int_equal(b[i], (uint32_t)fminf(-fall[i] * 36.9f, 1023));
     }
 }
 
