@@ -75,6 +75,7 @@ static const char help[] =
     "      --yarn-attn-factor=X, --yarn-beta-fast=X, --yarn-beta-slow=X\n"
     "                       rotate positions in another way than the model says\n"
     "      --save-state=FILE  save all sequences when everything is done\n"
+    "      --no-hadamard    round cached keys and values as they are\n"
     "      --no-repack      use weights as they lie in the file\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
     "                       read this instead of the model's metadata\n"
@@ -89,7 +90,7 @@ enum {
     OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
     OPT_DEVICE, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FLASH, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD,
-    OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN,
+    OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN,
     OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING,
     OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT,
     OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
@@ -125,6 +126,7 @@ static const struct option options[] = {
     { "loop",      no_argument,       NULL, 'i' },
     { "model",     required_argument, NULL, 'm' },
     { "nll",       no_argument,       NULL, OPT_NLL },
+    { "no-hadamard", no_argument,     NULL, OPT_NO_HADAMARD },
     { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
     { "normalize", no_argument,       NULL, OPT_NORMALIZE },
     { "dot",       no_argument,       NULL, OPT_DOT },
@@ -312,6 +314,7 @@ static void take_option(int c)
         opt.load.placement.n_layers = number("gpu-layers", 0, INT32_MAX);
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
+    case OPT_NO_HADAMARD: opt.ctx.no_hadamard = true; break;
     case OPT_KEEP_ALL:  opt.ctx.keep_all = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_KL:        opt.kl = optarg; break;

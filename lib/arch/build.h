@@ -23,9 +23,11 @@ struct lm_build {
     bool                     embed;      /* hidden states are wanted, not logits          */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
-    struct lm_tensor        *pages[2];   /* I64 [n_tokens] each list, see places          */
-    struct lm_tensor        *states;     /* I64 [2, n_tokens]: recurrent states to read, to
-                                            make                                          */
+    /* Where a token's sequence is remembered, in each of the memories that places name (others:
+     * NULL): I64 [n_tokens] lists of pages; I64 [2, n_tokens] states to read, to make; I64
+     * [n_tokens] lists of what is remembered of the encoder. */
+    struct lm_tensor        *pages[LM_MEMORY_LISTS], *states[LM_MAX_PLACES];
+    struct lm_tensor        *cross_pages[LM_MEMORY_LISTS];
     struct lm_tensor        *lengths;    /* I32 [n_tokens]: what the token's sequence will
                                             have at the end of the batch; NULL: not used  */
     struct lm_tensor        *texts;      /* I32 [n_tokens]: which text of a pair a token is
@@ -34,7 +36,6 @@ struct lm_build {
     const float *const      *steer;      /* [n_layer] [n_embd] or NULL, see below; or NULL */
     bool                     encode;     /* of a model with both: the encoder's graph     */
     const struct lm_memory_place *cross; /* [n_layer_dec] in what is remembered of it     */
-    struct lm_tensor        *cross_pages;       /* I64 [n_tokens] their lists              */
     struct lm_tensor        *cross_last; /* I32 [n_tokens]: its last position; decoder    */
     struct lm_tensor        *runs;       /* I32 [2, n_tokens], see lm_attn_whole          */
     struct lm_tensor        *layer_inputs;      /* set by builders of families that have them: F32
@@ -53,6 +54,17 @@ void lm_build_missing(const struct lm_build *b, uint32_t layer, enum lm_role rol
 static inline struct lm_tensor *lm_build_pages(const struct lm_build *b, uint32_t layer)
 {
     return b->pages[b->places[layer].list];
+}
+
+static inline struct lm_tensor *lm_build_cross_pages(const struct lm_build *b, uint32_t layer)
+{
+    return b->cross_pages[b->cross[layer].list];
+}
+
+/* The states that a layer's are part of. */
+static inline struct lm_tensor *lm_build_states(const struct lm_build *b, uint32_t layer)
+{
+    return b->states[b->places[layer].where];
 }
 
 /* The result of a layer, with what a control vector adds to it.  Builders pass that of every

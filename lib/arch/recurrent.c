@@ -107,7 +107,7 @@ static struct lm_tensor *weight(struct lm_build *b, uint32_t layer, enum lm_role
 static struct lm_tensor *convolve(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     return lm_state_conv(b->graph, x, weight(b, layer, LM_SSM_CONV),
-                         lm_build_weight(b, layer, LM_SSM_CONV_B), b->states,
+                         lm_build_weight(b, layer, LM_SSM_CONV_B), lm_build_states(b, layer),
                          b->places[layer].conv_off);
 }
 
@@ -136,8 +136,8 @@ struct lm_tensor *lm_recurrent_mamba(struct lm_build *b, uint32_t layer, struct 
                                       part_heads(b, all, rank + size, size, 1));
     dt = lm_softplus(g, lm_dense_linear(b, layer, LM_SSM_DT, dt));
     struct lm_tensor *y = lm_state_scan(g, heads(b, x, 1, inner), dt, weight(b, layer, LM_SSM_A),
-                                        vb, vc, weight(b, layer, LM_SSM_D), b->states,
-                                        b->places[layer].state_off);
+                                        vb, vc, weight(b, layer, LM_SSM_D),
+                                        lm_build_states(b, layer), b->places[layer].state_off);
     return lm_swiglu(g, z, columns(b, y, inner));
 }
 
@@ -156,7 +156,7 @@ struct lm_tensor *lm_recurrent_mamba2(struct lm_build *b, uint32_t layer, struct
                                         lm_softplus(g, dt), weight(b, layer, LM_SSM_A),
                                         part_heads(b, xbc, inner, size, groups),
                                         part_heads(b, xbc, inner + groups * size, size, groups),
-                                        weight(b, layer, LM_SSM_D), b->states,
+                                        weight(b, layer, LM_SSM_D), lm_build_states(b, layer),
                                         b->places[layer].state_off);
     y = lm_swiglu(g, z, columns(b, y, inner));
     struct lm_tensor *norm = lm_build_weight(b, layer, LM_SSM_NORM);
@@ -206,7 +206,7 @@ static struct lm_tensor *delta(struct lm_build *b, uint32_t layer, struct lm_ten
     decay = lm_mul(g, decay, weight(b, layer, LM_SSM_A));
     struct lm_tensor *y = lm_state_delta(g, lm_scale(g, q, 1 / sqrtf((float)size)), k,
                                          part_heads(b, qkv, 2 * size * keys, len, n), decay,
-                                         lm_sigmoid(g, beta), b->states,
+                                         lm_sigmoid(g, beta), lm_build_states(b, layer),
                                          b->places[layer].state_off, tiled);
     y = lm_rms_norm(g, y, weight(b, layer, LM_SSM_NORM), h->norm_eps);
     return columns(b, lm_swiglu(g, heads(b, z, len, n), y), h->ssm_inner);

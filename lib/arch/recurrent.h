@@ -8,7 +8,7 @@
  * gives F32 [ssm_inner, n] ([n_embd, n] for conv), which the layer's last matrix, LM_SSM_OUT, is
  * multiplied with; or NULL when the graph has failed (b->graph->err: a weight is missing, no
  * memory).  What a token finds of its sequence, and leaves, is at b->places[layer] in the states
- * that b->states names: the last conv - 1 inputs of the convolution and the state of the scan,
+ * of lm_build_states: the last conv - 1 inputs of the convolution and the state of the scan,
  * which are read and written by nodes of the graph.
  *
  *   mamba     x, z = Win h;  x = silu(conv(x));  r, b, c = Wx x;  dt = softplus(Wdt r)

@@ -159,7 +159,7 @@ static int encode(struct lm_build *b)
     for (uint32_t i = 0; i < h->n_layer_dec; i++)
         lm_graph_expand(g, lm_kv_store(g, heads(b, mul(b, i, LM_CROSS_K, x), h->head_k),
                                        heads(b, mul(b, i, LM_CROSS_V, x), h->head_v),
-                                       b->cross_pages, b->pos, &b->cross[i].kv));
+                                       lm_build_cross_pages(b, i), b->pos, &b->cross[i].kv));
     return g->err.code;
 }
 
@@ -181,8 +181,8 @@ static struct lm_tensor *cross_attention(struct lm_build *b, uint32_t i, struct 
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *q = mul(b, i, LM_CROSS_Q, norm(b, i, LM_CROSS_NORM, x));
-    struct lm_tensor *a = lm_attn(g, heads(b, q, b->h->head_k), b->cross_pages, b->cross_last,
-                                  NULL, &b->cross[i].kv, 1, 0, 0);
+    struct lm_tensor *a = lm_attn(g, heads(b, q, b->h->head_k), lm_build_cross_pages(b, i),
+                                  b->cross_last, NULL, &b->cross[i].kv, 1, 0, 0);
     return lm_add(g, x, mul(b, i, LM_CROSS_OUT, a));
 }
 

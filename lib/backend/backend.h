@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define LM_BACKEND_VERSION 3      /* of these tables; a module of another is refused     */
+#define LM_BACKEND_VERSION 4      /* of these tables; a module of another is refused     */
 
 struct lm_registry;
 struct lm_op_row;
@@ -143,6 +143,9 @@ struct lm_buffer_ops {
     int   (*write)(struct lm_buffer *b, void *dst, const void *src, size_t n,
                    struct lm_err *err);
     int   (*read)(struct lm_buffer *b, const void *src, void *dst, size_t n,
+                  struct lm_err *err);
+    /* The same from src, in this buffer or another of its type, to dst in this one. */
+    int   (*copy)(struct lm_buffer *b, void *dst, const void *src, size_t n,
                   struct lm_err *err);
 };
 struct lm_buffer {

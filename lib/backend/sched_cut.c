@@ -131,9 +131,13 @@ static int assign(const struct lm_sched *s, struct lm_graph *g, struct lm_err *e
 {
     for (size_t i = 0; i < g->n_leaves; i++)
         g->leaves[i]->place = (uint32_t)s->cpu;
-    for (size_t i = 0; i < g->n_nodes; i++)
-        g->nodes[i]->place = s->n == 1 ? 0 : g->nodes[i]->op == LM_OP_VIEW
-                                             ? NOBODY : by_data(s, g->nodes[i]);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        struct lm_tensor *t = g->nodes[i];
+        t->place = s->n == 1 ? 0 : t->op == LM_OP_VIEW ? NOBODY : by_data(s, t);
+        if (t->place == NOBODY && state_of(t))
+            return lm_fail(err, LM_ENOSUP, "no device can compute node %zu where what it reads is "
+                           "remembered", i);
+    }
     if (s->n == 1)
         return LM_OK;
     for (int also_cpu = 0; also_cpu < 2; also_cpu++)

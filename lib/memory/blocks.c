@@ -31,9 +31,10 @@ static int add_slab(struct lm_blocks *b, size_t need, struct lm_err *err)
         return lm_fail(err, LM_ENOMEM, "out of memory for cached tokens");
     }
     b->slabs[b->n_slabs++] = s;
+    s.buffer->use = LM_USE_STATE;
     uint8_t *base = s.buffer->ops->base(s.buffer);
     for (size_t i = n; i-- > 0; b->free = &s.blocks[i])
-        s.blocks[i] = (struct lm_block){ base + i * b->size, 0, b->free };
+        s.blocks[i] = (struct lm_block){ base + i * b->size, s.buffer, 0, b->free };
     b->n_all += n;
     b->n_free += n;
     return LM_OK;
@@ -62,6 +63,11 @@ void lm_blocks_put(struct lm_blocks *b, struct lm_block *block)
     block->next = b->free;
     b->free = block;
     b->n_free++;
+}
+
+bool lm_blocks_in_host(const struct lm_blocks *b)
+{
+    return b->buft->ops->host;
 }
 
 void lm_blocks_free(struct lm_blocks *b)

@@ -3,16 +3,18 @@
 #define LM_MEMORY_PARTS_H
 
 /* What memories are made of: blocks of one size with counted owners (blocks.c), the pages of a
- * sequence (pages.c), its recurrent state (states.c). */
+ * sequence (pages.c), its recurrent state (states.c); and what the files share that work on
+ * sequences: memory.c, memory_shift.c, memory_rows.c. */
 
 #include "memory/memory.h"
 
 /* --- blocks ----------------------------------------------------------------------------- */
 
 struct lm_block {
-    uint8_t         *data;
-    uint32_t         owners;
-    struct lm_block *next;              /* free ones                                       */
+    uint8_t          *data;             /* in the buffer, which may not be the host's      */
+    struct lm_buffer *buffer;
+    uint32_t          owners;
+    struct lm_block  *next;             /* free ones                                       */
 };
 
 struct lm_slab {
@@ -35,6 +37,8 @@ int  lm_blocks_reserve(struct lm_blocks *b, size_t n, struct lm_err *err);
 struct lm_block *lm_blocks_get(struct lm_blocks *b, struct lm_err *err);
 /* One owner less. */
 void lm_blocks_put(struct lm_blocks *b, struct lm_block *block);
+/* Can the host read and write their data in place? */
+bool lm_blocks_in_host(const struct lm_blocks *b);
 void lm_blocks_free(struct lm_blocks *b);
 
 /* --- pages of a sequence ---------------------------------------------------------------- */
@@ -49,6 +53,8 @@ struct lm_page_list {
     struct lm_block **block;
     size_t            cap_data, cap_block;
     uint32_t          n, gone;          /* pages; positions that are not there any more    */
+    struct lm_buffer *there;            /* data as the device has it; NULL: it reads ours  */
+    uint32_t          cap_there, synced;        /* entries; the first ones that are as ours */
 };
 
 /* Make the page of position pos, which is the next one, the sequence's own. */
@@ -56,6 +62,8 @@ int  lm_pages_extend(struct lm_page_part *p, struct lm_page_list *l, uint32_t po
                      struct lm_err *err);
 /* Pages beyond the first `length` positions are given back. */
 void lm_pages_cut(struct lm_page_part *p, struct lm_page_list *l, uint32_t length);
+/* The first position that the next token of a sequence of that length sees. */
+uint32_t lm_pages_seen(const struct lm_page_part *p, uint32_t length);
 /* Are the positions there that a sequence of that length still needs? */
 bool lm_pages_reach(const struct lm_page_part *p, const struct lm_page_list *l, uint32_t length);
 /* Give back pages that no window of a sequence of that length, or longer, reaches. */
@@ -63,6 +71,11 @@ void lm_pages_trim(struct lm_page_part *p, struct lm_page_list *l, uint32_t leng
 /* An empty list shows the pages of another too. */
 int  lm_pages_share(struct lm_page_list *dst, const struct lm_page_list *src, struct lm_err *err);
 void lm_pages_release(struct lm_page_part *p, struct lm_page_list *l);
+/* The same, and of the list itself. */
+void lm_pages_free(struct lm_page_part *p, struct lm_page_list *l);
+/* See to it that the pages' device knows what the list says now; where it finds that. */
+int  lm_pages_sync(const struct lm_page_part *p, struct lm_page_list *l, struct lm_err *err);
+int64_t lm_pages_address(const struct lm_page_list *l);
 /* Pages that cutting at a length gives back. */
 size_t lm_pages_back(const struct lm_page_list *l, uint32_t length);
 
@@ -97,5 +110,48 @@ void lm_states_cut(struct lm_state_part *p, struct lm_state_list *l, uint32_t po
                    uint32_t length);
 void lm_states_share(struct lm_state_list *dst, const struct lm_state_list *src);
 void lm_states_release(struct lm_state_part *p, struct lm_state_list *l);
+
+/* --- sequences --------------------------------------------------------------------------- */
+
+#define LM_NOT_HELD UINT32_MAX
+
+struct lm_memory_seq {
+    struct lm_memory_seq *next;         /* of the same hash, or idle                       */
+    uint32_t              id, length;
+    uint32_t              pending;      /* length when the current batch is kept           */
+    uint32_t              held;         /* length to which it can be cut back              */
+    uint32_t              lacking;      /* keep_all: windows have nothing in front of that */
+    bool                  fresh;        /* made by the current batch                       */
+    struct lm_page_list   pages[LM_MEMORY_LISTS];       /* n_lists of them are used        */
+    struct lm_state_list  states[LM_MAX_PLACES];        /* n_where                         */
+};
+
+struct lm_memory {
+    struct lm_memory_shape  shape;
+    struct lm_memory_place *places;     /* [n_layer]                                       */
+    uint32_t                n_where, n_lists;
+    struct lm_page_part     pages[LM_MEMORY_LISTS];
+    struct lm_state_part    states[LM_MAX_PLACES];
+    struct lm_page_part     wide;       /* keep_all: as if windows had a list of their own */
+    size_t                  state_bytes;        /* of all layers                           */
+    struct lm_memory_seq  **table;      /* by hash of the id                               */
+    size_t                  mask, n_seqs;
+    struct lm_memory_seq   *idle;       /* dropped sequences                               */
+    struct lm_memory_seq  **batch;      /* [n_batch] sequence of each token                */
+    struct lm_memory_token *copies;     /* [n_batch] the batch                             */
+    size_t                  n;
+    bool                    nothing;    /* no layer remembers anything                     */
+};
+
+struct lm_memory_seq *lm_memory_find(const struct lm_memory *m, uint32_t id);
+
+/* Bytes that a page of each list, and a state in each memory, take. */
+struct lm_memory_sizes {
+    size_t page[LM_MEMORY_LISTS], state[LM_MAX_PLACES], whole;
+};
+
+/* lm_memory_places, which may be NULL here, and the sizes that come of them. */
+int lm_memory_place_all(const struct lm_memory_shape *s, struct lm_memory_place *places,
+                        struct lm_memory_sizes *size, struct lm_err *err);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Where layers lie in pages and states, and what these cost. */
-#include "memory/memory.h"
+#include "memory/memory_parts.h"
+
+#include <string.h>
 
 #include "base/size.h"
 #include "tensor/hadamard.h"
@@ -60,9 +62,11 @@ static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_lay
     if (!rows(s->k_type, l->head_k, l->n_head_kv, &out->k_row, &k) || !align64(at, k))
         return false;
     /* A value that is part of a key must be whole blocks of it. */
-    out->k_block = lm_hadamard_block(s->k_type, l->v_in_k ? (size_t)l->head_k | l->head_v
-                                                          : l->head_k);
-    out->v_block = l->v_in_k ? out->k_block : lm_hadamard_block(s->v_type, l->head_v);
+    if (!s->no_hadamard) {
+        out->k_block = lm_hadamard_block(s->k_type, l->v_in_k ? (size_t)l->head_k | l->head_v
+                                                              : l->head_k);
+        out->v_block = l->v_in_k ? out->k_block : lm_hadamard_block(s->v_type, l->head_v);
+    }
     if (l->v_in_k) {
         out->v_in_k = true;
         out->v_type = s->k_type;
@@ -74,54 +78,61 @@ static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_lay
     return rows(s->v_type, l->head_v, l->n_head_kv, &out->v_row, &v) && align64(at, v);
 }
 
-/* Place layers 0 .. n - 1, the last of them in *out: bytes of each page and of the state. */
-static int place(const struct lm_memory_shape *s, uint32_t n, struct lm_memory_place *out,
-                 size_t page[2], size_t *state, struct lm_err *err)
+int lm_memory_place_all(const struct lm_memory_shape *s, struct lm_memory_place *places,
+                        struct lm_memory_sizes *size, struct lm_err *err)
 {
     int r = check_type(s->k_type, s, false, err);
     if (r || (r = check_type(s->v_type, s, true, err)))
         return r;
-    page[0] = page[1] = *state = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    memset(size, 0, sizeof *size);
+    for (uint32_t i = 0; i < s->n_layer; i++) {
+        struct lm_memory_place room, *out = places ? &places[i] : &room;
         const struct lm_memory_layer *l = &s->layers[i];
-        uint32_t list = l->window && !s->keep_all;
+        const uint32_t list = 2 * l->where + (l->window && !s->keep_all);
+        size_t *state = &size->state[l->where];
         uint64_t conv, own;
-        *out = (struct lm_memory_place){ .list = list, .conv_off = *state };
-        if ((l->n_head_kv && !place_kv(s, l, &page[list], &out->kv)) ||
+        *out = (struct lm_memory_place){
+            .where = l->where, .list = list, .conv_off = *state,
+            .window = l->n_head_kv ? l->window : 0, .whole_off = size->whole,
+        };
+        if ((l->n_head_kv && !place_kv(s, l, &size->page[list], &out->kv)) ||
             !lm_mul_u64(l->conv, sizeof(float), &conv) || !align64(state, conv))
             return lm_fail_nomem(err);
         out->state_off = *state;
         if (!lm_mul_u64(l->state, sizeof(float), &own) || !align64(state, own))
             return lm_fail_nomem(err);
+        out->state_bytes = *state - out->conv_off;
+        if (!align64(&size->whole, out->state_bytes))
+            return lm_fail_nomem(err);
     }
     return LM_OK;
 }
 
-int lm_memory_place(const struct lm_memory_shape *s, uint32_t layer, struct lm_memory_place *out,
-                    struct lm_err *err)
+int lm_memory_places(const struct lm_memory_shape *s, struct lm_memory_place *out,
+                     struct lm_err *err)
 {
-    size_t page[2], state;
-    *out = (struct lm_memory_place){ 0 };
-    return place(s, layer + 1, out, page, &state, err);
+    struct lm_memory_sizes size;
+    return lm_memory_place_all(s, out, &size, err);
 }
 
 int lm_memory_cost(const struct lm_memory_shape *s, struct lm_memory_cost *out,
                    struct lm_err *err)
 {
-    struct lm_memory_place last;
-    size_t page[2], state;
+    struct lm_memory_sizes size;
     uint32_t window = 0;
-    int r = place(s, s->n_layer, &last, page, &state, err);
+    int r = lm_memory_place_all(s, NULL, &size, err);
     if (r)
         return r;
+    *out = (struct lm_memory_cost){ .state = size.whole };
     for (uint32_t i = 0; i < s->n_layer; i++)
         window = s->layers[i].window > window ? s->layers[i].window : window;
+    for (uint32_t i = 0; i < 2 * s->n_bufts; i++)
+        if (!lm_add_u64(out->page[i % 2], size.page[i], &out->page[i % 2]))
+            return lm_fail_nomem(err);
     for (int i = 0; i < 2; i++) {
         uint64_t seen = i && window < s->n_ctx ? window : s->n_ctx;
-        out->page[i] = page[i];
-        if (!lm_mul_u64(page[i], seen / LM_KV_PAGE + (seen % LM_KV_PAGE != 0), &out->kv[i]))
+        if (!lm_mul_u64(out->page[i], seen / LM_KV_PAGE + (seen % LM_KV_PAGE != 0), &out->kv[i]))
             return lm_fail_nomem(err);
     }
-    out->state = state;
     return LM_OK;
 }

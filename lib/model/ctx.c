@@ -23,15 +23,25 @@ static struct lm_tensor *input(struct lm_ready *r, uint32_t type, size_t n, size
     return t;
 }
 
-/* Addresses of what sequences remember. */
-static struct lm_tensor *addresses(const struct lm_ctx *c, struct lm_ready *r, size_t n,
-                                   size_t rows)
+/* Addresses in one of the devices' memories for what sequences remember. */
+static struct lm_tensor *addresses(const struct lm_ctx *c, struct lm_ready *r, size_t device,
+                                   size_t n, size_t rows)
 {
-    const struct lm_device *d = lm_model_cpu(c->m);
     struct lm_tensor *t = input(r, LM_I64, n, rows);
     if (t)
-        t->state = d->ops->buft(d, LM_USE_STATE);
+        t->state = lm_ctx_state_buft(c, device);
     return t;
+}
+
+static void add_memories(const struct lm_ctx *c, struct lm_ready *r, size_t n)
+{
+    for (size_t i = 0; i < c->m->n_devices; i++) {
+        for (size_t list = 2 * i; list < 2 * i + 2; list++) {
+            r->b.pages[list] = addresses(c, r, i, n, 1);
+            r->b.cross_pages[list] = c->cross_places ? addresses(c, r, i, n, 1) : NULL;
+        }
+        r->b.states[i] = addresses(c, r, i, 2, n);
+    }
 }
 
 /* The graph for n tokens, n_out of them wanted. */
@@ -45,16 +55,15 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
         .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
-        .pages = { addresses(c, r, n, 1), addresses(c, r, n, 1) },
-        .states = addresses(c, r, 2, n), .lengths = input(r, LM_I32, n, 1),
+        .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed, .encode = c->encoding,
-        .cross = c->cross_places, .cross_pages = addresses(c, r, n, 1),
-        .cross_last = input(r, LM_I32, n, 1),
+        .cross = c->cross_places, .cross_last = input(r, LM_I32, n, 1),
         .steer = (const float *const *)c->steer,
         .every_row = c->observe != NULL,
         .texts = c->pairs ? input(r, LM_I32, n, 1) : NULL,
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
+    add_memories(c, r, n);
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
         r->b.logits->data = c->logits;           /* they go where the caller reads them */
     if (r->graph.err.code)
@@ -184,35 +193,6 @@ bool lm_ctx_rows_for(struct lm_ctx *c, size_t n)
     return true;
 }
 
-static int make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct lm_err *err)
-{
-    const struct lm_hparams *h = &c->m->h;
-    const struct lm_type *f16 = lm_type_by_id(LM_F16);
-    const struct lm_device *d = lm_model_cpu(c->m);
-    struct lm_memory_layer *layers = lm_malloc_array(h->n_layer, sizeof *layers);
-    struct lm_memory_shape s = {
-        .buft = d->ops->buft(d, LM_USE_STATE), .n_layer = h->n_layer, .layers = layers,
-        .k_type = o && o->cache_k ? o->cache_k : f16,
-        .v_type = o && o->cache_v ? o->cache_v : f16,
-        .n_ctx = c->n_ctx, .n_batch = c->n_batch, .n_snapshots = 2,
-        .keep_all = o && o->keep_all,
-    };
-    int r = LM_OK;
-    c->k_type = s.k_type;
-    c->v_type = s.v_type;
-    c->places = lm_malloc_array(h->n_layer, sizeof *c->places);
-    if (!c->places || !layers)
-        r = lm_fail_nomem(err);
-    for (uint32_t i = 0; i < h->n_layer && !r; i++)
-        lm_arch_memory(c->m->arch, h, i, &layers[i]);
-    for (uint32_t i = 0; i < h->n_layer && !r; i++)
-        r = lm_memory_place(&s, i, &c->places[i], err);
-    if (!r && !(c->memory = lm_memory_new(&s, err)))
-        r = LM_ENOMEM;
-    free(layers);
-    return r;
-}
-
 static int open_backends(struct lm_ctx *c, const struct lm_env *env, struct lm_err *err)
 {
     for (size_t i = 0; i < c->m->n_devices; i++) {
@@ -256,9 +236,7 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
         return lm_fail_nomem(err);
     int r = open_backends(c, env, err);
     if (!r)
-        r = make_memory(c, o, err);
-    if (!r && c->m->arch->has_encoder)
-        r = lm_ctx_cross_memory(c, err);
+        r = lm_ctx_make_memory(c, o, err);
     if (!r)
         r = reserve(c, err);
     for (int i = 0; i < LM_CTX_KEPT && !r; i++)
@@ -393,6 +371,25 @@ static void fill_texts(const struct lm_ctx *c, const struct lm_batch_token *t, s
     }
 }
 
+static void fill_memories(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t,
+                          size_t first)
+{
+    const size_t n = r->n_tokens;
+    for (uint32_t i = 0; i < 2 * c->m->n_devices; i++) {
+        const struct lm_tensor *pages = r->b.pages[i], *cross = r->b.cross_pages[i];
+        if (pages->seen)
+            lm_memory_pages(c->memory, i, first, n, pages->data);
+        for (size_t k = 0; cross && cross->seen && k < n; k++)
+            ((int64_t *)cross->data)[k] = lm_memory_pages_of(c->cross, i, t[first + k].seq);
+    }
+    for (uint32_t i = 0; i < c->m->n_devices; i++)
+        if (r->b.states[i]->seen)
+            lm_memory_states(c->memory, i, first, n, r->b.states[i]->data);
+    for (size_t k = 0; r->b.cross_last->seen && k < n; k++)
+        ((int32_t *)r->b.cross_last->data)[k] =
+            (int32_t)lm_memory_length(c->cross, t[first + k].seq) - 1;
+}
+
 /* Fill the inputs for tokens first .. first + n - 1 of the batch. */
 static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t, size_t first)
 {
@@ -405,18 +402,11 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
         if (wanted && t[first + i].want)
             *wanted++ = (int32_t)i;
     }
-    for (uint32_t i = 0; i < 2; i++)
-        if (r->b.pages[i]->seen)
-            lm_memory_pages(c->memory, i, first, r->n_tokens, r->b.pages[i]->data);
+    fill_memories(c, r, t, first);
     if (r->b.runs->seen)
         fill_runs(t + first, r->n_tokens, r->b.runs->data);
     if (r->b.texts && r->b.texts->seen)
         fill_texts(c, t + first, r->n_tokens, r->b.texts->data);
-    if (r->b.cross_pages->seen)
-        lm_ctx_fill_cross(c, t + first, r->n_tokens, r->b.cross_pages->data,
-                          r->b.cross_last->data);
-    if (r->b.states->seen)
-        lm_memory_states(c->memory, first, r->n_tokens, r->b.states->data);
     if (r->b.lengths->seen)
         lm_memory_lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
     for (size_t i = 0; i < r->n_tokens && c->as_long_as && r->b.lengths->seen; i++)

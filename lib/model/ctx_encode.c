@@ -18,31 +18,6 @@ uint32_t lm_ctx_encoder_len(const struct lm_ctx *c, uint32_t seq)
     return c->cross ? lm_memory_length(c->cross, seq) : 0;
 }
 
-int lm_ctx_cross_memory(struct lm_ctx *c, struct lm_err *err)
-{
-    const struct lm_hparams *h = &c->m->h;
-    const struct lm_device *d = lm_model_cpu(c->m);
-    struct lm_memory_layer *layers = lm_malloc_array(h->n_layer_dec, sizeof *layers);
-    const struct lm_memory_shape s = {
-        .buft = d->ops->buft(d, LM_USE_STATE), .n_layer = h->n_layer_dec, .layers = layers,
-        .k_type = c->k_type, .v_type = c->v_type, .n_ctx = c->n_ctx, .n_batch = c->n_ctx,
-    };
-    int r = LM_OK;
-    c->cross_places = lm_malloc_array(h->n_layer_dec, sizeof *c->cross_places);
-    if (!layers || !c->cross_places)
-        r = lm_fail_nomem(err);
-    for (uint32_t i = 0; i < h->n_layer_dec && !r; i++)
-        layers[i] = (struct lm_memory_layer){
-            .n_head_kv = h->n_head_kv, .head_k = h->head_k, .head_v = h->head_v,
-        };
-    for (uint32_t i = 0; i < h->n_layer_dec && !r; i++)
-        r = lm_memory_place(&s, i, &c->cross_places[i], err);
-    if (!r && !(c->cross = lm_memory_new(&s, err)))
-        r = LM_ENOMEM;
-    free(layers);
-    return r;
-}
-
 int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                        struct lm_err *err)
 {
@@ -50,15 +25,6 @@ int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, s
         if (!lm_memory_length(c->cross, t[i].seq))
             return lm_fail(err, LM_EUSE, "sequence %u has no text of the encoder", t[i].seq);
     return LM_OK;
-}
-
-void lm_ctx_fill_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
-                       int64_t *pages, int32_t *last)
-{
-    for (size_t i = 0; i < n; i++) {
-        pages[i] = lm_memory_pages_of(c->cross, 0, t[i].seq);
-        last[i] = (int32_t)lm_memory_length(c->cross, t[i].seq) - 1;
-    }
 }
 
 /* Evaluate the encoder for the n tokens that memory has begun. */
@@ -74,7 +40,9 @@ static int run(struct lm_ctx *c, const int32_t *ids, size_t n, struct lm_err *er
             runs[2 * i] = 0;
             runs[2 * i + 1] = (int32_t)n;
         }
-        lm_memory_pages(c->cross, 0, 0, n, r.b.cross_pages->data);
+        for (uint32_t i = 0; i < 2 * c->m->n_devices; i++)
+            if (r.b.cross_pages[i]->seen)
+                lm_memory_pages(c->cross, i, 0, n, r.b.cross_pages[i]->data);
         code = lm_sched_run(c->sched, r.plan, c->observe ? lm_ctx_seen : NULL, c, err);
     }
     int late = lm_sched_wait(c->sched, code ? NULL : err);

@@ -85,15 +85,18 @@ uint64_t lm_adapter_sum(const struct lm_adapter *a);
 /* The encoder's graph for n tokens, planned; drop it in any case. */
 int lm_ctx_encoder_graph(struct lm_ctx *c, struct lm_ready *r, size_t n, struct lm_err *err);
 
-/* For a model with an encoder, once the cache's types are known: c->cross. */
-int lm_ctx_cross_memory(struct lm_ctx *c, struct lm_err *err);
+/* c->memory and, for a model with an encoder, c->cross; where their layers are: on the device
+ * of the weights that make what a layer remembers, if that can compute with it there. */
+int lm_ctx_make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct lm_err *err);
+/* The kind of memory in which a device of the model remembers. */
+const struct lm_buft *lm_ctx_state_buft(const struct lm_ctx *c, size_t device);
+/* Does a node read or write what a layer remembers at a place, in the memories whose addresses
+ * are pages and states, or NULL? */
+bool lm_ctx_remembers(const struct lm_tensor *t, const struct lm_memory_place *place,
+                      struct lm_tensor *const *pages, struct lm_tensor *const *states);
 /* Has every token's sequence a text of the encoder? */
 int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                        struct lm_err *err);
-/* Where the texts are that tokens look at: [n] lists of pages, last positions. */
-void lm_ctx_fill_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
-                       int64_t *pages, int32_t *last);
-
 /* Memory for n rows of results. */
 bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);
 /* What lm_sched_run calls for each node, with the context, when somebody watches or observes. */
@@ -104,10 +107,11 @@ void lm_ctx_seen(void *ctx, const struct lm_tensor *node);
  * of each turn by the angles of as many positions.
  */
 struct lm_turn {
-    bool            rotates;
-    size_t          off;
-    struct lm_rope  rope;
-    const float    *factors;            /* of the frequencies, in host memory, or NULL      */
+    bool             rotates;
+    size_t           off;
+    struct lm_rope   rope;
+    struct lm_tensor factors;           /* weights F32 [n_rot / 2]: of the frequencies, where
+                                           there is data                                    */
 };
 
 /*

@@ -93,21 +93,27 @@ static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, flo
     size_t n = rope.n_rot / 2, one = 1;
     rope.attn = 0;                      /* the keys have been scaled when they were stored */
     struct lm_tensor *pos = lm_new_tensor(&g, lm_type_by_id(LM_I32), 1, &one), *factors = NULL;
-    if (t->factors && (factors = lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &n)))
-        factors->data = (void *)(uintptr_t)t->factors;      /* only read */
+    float *by_pair = t->factors.data ? lm_malloc_array(n, sizeof *by_pair) : NULL;
+    int r = by_pair          ? lm_tensor_read(&t->factors, 0, by_pair, n * sizeof *by_pair, err)
+            : t->factors.data ? lm_fail_nomem(err)
+                              : LM_OK;
+    if (by_pair && (factors = lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &n)))
+        factors->data = by_pair;
     struct lm_tensor *out = lm_rope_table(&g, pos, factors, NULL, NULL, &rope);
     if (pos && out) {
         pos->data = &by;
         out->data = table;
         lm_graph_expand(&g, out);
     }
-    struct lm_exec *e = g.err.code ? NULL : b->ops->compile(b, &g, err);
-    int r = g.err.code ? lm_fail(err, g.err.code, "%s", g.err.text)
-            : e        ? b->ops->run(b, e, NULL, NULL, err)
-                       : LM_ENOMEM;
+    if (!r && g.err.code)
+        r = lm_fail(err, g.err.code, "%s", g.err.text);
+    struct lm_exec *e = r ? NULL : b->ops->compile(b, &g, err);
+    if (!r)
+        r = e ? b->ops->run(b, e, NULL, NULL, err) : LM_ENOMEM;
     if (e)
         b->ops->release(b, e);
     lm_graph_release(&g);
+    free(by_pair);
     return r;
 }
 

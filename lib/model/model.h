@@ -110,6 +110,8 @@ struct lm_ctx_options {
                                            lm_ctx_row_len floats                         */
     bool                  keep_all;     /* layers with windows remember all positions too, so
                                            that sequences can be cut back to any length  */
+    bool                  no_hadamard;  /* round keys and values of types that round in blocks
+                                           as they are, not spread by tensor/hadamard.h  */
     bool                  pairs;        /* an encoder's tokens after a separator are of a second
                                            text, as classifiers of pairs have learned it */
 };

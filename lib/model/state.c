@@ -101,23 +101,48 @@ static int put(struct writer *w, const void *p, size_t n, struct lm_err *err)
     return lm_out_write(w->out, p, n, err);
 }
 
+/* Where rows of a layer are put before they are written or changed: of a page's positions. */
+static size_t page_bytes(const struct lm_kv_layout *kv)
+{
+    return LM_KV_PAGE * (kv->k_row > kv->v_row ? kv->k_row : kv->v_row);
+}
+
+/* Positions from `pos` on that are on one page, up to `end`. */
+static uint32_t on_page(uint32_t pos, uint32_t end)
+{
+    const uint32_t n = LM_KV_PAGE - pos % LM_KV_PAGE;
+    return n < end - pos ? n : end - pos;
+}
+
 /* The rows of one layer; those that a window has given back are left out. */
 static int put_layer(struct writer *w, uint32_t seq, uint32_t layer, uint32_t length,
                      struct lm_err *err)
 {
     const struct lm_kv_layout *kv = &w->c->places[layer].kv;
-    struct lm_memory *m = w->c->memory;
-    uint32_t first = 0;
-    uint8_t number[4];
-    while (first < length && !lm_memory_row(m, layer, seq, first, 0, false))
-        first++;
+    const uint32_t first = lm_memory_first(w->c->memory, layer, seq);
+    uint8_t number[4], *rows = malloc(page_bytes(kv));
     put32(number, first);
-    int r = put(w, number, sizeof number, err);
+    int r = rows ? put(w, number, sizeof number, err) : lm_fail_nomem(err);
     for (int value = 0; value < (kv->v_in_k ? 1 : 2) && !r; value++)
         for (uint32_t h = 0; h < kv->n_head_kv && !r; h++)
-            for (uint32_t pos = first; pos < length && !r; pos++)
-                r = put(w, lm_memory_row(m, layer, seq, pos, h, value),
-                        value ? kv->v_row : kv->k_row, err);
+            for (uint32_t pos = first, n; pos < length && !r; pos += n) {
+                n = on_page(pos, length);
+                r = lm_memory_read(w->c->memory, layer, seq, h, value, pos, n, rows, err);
+                if (!r)
+                    r = put(w, rows, n * (value ? kv->v_row : kv->k_row), err);
+            }
+    free(rows);
+    return r;
+}
+
+static int put_state(struct writer *w, uint32_t seq, struct lm_err *err)
+{
+    const size_t bytes = lm_memory_state_bytes(w->c->memory);
+    void *state = malloc(bytes);
+    int r = state ? lm_memory_read_state(w->c->memory, seq, state, err) : lm_fail_nomem(err);
+    if (!r)
+        r = put(w, state, bytes, err);
+    free(state);
     return r;
 }
 
@@ -125,7 +150,7 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
 {
     struct lm_memory *m = w->c->memory;
     const uint32_t length = lm_memory_length(m, seq);
-    const void *state = lm_memory_state(m, seq);
+    const bool state = lm_memory_has_state(m, seq);
     uint8_t head[12];
     put32(head, seq);
     put32(head + 4, length);
@@ -134,7 +159,7 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     for (uint32_t i = 0; i < w->c->m->h.n_layer && !r; i++)
         if (w->c->places[i].kv.n_head_kv)
             r = put_layer(w, seq, i, length, err);
-    return r || !state ? r : put(w, state, lm_memory_state_bytes(m), err);
+    return r || !state ? r : put_state(w, seq, err);
 }
 
 static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
@@ -207,8 +232,9 @@ struct reader {
     uint32_t            (*moved)[2];    /* where a sequence is until all is read, and its number */
     uint32_t              n_moved;
     size_t              (*blocks)[2];   /* [n_layer] how keys and values are transformed */
-    uint8_t              *row;          /* as stored, then as floats                 */
-    float                *floats;
+    size_t                longest;      /* values of a head                          */
+    uint8_t              *rows[2];      /* of a page's positions: as in the file, as stored */
+    float                *floats;       /* one                                       */
 };
 
 static int get(struct reader *r, void *p, size_t n, struct lm_err *err)
@@ -239,7 +265,7 @@ static int read_block(size_t block, uint32_t head, uint32_t layer, size_t *out, 
 static int check_layers(struct reader *r, struct lm_err *err)
 {
     const struct lm_ctx *c = r->c;
-    size_t longest = 1;
+    r->longest = 1;
     if (!(r->blocks = lm_malloc_array(c->m->h.n_layer, sizeof *r->blocks)))
         return lm_fail_nomem(err);
     for (uint32_t i = 0; i < c->m->h.n_layer; i++) {
@@ -255,7 +281,7 @@ static int check_layers(struct reader *r, struct lm_err *err)
             return lm_fail(err, LM_EDATA, "layer %u has other heads than the model's", i);
         for (int v = 0; v < 2 && kv->n_head_kv; v++) {
             uint32_t head = v ? kv->head_v : kv->head_k;
-            longest = head > longest ? head : longest;
+            r->longest = head > r->longest ? head : r->longest;
             if (read_block(get32(row + 12) >> 16 * v & 0xffff, head, i, &r->blocks[i][v], err))
                 return LM_EDATA;
             if (!(v && kv->v_in_k) && !lm_type_row_bytes(r->type[v], head, &bytes))
@@ -263,9 +289,10 @@ static int check_layers(struct reader *r, struct lm_err *err)
                                head, r->type[v]->name);
         }
     }
-    r->row = lm_malloc_array(longest, 2 * sizeof(double));
-    r->floats = lm_malloc_array(longest, sizeof(float));
-    return r->row && r->floats ? LM_OK : lm_fail_nomem(err);
+    for (int i = 0; i < 2; i++)
+        r->rows[i] = lm_malloc_array(r->longest, LM_KV_PAGE * 2 * sizeof(double));
+    r->floats = lm_malloc_array(r->longest, sizeof(float));
+    return r->rows[0] && r->rows[1] && r->floats ? LM_OK : lm_fail_nomem(err);
 }
 
 static int read_head(struct reader *r, struct lm_err *err)
@@ -294,45 +321,47 @@ static int read_head(struct reader *r, struct lm_err *err)
     return check_layers(r, err);
 }
 
-/* A row of the file into the cache, where the cache has a place for it. */
-static int get_row(struct reader *r, void *dst, const struct lm_kv_layout *kv, uint32_t layer,
-                   bool value, struct lm_err *err)
+/* n rows of the file as the cache has them: where they are then. */
+static int get_rows(struct reader *r, uint32_t layer, bool value, uint32_t n,
+                    const uint8_t **out, struct lm_err *err)
 {
+    const struct lm_kv_layout *kv = &r->c->places[layer].kv;
     const struct lm_type *have = r->type[value], *want = value ? kv->v_type : kv->k_type;
     const size_t from = r->blocks[layer][value], to = value ? kv->v_block : kv->k_block;
     const uint32_t head = value ? kv->head_v : kv->head_k;
-    size_t bytes = head / have->block * have->bytes;
-    int s = get(r, r->row, bytes, err);
-    if (s || !dst)
-        return s;
-    if (have == want && from == to) {
-        memcpy(dst, r->row, bytes);
-        return LM_OK;
+    const size_t bytes = head / have->block * have->bytes, row = value ? kv->v_row : kv->k_row;
+    int s = get(r, r->rows[0], n * bytes, err);
+    *out = r->rows[have != want || from != to];
+    for (uint32_t i = 0; i < n && !s && *out == r->rows[1]; i++) {
+        have->decode(r->rows[0] + i * bytes, r->floats, head);
+        lm_hadamard(r->floats, head, from);
+        lm_hadamard(r->floats, head, to);
+        want->encode(lm_isa(), r->floats, r->rows[1] + i * row, head, NULL);
     }
-    have->decode(r->row, r->floats, head);
-    lm_hadamard(r->floats, head, from);
-    lm_hadamard(r->floats, head, to);
-    want->encode(lm_isa(), r->floats, dst, head, NULL);
-    return LM_OK;
+    return s;
 }
 
+/* Those that the memory has no place for are left out. */
 static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t length,
                      struct lm_err *err)
 {
     const struct lm_kv_layout *kv = &r->c->places[layer].kv;
     struct lm_memory *m = r->c->memory;
-    uint8_t number[4];
+    uint8_t number[4] = { 0 };
+    const uint8_t *rows;
     int s = get(r, number, sizeof number, err);
-    uint32_t first = get32(number);
-    if (s)
-        return s;
-    if (first > length || (first && lm_memory_row(m, layer, seq, first - 1, 0, false)))
-        return lm_fail(err, LM_EDATA, "layer %u begins at position %u of %u", layer, first,
-                       length);
+    const uint32_t first = get32(number);
+    if (!s && first > lm_memory_first(m, layer, seq))
+        s = lm_memory_lack(m, seq, layer, first, err);
+    const uint32_t there = lm_memory_first(m, layer, seq);
     for (int v = 0; v < (kv->v_in_k ? 1 : 2) && !s; v++)
         for (uint32_t h = 0; h < kv->n_head_kv && !s; h++)
-            for (uint32_t pos = first; pos < length && !s; pos++)
-                s = get_row(r, lm_memory_row(m, layer, seq, pos, h, v), kv, layer, v, err);
+            for (uint32_t pos = first, n; pos < length && !s; pos += n) {
+                n = on_page(pos, pos < there ? there : length);
+                s = get_rows(r, layer, v, n, &rows, err);
+                if (!s && pos >= there)
+                    s = lm_memory_write(m, layer, seq, h, v, pos, n, rows, err);
+            }
     return s;
 }
 
@@ -368,6 +397,18 @@ static int make_way(struct reader *r, uint32_t i, struct lm_err *err)
     return s;
 }
 
+/* The state of a sequence, which may be zeros. */
+static int get_state(struct reader *r, uint32_t seq, bool there, struct lm_err *err)
+{
+    const size_t bytes = lm_memory_state_bytes(r->c->memory);
+    void *state = calloc(1, bytes);
+    int s = !state ? lm_fail_nomem(err) : there ? get(r, state, bytes, err) : LM_OK;
+    if (!s)
+        s = lm_memory_write_state(r->c->memory, seq, state, err);
+    free(state);
+    return s;
+}
+
 static int get_seq(struct reader *r, struct lm_err *err)
 {
     struct lm_memory *m = r->c->memory;
@@ -396,12 +437,8 @@ static int get_seq(struct reader *r, struct lm_err *err)
     for (uint32_t i = 0; i < r->c->m->h.n_layer && !s; i++)
         if (r->c->places[i].kv.n_head_kv)
             s = get_layer(r, at, i, length, err);
-    void *state = lm_memory_state(m, at);
-    size_t bytes = lm_memory_state_bytes(m);
-    if (s || !state)
-        return s;
-    memset(state, 0, bytes);
-    return get32(head + 8) & HAS_STATE ? get(r, state, bytes, err) : LM_OK;
+    return s || !lm_memory_has_state(m, at) ? s
+                                            : get_state(r, at, get32(head + 8) & HAS_STATE, err);
 }
 
 static int read_all(struct reader *r, struct lm_err *err)
@@ -436,7 +473,8 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
     for (uint32_t i = 0; i < r.n_moved && s; i++)
         (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
     free(r.moved);
-    free(r.row);
+    free(r.rows[0]);
+    free(r.rows[1]);
     free(r.floats);
     free(r.blocks);
     return s;

@@ -21,13 +21,9 @@ static int not_supported(struct lm_err *err)
 static uint32_t layer_of(const struct lm_ctx *c, const struct lm_build *b,
                          const struct lm_tensor *t)
 {
-    const struct lm_kv_layout *kv = &t->arg.attn.kv;
     uint32_t i = 0;
-    for (; i < c->m->h.n_layer; i++) {
-        const struct lm_memory_place *p = &c->places[i];
-        if (p->kv.n_head_kv && p->kv.k_off == kv->k_off && b->pages[p->list] == t->src[1])
-            break;
-    }
+    while (i < c->m->h.n_layer && !lm_ctx_remembers(t, &c->places[i], b->pages, NULL))
+        i++;
     return i;
 }
 
@@ -45,7 +41,7 @@ static int take(struct lm_turn *out, struct lm_tensor *t, size_t off, struct lm_
         return not_supported(err);
     *out = (struct lm_turn){ .rotates = true, .off = off, .rope = table->arg.rope };
     if (table->src[1])
-        out->factors = table->src[1]->data;
+        out->factors = *table->src[1];
     return LM_OK;
 }
 

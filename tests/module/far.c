@@ -130,7 +130,7 @@ static int buffer_read(struct lm_buffer *b, const void *src, void *dst, size_t n
 }
 
 static const struct lm_buffer_ops buffer_ops = {
-    buffer_free, buffer_base, init_tensor, set, set_rows, buffer_write, buffer_read
+    buffer_free, buffer_base, init_tensor, set, set_rows, buffer_write, buffer_read, buffer_write
 };
 
 /* --- buffer types: one of each use for each device ---------------------------------------- */

@@ -23,6 +23,8 @@ static const struct lm_memory_layer recurrent = { .conv = 3, .state = 5 };
 static struct lm_memory_layer layers[LAYERS];
 static struct lm_memory_place place[LAYERS];
 static struct lm_memory_shape shape;
+static const struct lm_buft *bufts[2];
+static uint32_t n_bufts = 1;            /* layers are spread over so many memories */
 
 static struct lm_memory *new_memory(const struct lm_memory_layer *a,
                                     const struct lm_memory_layer *b,
@@ -31,15 +33,17 @@ static struct lm_memory *new_memory(const struct lm_memory_layer *a,
     const struct lm_device *d = lm_device_by_name("cpu");
     const struct lm_memory_layer *all[LAYERS] = { a, b, c };
     struct lm_err err;
+    bufts[0] = bufts[1] = d->ops->buft(d, LM_USE_STATE);
     shape = (struct lm_memory_shape){
-        .buft = d->ops->buft(d, LM_USE_COMPUTE), .n_layer = LAYERS, .layers = layers,
+        .bufts = bufts, .n_bufts = n_bufts, .n_layer = LAYERS, .layers = layers,
         .k_type = lm_type_by_id(LM_F32), .v_type = lm_type_by_id(LM_F16), .n_ctx = CTX,
         .n_batch = BATCH, .n_snapshots = 3,
     };
-    for (uint32_t i = 0; i < LAYERS; i++)
+    for (uint32_t i = 0; i < LAYERS; i++) {
         layers[i] = *all[i];
-    for (uint32_t i = 0; i < LAYERS; i++)
-        assert_int_equal(lm_memory_place(&shape, i, &place[i], &err), LM_OK);
+        layers[i].where = i % n_bufts;
+    }
+    assert_int_equal(lm_memory_places(&shape, place, &err), LM_OK);
     struct lm_memory *m = lm_memory_new(&shape, &err);
     assert_non_null(m);
     return m;
@@ -129,23 +133,30 @@ static void write_state(const int64_t at[2], uint32_t layer, uint32_t mark)
     memcpy((char *)(uintptr_t)at[1] + off, &v, sizeof v);
 }
 
+/* A row, as long as its kind is. */
+static void read_row(const struct lm_memory *m, uint32_t layer, uint32_t seq, uint32_t head,
+                     bool value, uint32_t pos, void *dst, size_t n)
+{
+    uint8_t row[64];
+    assert_true(n <= sizeof row);
+    assert_int_equal(lm_memory_read(m, layer, seq, head, value, pos, 1, row, NULL), LM_OK);
+    memcpy(dst, row, n);
+}
+
 static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
 {
     uint32_t window = layers[layer].window;
     for (uint32_t pos = 0; pos < length[s]; pos++)
         for (uint32_t h = 0; h < layers[layer].n_head_kv; h++) {
-            const void *k = lm_memory_row(m, layer, id_of(s), pos, h, false);
-            const void *v = lm_memory_row(m, layer, id_of(s), pos, h, true);
-            uint32_t got[2], value;
-            if (!k && window && pos + window < length[s] + 1)
+            uint32_t got[5], value[2];
+            if (pos < lm_memory_first(m, layer, id_of(s)) && window &&
+                pos + window < length[s] + 1)
                 continue;
-            assert_non_null(k);
-            assert_non_null(v);
-            memcpy(got, k, sizeof got);
-            memcpy(&value, v, sizeof value);
+            read_row(m, layer, id_of(s), h, false, pos, got, place[layer].kv.k_row);
+            read_row(m, layer, id_of(s), h, true, pos, value, place[layer].kv.v_row);
             assert_int_equal(got[0], marks[s][pos]);
             assert_int_equal(got[1], layer * 2 + h);
-            assert_int_equal(value, marks[s][pos]);
+            assert_int_equal(value[0], marks[s][pos]);
         }
 }
 
@@ -153,16 +164,21 @@ static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
 static void check(const struct lm_memory *m, uint32_t s)
 {
     assert_int_equal(lm_memory_length(m, id_of(s)), length[s]);
+    char states[512];
+    assert_true(lm_memory_state_bytes(m) <= sizeof states);
+    const bool any = lm_memory_has_state(m, id_of(s));
+    if (any)
+        assert_int_equal(lm_memory_read_state(m, id_of(s), states, NULL), LM_OK);
     for (uint32_t i = 0; i < LAYERS; i++) {
-        const char *at = lm_memory_state(m, id_of(s));
+        const size_t at = place[i].whole_off + place[i].state_off - place[i].conv_off;
         uint32_t want = 0, got = 0;
         check_rows(m, i, s);
         if (!layers[i].state)
             continue;
         for (uint32_t pos = 0; pos < length[s]; pos++)
             want = step(want, marks[s][pos]);
-        if (at)
-            memcpy(&got, at + place[i].state_off, sizeof got);
+        if (any)
+            memcpy(&got, states + at, sizeof got);
         assert_int_equal(got, want);
     }
 }
@@ -170,15 +186,17 @@ static void check(const struct lm_memory *m, uint32_t s)
 static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const uint32_t *who,
                      uint32_t n)
 {
-    int64_t lists[2][BATCH], states[2 * BATCH];
+    int64_t lists[4][BATCH], states[2][2 * BATCH];
     int32_t lengths[BATCH];
     uint32_t first = n / 3;             /* two pieces, as evaluation may cut a batch */
     for (uint32_t part = 0; part < 2; part++) {
         uint32_t from = part ? first : 0, count = part ? n - first : first;
-        for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t i = 0; i < 2 * n_bufts; i++)
             lm_memory_pages(m, i, from, count, lists[i] + from);
-        if (lm_memory_state_bytes(m))
-            lm_memory_states(m, from, count, states + 2 * from);
+        for (uint32_t i = 0; i < LAYERS; i++)
+            if (layers[i].state)
+                lm_memory_states(m, place[i].where, from, count,
+                                 states[place[i].where] + 2 * from);
         lm_memory_lengths(m, from, count, lengths + from);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -188,7 +206,7 @@ static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const
             if (layers[k].n_head_kv)
                 write_row(lists[place[k].list][i], k, t[i].pos, mark);
             if (layers[k].state)
-                write_state(states + 2 * i, k, mark);
+                write_state(states[place[k].where] + 2 * i, k, mark);
         }
     }
 }
@@ -228,6 +246,11 @@ static void turn(void *arg, uint32_t layer, void *key, int32_t by)
     assert_int_equal(got[1] / 2, layer);
 }
 
+static bool windows(void)
+{
+    return layers[0].window || layers[1].window || layers[2].window;
+}
+
 static void shift(struct lm_memory *m, uint32_t s)
 {
     uint32_t from = draw(length[s] + 1), to = from + draw(length[s] - from + 1);
@@ -236,7 +259,7 @@ static void shift(struct lm_memory *m, uint32_t s)
     int r = lm_memory_shift(m, id_of(s), from, to, turn, &by, &err);
     if (r) {
         assert_int_equal(r, LM_ENOSUP);
-        assert_true(lm_memory_state_bytes(m) || place[1].list);
+        assert_true(lm_memory_state_bytes(m) || windows());
         return;
     }
     memmove(marks[s] + from, marks[s] + to, (length[s] - to) * sizeof **marks);
@@ -255,7 +278,7 @@ static void cut(struct lm_memory *m, uint32_t s)
 {
     uint32_t pos = draw(4) ? draw(length[s] + 1) : length[s] - draw(length[s] % 9 + 1);
     bool can = lm_memory_can_cut(m, id_of(s), pos);
-    assert_true(can || (pos && (place[1].list || lm_memory_state_bytes(m))));
+    assert_true(can || (pos && (windows() || lm_memory_state_bytes(m))));
     assert_int_equal(lm_memory_remove(m, id_of(s), pos, NULL), can ? LM_OK : LM_ENOSUP);
     if (can)
         length[s] = pos;
@@ -295,30 +318,39 @@ static void random_rounds(struct lm_memory *m, int rounds)
     lm_memory_free(m);
 }
 
+/* Each kind in one memory, and spread over two. */
+static void random_kinds(const struct lm_memory_layer *a, const struct lm_memory_layer *b,
+                         const struct lm_memory_layer *c, int rounds)
+{
+    for (n_bufts = 2; n_bufts > 0; n_bufts--)
+        random_rounds(new_memory(a, b, c), rounds);
+    n_bufts = 1;
+}
+
 static void test_kv(void **state)
 {
     (void)state;
-    random_rounds(new_memory(&kv, &kv, &kv), 3000);
+    random_kinds(&kv, &kv, &kv, 2000);
 }
 
 static void test_windows(void **state)
 {
     (void)state;
-    random_rounds(new_memory(&kv, &near, &near), 3000);
-    random_rounds(new_memory(&near, &near, &near), 1000);
+    random_kinds(&kv, &near, &near, 2000);
+    random_kinds(&near, &near, &near, 1000);
 }
 
 static void test_recurrent(void **state)
 {
     (void)state;
-    random_rounds(new_memory(&recurrent, &recurrent, &recurrent), 3000);
+    random_kinds(&recurrent, &recurrent, &recurrent, 2000);
 }
 
 static void test_hybrid(void **state)
 {
     (void)state;
-    random_rounds(new_memory(&recurrent, &kv, &recurrent), 2000);
-    random_rounds(new_memory(&kv, &near, &recurrent), 2000);
+    random_kinds(&recurrent, &kv, &recurrent, 2000);
+    random_kinds(&kv, &near, &recurrent, 2000);
 }
 
 /* n tokens of sequence 0, in one batch. */
@@ -343,16 +375,17 @@ static void test_window_room(void **state)
     lm_memory_hold(m, 0);
     feed(m, 90);
     feed(m, 90);
-    assert_non_null(lm_memory_row(m, 0, 0, 80 - WINDOW + 1, 0, false));
+    assert_true(lm_memory_first(m, 0, 0) <= 80 - WINDOW + 1);
     assert_int_equal(lm_memory_remove(m, 0, 80, NULL), LM_OK);
     length[0] = 80;
     check(m, 0);
     lm_memory_release(m, 0);
     feed(m, 90);
     feed(m, 90);
-    assert_null(lm_memory_row(m, 0, 0, 0, 0, false));
-    assert_null(lm_memory_row(m, 0, 0, 63, 1, true));
-    assert_non_null(lm_memory_row(m, 1, 0, 0, 0, false));
+    uint8_t row[64];
+    assert_true(lm_memory_first(m, 0, 0) >= 64);
+    assert_int_equal(lm_memory_read(m, 0, 0, 1, true, 63, 1, row, NULL), LM_EUSE);
+    assert_int_equal(lm_memory_first(m, 1, 0), 0);
     assert_int_equal(lm_memory_remove(m, 0, 80, NULL), LM_ENOSUP);
     assert_true(lm_memory_can_cut(m, 0, 250));
     check(m, 0);
@@ -403,21 +436,55 @@ static void test_restore(void **state)
     assert_int_equal(lm_memory_seqs(m, ids, 3), 2);
     assert_int_equal(ids[0] + ids[1], id_of(0) + id_of(1));
     for (uint32_t i = 0; i < LAYERS; i++)
-        for (uint32_t pos = 0; pos < 200; pos++)
-            for (uint32_t h = 0; h < 4; h++) {
-                const void *from = lm_memory_row(m, i, 0, pos, h / 2, h % 2);
-                void *to = lm_memory_row(m, i, id_of(1), pos, h / 2, h % 2);
-                assert_int_equal(!from, !to);
-                if (to)
-                    memcpy(to, from, h % 2 ? place[i].kv.v_row : place[i].kv.k_row);
-            }
-    memcpy(lm_memory_state(m, id_of(1)), lm_memory_state(m, 0), lm_memory_state_bytes(m));
+        for (uint32_t h = 0; h < 4 && layers[i].n_head_kv; h++) {
+            const uint32_t first = lm_memory_first(m, i, 0);
+            static uint8_t rows[200 * 64];
+            assert_int_equal(lm_memory_first(m, i, id_of(1)), first);
+            assert_int_equal(lm_memory_read(m, i, 0, h / 2, h % 2, first, 200 - first, rows, &err),
+                             LM_OK);
+            assert_int_equal(lm_memory_write(m, i, id_of(1), h / 2, h % 2, first, 200 - first,
+                                             rows, &err), LM_OK);
+        }
+    char states[512];
+    assert_int_equal(lm_memory_read_state(m, 0, states, &err), LM_OK);
+    assert_int_equal(lm_memory_write_state(m, id_of(1), states, &err), LM_OK);
     length[1] = 200;
     memcpy(marks[1], marks[0], sizeof *marks);
     check(m, 1);
     check(m, 0);
     assert_int_equal(lm_memory_restore(m, 5, CTX + 1, &err), LM_EUSE);
     assert_int_equal(lm_memory_restore(m, 5, 0, &err), LM_EUSE);
+    lm_memory_free(m);
+}
+
+/* Windows that remember everything may begin later when they were not saved whole: such a sequence
+ * cannot be cut back to where they would see what is not there. */
+static void test_lacking(void **state)
+{
+    struct lm_memory *m = new_memory(&kv, &near, &near);
+    struct lm_err err;
+    (void)state;
+    lm_memory_free(m);
+    shape.keep_all = true;
+    assert_int_equal(lm_memory_places(&shape, place, &err), LM_OK);
+    assert_non_null(m = lm_memory_new(&shape, &err));
+    assert_int_equal(lm_memory_restore(m, 1, 200, &err), LM_OK);
+    assert_int_equal(lm_memory_lack(m, 1, 0, 1, &err), LM_EDATA);
+    assert_int_equal(lm_memory_lack(m, 1, 1, 200 - WINDOW + 2, &err), LM_EDATA);
+    assert_true(lm_memory_can_cut(m, 1, 20));
+    assert_int_equal(lm_memory_lack(m, 1, 1, 100, &err), LM_OK);
+    assert_int_equal(lm_memory_lack(m, 1, 2, 64, &err), LM_OK);
+    assert_int_equal(lm_memory_first(m, 0, 1), 0);
+    assert_int_equal(lm_memory_first(m, 1, 1), 100);
+    assert_int_equal(lm_memory_copy(m, 2, 1, &err), LM_OK);
+    assert_false(lm_memory_can_cut(m, 2, 100 + WINDOW - 2));
+    assert_true(lm_memory_can_cut(m, 2, 100 + WINDOW - 1));
+    assert_int_equal(lm_memory_shift(m, 2, 10, 20, NULL, NULL, &err), LM_OK);
+    assert_int_equal(lm_memory_first(m, 1, 2), 90);
+    assert_int_equal(lm_memory_shift(m, 2, 95, 180, NULL, NULL, &err), LM_ENOSUP);
+    assert_int_equal(lm_memory_remove(m, 2, 90 + WINDOW - 1, &err), LM_OK);
+    assert_int_equal(lm_memory_remove(m, 2, 0, &err), LM_OK);
+    assert_int_equal(lm_memory_first(m, 1, 2), 0);
     lm_memory_free(m);
 }
 
@@ -474,6 +541,7 @@ int main(void)
         cmocka_unit_test(test_window_room),
         cmocka_unit_test(test_snapshots),
         cmocka_unit_test(test_restore),
+        cmocka_unit_test(test_lacking),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_nothing),
     };

@@ -58,7 +58,7 @@ static size_t plain_rows(struct lm_buffer *b, const struct lm_tensor *t)
     return 1;
 }
 
-/* Of either type: bytes are bytes. */
+/* Of either type: bytes are bytes, and writing is copying. */
 static int buffer_write(struct lm_buffer *b, void *dst, const void *src, size_t n,
                         struct lm_err *err)
 {
@@ -112,7 +112,8 @@ static struct lm_buffer *alloc(const struct lm_buft *type, const struct lm_buffe
 }
 
 static const struct lm_buffer_ops plain_ops = {
-    buffer_free, buffer_base, plain_init, plain_set, plain_rows, buffer_write, buffer_read
+    buffer_free, buffer_base, plain_init, plain_set, plain_rows, buffer_write, buffer_read,
+    buffer_write
 };
 
 static bool plain_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
@@ -186,7 +187,8 @@ static size_t packed_rows(struct lm_buffer *b, const struct lm_tensor *t)
 }
 
 static const struct lm_buffer_ops packed_ops = {
-    buffer_free, buffer_base, packed_init, packed_set, packed_rows, buffer_write, buffer_read
+    buffer_free, buffer_base, packed_init, packed_set, packed_rows, buffer_write, buffer_read,
+    buffer_write
 };
 
 static bool packed_as_in_file(const struct lm_buft *b, const struct lm_tensor *t)
