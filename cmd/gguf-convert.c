@@ -28,6 +28,7 @@ static const char help[] =
     "      --dry-run             print what would be done, a line a tensor\n"
     "      --exclude-weights=NAME  without importance of tensors with NAME in theirs\n"
     "      --force               write to a terminal\n"
+    "      --fp8-as-q8           weights that are FP8 become Q8_0, others -T\n"
     "      --imatrix=FILE        importance of weights, as imatrix writes it\n"
     "      --include-weights=NAME  importance only of tensors with NAME in theirs\n"
     "      --list                list the model classes that can be converted\n"
@@ -53,7 +54,7 @@ static const char help[] =
     "  -V, --version             show the version\n";
 
 enum {
-    OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_IMATRIX,
+    OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_FP8, OPT_IMATRIX,
     OPT_INCLUDE, OPT_LIST, OPT_LORA, OPT_MAX_SIZE, OPT_MAX_TENSORS, OPT_METADATA, OPT_MODEL_NAME,
     OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL, OPT_VOCAB_ONLY
 };
@@ -64,6 +65,7 @@ static const struct option options[] = {
     { "dry-run",         no_argument,       NULL, OPT_DRY_RUN },
     { "exclude-weights", required_argument, NULL, OPT_EXCLUDE },
     { "force",           no_argument,       NULL, OPT_FORCE },
+    { "fp8-as-q8",       no_argument,       NULL, OPT_FP8 },
     { "help",            no_argument,       NULL, 'h' },
     { "imatrix",         required_argument, NULL, OPT_IMATRIX },
     { "include-weights", required_argument, NULL, OPT_INCLUDE },
@@ -141,9 +143,9 @@ static void check_options(void)
     if (opt.base && !opt.convert.lora)
         cli_bad_usage("--base needs --lora");
     if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre ||
-                             opt.imatrix))
+                             opt.imatrix || opt.convert.fp8_as_q8))
         cli_bad_usage("an adapter has no vocabulary: --lora excludes --vocab-only, --pre, "
-                      "--chat-template and --imatrix");
+                      "--chat-template, --imatrix and --fp8-as-q8");
     if (opt.include && opt.exclude)
         cli_bad_usage("--include-weights and --exclude-weights exclude each other");
     if ((opt.include || opt.exclude) && !opt.imatrix)
@@ -180,6 +182,7 @@ static void read_options(int argc, char *argv[])
             add_name(&opt.exclude, &opt.n_exclude, &opt.exclude_cap, optarg);
             break;
         case OPT_FORCE:         opt.force = true; break;
+        case OPT_FP8:           opt.convert.fp8_as_q8 = true; break;
         case OPT_IMATRIX:       opt.imatrix = optarg; break;
         case OPT_INCLUDE:
             add_name(&opt.include, &opt.n_include, &opt.include_cap, optarg);

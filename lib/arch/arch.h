@@ -481,6 +481,10 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
 
+/* The row that a tensor of a file belongs to, and its layer, or NULL. */
+const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const char *name,
+                                            uint32_t *layer);
+
 /* Can, must a model of these numbers have a tensor for the row in a layer? */
 bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
                     const struct lm_hparams *h, uint32_t layer);

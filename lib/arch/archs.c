@@ -124,6 +124,15 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
     return !*name;
 }
 
+const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const char *name,
+                                            uint32_t *layer)
+{
+    for (const struct lm_arch_tensor *r = a->tensors; r->name; r++)
+        if (lm_arch_match(r->name, name, layer, NULL))
+            return r;
+    return NULL;
+}
+
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
 {
     const uint32_t every = h->mixed_every ? h->mixed_every : 1;

@@ -85,6 +85,22 @@ static int check_mxfp4(const struct lm_packed *p, struct lm_err *err)
     return LM_OK;
 }
 
+static int check_nvfp4(const struct lm_packed *p, struct lm_err *err)
+{
+    const struct lm_st_tensor *data = p->part[LM_PART_DATA].st, *whole = p->part[LM_PART_WHOLE].st;
+    const struct lm_st_tensor *scales = p->part[LM_PART_SCALES].st;
+    const uint64_t n = lm_packed_whole_len(p);
+    if (!p->cols || p->cols % 16 || data->dtype->bytes != 1 || data->n_dims < 2)
+        return bad_part(p, LM_PART_DATA, err);
+    if (!scales || strcmp(scales->dtype->name, "F8_E4M3") ||
+        !has_shape(p, LM_PART_SCALES, p->rows, p->cols / 16))
+        return bad_part(p, LM_PART_SCALES, err);
+    if (whole && (!is_float(p, LM_PART_WHOLE) ||
+                  (n != 1 && (data->n_dims != 3 || n != data->shape[0]))))
+        return bad_part(p, LM_PART_WHOLE, err);
+    return LM_OK;
+}
+
 /* Words with a scale for each group of columns; `turned`: columns outermost. */
 static int check_words(const struct lm_packed *p, bool turned, struct lm_err *err)
 {
@@ -141,6 +157,7 @@ int lm_packed_check(const struct lm_packed *p, struct lm_err *err)
     switch (p->kind) {
     case LM_PACKED_SCALED: return check_scaled(p, err);
     case LM_PACKED_MXFP4:  return check_mxfp4(p, err);
+    case LM_PACKED_NVFP4:  return check_nvfp4(p, err);
     case LM_PACKED_ROWS:   return check_words(p, false, err);
     case LM_PACKED_TABLE:  return check_table(p, err);
     case LM_PACKED_GPTQ:
@@ -177,6 +194,37 @@ static int load_scales(struct lm_packed_reader *r, const struct lm_packed *p, st
     if (!s)
         lm_type_by_id((uint32_t)st->dtype->type_id)->decode(r->raw, r->scales, n);
     return s;
+}
+
+uint64_t lm_packed_whole_len(const struct lm_packed *p)
+{
+    const struct lm_st_tensor *st = p->part[LM_PART_WHOLE].st;
+    return st ? st->bytes / st->dtype->bytes : 1;
+}
+
+int lm_packed_whole(struct lm_packed_reader *r, const struct lm_packed *p, float *out,
+                    struct lm_err *err)
+{
+    const struct lm_st_tensor *st = p->part[LM_PART_WHOLE].st;
+    const uint64_t n = lm_packed_whole_len(p);
+    *out = 1;
+    const int s = st ? read_raw(r, p, LM_PART_WHOLE, 0, st->bytes, err) : LM_OK;
+    if (s || !st)
+        return s;
+    lm_type_by_id((uint32_t)st->dtype->type_id)->decode(r->raw, out, (size_t)n);
+    for (uint64_t i = 0; i < n; i++) {
+        out[i] = p->divides ? 1 / out[i] : out[i];
+        if (!isfinite(out[i]))
+            return lm_fail(err, LM_EDATA, "%s: is no number to scale with", st->name);
+    }
+    return LM_OK;
+}
+
+/* NVFP4 as floats: the numbers of the whole. */
+static int load_whole(struct lm_packed_reader *r, const struct lm_packed *p, struct lm_err *err)
+{
+    r->scales = lm_malloc_array((size_t)lm_packed_whole_len(p), sizeof *r->scales);
+    return r->scales ? lm_packed_whole(r, p, r->scales, err) : lm_fail_nomem(err);
 }
 
 /* n numbers of a part, as they are in the file. */
@@ -288,7 +336,9 @@ static int own(struct lm_packed_reader *r, const struct lm_packed *p, struct lm_
         r->owner = s ? NULL : p;
         return s;
     }
-    if (p->part[LM_PART_SCALES].st && p->kind != LM_PACKED_MXFP4)
+    if (p->kind == LM_PACKED_NVFP4)
+        s = load_whole(r, p, err);
+    else if (p->part[LM_PART_SCALES].st && p->kind != LM_PACKED_MXFP4)
         s = load_scales(r, p, err);
     if (!s && p->part[LM_PART_ZEROS].st)
         s = load_zeros(r, p, err);
@@ -370,6 +420,46 @@ static int mxfp4(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t
         s = read_raw(r, p, LM_PART_SCALES, first, blocks, err);
     for (uint64_t i = 0; !s && i < blocks; i++)
         dst[17 * i] = r->raw[i];
+    return s;
+}
+
+/* The same bits as GGUF has them: for each of 4 groups a scale, then for each 8 bytes, byte j with
+ * its values j and j + 8. */
+static int nvfp4(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
+                 uint64_t n, uint8_t *dst, struct lm_err *err)
+{
+    const uint64_t groups = n / 16, first = start / 16;
+    int s = read_raw(r, p, LM_PART_DATA, first * 8, groups * 8, err);
+    for (uint64_t i = 0; !s && i < groups; i++) {
+        const uint8_t *q = r->raw + 8 * i;
+        uint8_t *to = dst + i / 4 * 36 + 4 + i % 4 * 8;
+        for (int j = 0; j < 4; j++) {
+            to[2 * j] = (uint8_t)((q[j] & 15) | (q[j + 4] & 15) << 4);
+            to[2 * j + 1] = (uint8_t)(q[j] >> 4 | (q[j + 4] & 0xf0));
+        }
+    }
+    if (!s)
+        s = read_raw(r, p, LM_PART_SCALES, first, groups, err);
+    for (uint64_t i = 0; !s && i < groups; i++)
+        dst[i / 4 * 36 + i % 4] = r->raw[i] & 0x7f;
+    return s;
+}
+
+static int nvfp4_floats(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
+                        uint64_t n, float *dst, struct lm_err *err)
+{
+    static const float e2m1[8] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
+    const uint64_t bytes = (start + n + 1) / 2 - start / 2, first = start / 16;
+    const uint64_t matrix = p->rows * p->cols / lm_packed_whole_len(p);
+    int s = n ? read_raw(r, p, LM_PART_DATA, start / 2, bytes, err) : LM_OK;
+    for (uint64_t i = start; !s && i < start + n; i++) {
+        const uint8_t b = r->raw[i / 2 - start / 2], q = i % 2 ? b >> 4 : b & 15;
+        dst[i - start] = (q & 8 ? -e2m1[q & 7] : e2m1[q]) * r->scales[i / matrix];
+    }
+    if (!s && n)
+        s = read_raw(r, p, LM_PART_SCALES, first, (start + n - 1) / 16 - first + 1, err);
+    for (uint64_t i = start; !s && i < start + n; i++)
+        dst[i - start] *= from_f8(r->raw[i / 16 - first], false);
     return s;
 }
 
@@ -503,6 +593,8 @@ int lm_packed_values(struct lm_packed_reader *r, const struct lm_packed *p, uint
     switch (p->kind) {
     case LM_PACKED_SCALED: return scaled(r, p, start, n, dst, err);
     case LM_PACKED_MXFP4:  return mxfp4(r, p, start, n, dst, err);
+    case LM_PACKED_NVFP4:  return p->type->block > 1 ? nvfp4(r, p, start, n, dst, err)
+                                                     : nvfp4_floats(r, p, start, n, dst, err);
     case LM_PACKED_LAID:   return laid(r, p, start, n, dst, err);
     case LM_PACKED_TABLE:  return of_table(r, p, start, n, dst, err);
     default:               return words(r, p, start, n, dst, err);

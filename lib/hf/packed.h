@@ -12,6 +12,10 @@
  *                     for block_rows x block_cols values; value = data * scale
  *   LM_PACKED_MXFP4   data [rows][cols/32][16] bytes, value 2j in the low half of byte j;
  *                     scales [rows][cols/32] (E8M0).  Given as blocks of type mxfp4
+ *   LM_PACKED_NVFP4   data [rows][cols/2] bytes, the first value in the low half; scales
+ *                     [rows][cols/16] (E4M3); perhaps numbers for the whole, one or one a matrix
+ *                     of a stack, by which all is multiplied, or divided.  Given as blocks of type
+ *                     nvfp4, which have no place for these (lm_packed_whole), or as floats
  *   LM_PACKED_GPTQ    data [cols/p][rows] u32 of p = 32/bits values, lowest first; scales
  *                     [groups][rows], zeros [groups][rows/p] packed likewise and less by 1;
  *                     perhaps the group of each column; value = scale * (q - zero)
@@ -40,13 +44,13 @@
 #include "quant/quant.h"
 
 enum lm_packed_kind {
-    LM_PACKED_SCALED, LM_PACKED_MXFP4, LM_PACKED_GPTQ, LM_PACKED_AWQ, LM_PACKED_ROWS,
-    LM_PACKED_TABLE, LM_PACKED_LAID
+    LM_PACKED_SCALED, LM_PACKED_MXFP4, LM_PACKED_NVFP4, LM_PACKED_GPTQ, LM_PACKED_AWQ,
+    LM_PACKED_ROWS, LM_PACKED_TABLE, LM_PACKED_LAID
 };
 
 enum lm_packed_part {
     LM_PART_DATA, LM_PART_SCALES, LM_PART_ZEROS, LM_PART_GROUPS, LM_PART_NESTED,
-    LM_PART_NESTED_TABLE, LM_N_PARTS
+    LM_PART_NESTED_TABLE, LM_PART_WHOLE, LM_N_PARTS
 };
 
 struct lm_packed {
@@ -63,6 +67,7 @@ struct lm_packed {
     uint64_t nested_group;              /* TABLE                                           */
     float    nested_offset;
     uint32_t bits;                      /* GPTQ, ROWS                                      */
+    bool     divides;                   /* NVFP4: by the numbers of the whole              */
     bool     zeros_less_1;              /* GPTQ: as its first format has them              */
     uint64_t stride[LM_ST_MAX_DIMS];    /* LAID: in values, outermost first                */
     bool     swap;                      /* LAID: highest byte first                        */
@@ -96,6 +101,12 @@ struct lm_packed_reader {
  */
 int lm_packed_values(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
                      uint64_t n, void *dst, struct lm_err *err);
+
+/* NVFP4: what the values are to be multiplied by, in out [n], n being how many numbers the part has
+ * (1 and 1.0 where there is none). */
+uint64_t lm_packed_whole_len(const struct lm_packed *p);
+int lm_packed_whole(struct lm_packed_reader *r, const struct lm_packed *p, float *out,
+                    struct lm_err *err);
 void lm_packed_reader_release(struct lm_packed_reader *r);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "arch/arch.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "template/template.h"
 #include "vocab/vocab.h"
 
@@ -314,14 +315,26 @@ static void check_shape(struct check *c, size_t shard, const struct lm_gguf_tens
           t->name.p, has, wanted);
 }
 
-/* The row that a tensor belongs to, or NULL. */
-static const struct lm_arch_tensor *row_of(const struct lm_arch *a, const char *name,
-                                           uint32_t *layer)
+/* Is it a number for each matrix of a weight, NAME.scale, or of what comes to it? */
+static bool is_scale(const struct check *c, const struct lm_gguf_tensor *t)
 {
-    for (const struct lm_arch_tensor *r = a->tensors; r->name; r++)
-        if (lm_arch_match(r->name, name, layer, NULL))
-            return r;
-    return NULL;
+    static const char *const ends[] = { ".scale", ".input_scale" };
+    char name[LM_ARCH_NAME];
+    uint32_t layer = 0;
+    uint64_t ne[LM_GGUF_MAX_DIMS] = { 0 };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t stem = t->name.len - strlen(ends[i]);
+        if (!lm_ends_with(t->name.p, ends[i]) || stem > sizeof name - sizeof ".weight")
+            continue;
+        snprintf(name, sizeof name, "%.*s.weight", (int)stem, t->name.p);
+        const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, name, &layer);
+        if (row && row->flags & LM_TENSOR_EXPERTS)
+            lm_arch_shape(row, c->arch, &c->h, layer, ne);
+        if (row && row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_EXPERTS | LM_TENSOR_HEADS) &&
+            t->type_id == LM_F32 && (t->ne[0] == 1 || t->ne[0] == ne[2]) && t->ne[1] == 1)
+            return true;
+    }
+    return false;
 }
 
 /* Tensors that there are. */
@@ -331,7 +344,9 @@ static void check_present(struct check *c)
         for (uint64_t k = 0; k < c->shards[i]->n_tensors; k++) {
             const struct lm_gguf_tensor *t = &c->shards[i]->tensors[k];
             uint32_t layer = 0;
-            const struct lm_arch_tensor *row = row_of(c->arch, t->name.p, &layer);
+            const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, t->name.p, &layer);
+            if (!row && is_scale(c, t))
+                continue;
             if (!row)
                 found(c, i, t->info_offset, "tensor " NAME ": %s has none of this name",
                       t->name.p, c->arch->name);

@@ -17,9 +17,21 @@ static const struct {
 } known[] = {
     { "fp8", NULL }, { "fbgemm_fp8", NULL }, { "mxfp4", NULL }, { "gptq", NULL }, { "awq", NULL },
     { "modelopt", NULL }, { "bitsandbytes", NULL }, { "compressed-tensors", "float-quantized" },
+    { "compressed-tensors", "nvfp4-pack-quantized" }, { "compressed-tensors", "mixed-precision" },
     { "compressed-tensors", "naive-quantized" }, { "compressed-tensors", "int-quantized" },
     { "compressed-tensors", "pack-quantized" },
 };
+
+/* Are all groups of weights floats?  Their tensors tell what they are. */
+static bool all_floats(const struct lm_jval *groups)
+{
+    for (const struct lm_jval *g = groups->first; g; g = g->next) {
+        const char *type = lm_jval_str(lm_jval_get(lm_jval_get(g, "weights"), "type"));
+        if (!type || strcmp(type, "float"))
+            return false;
+    }
+    return true;
+}
 
 int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err)
 {
@@ -30,7 +42,7 @@ int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err)
     for (size_t i = 0; method && i < sizeof known / sizeof *known; i++)
         if (!strcmp(method, known[i].method) &&
             (!known[i].format || (format && !strcmp(format, known[i].format)))) {
-            if (groups && groups->len > 1)
+            if (groups && groups->len > 1 && !all_floats(groups))
                 return lm_fail(err, LM_ENOSUP, "weights quantized in %zu ways cannot be "
                                "converted", groups->len);
             bool whole = false;
@@ -53,19 +65,22 @@ static const struct family {
     const char         *data, *becomes; /* NULL: keeps its name                    */
     const char         *scales[3], *zeros, *groups;
     enum lm_packed_kind kind;
+    const char         *type;           /* of the data; NULL: any                  */
 } families[] = {
-    { "_blocks", NULL, { "_scales" }, NULL, NULL, LM_PACKED_MXFP4 },
-    { ".qweight", ".weight", { ".scales" }, ".qzeros", ".g_idx", LM_PACKED_GPTQ },
-    { ".weight_packed", ".weight", { ".weight_scale" }, NULL, NULL, LM_PACKED_ROWS },
-    { ".weight", NULL, { ".weight.absmax" }, ".weight.quant_map", NULL, LM_PACKED_TABLE },
+    { "_blocks", NULL, { "_scales" }, NULL, NULL, LM_PACKED_MXFP4, NULL },
+    { ".qweight", ".weight", { ".scales" }, ".qzeros", ".g_idx", LM_PACKED_GPTQ, NULL },
+    { ".weight_packed", ".weight", { ".weight_scale" }, NULL, NULL, LM_PACKED_NVFP4, "U8" },
+    { ".weight_packed", ".weight", { ".weight_scale" }, NULL, NULL, LM_PACKED_ROWS, NULL },
+    { ".weight", NULL, { ".weight.absmax" }, ".weight.quant_map", NULL, LM_PACKED_TABLE, "U8" },
+    { ".weight", NULL, { ".weight_scale" }, NULL, NULL, LM_PACKED_NVFP4, "U8" },
     { ".weight", NULL, { ".weight_scale_inv", ".weight_scale", ".qscale_weight" }, NULL, NULL,
-      LM_PACKED_SCALED },
+      LM_PACKED_SCALED, NULL },
 };
 
 /* What only running quantized weights needs. */
 static const char *const left_out[] = {
     ".input_scale", ".weight_shape", ".qscale_act", ".k_scale", ".v_scale", ".q_scale",
-    ".output_scale", ".activation_scale", ".act_scale", ".weight_g_idx",
+    ".input_global_scale", ".output_scale", ".activation_scale", ".act_scale", ".weight_g_idx",
     ".quant_state.bitsandbytes__nf4", ".quant_state.bitsandbytes__fp4",
 };
 
@@ -123,20 +138,28 @@ static void set_parts(const struct all *a, struct lm_packed *p, const struct fam
         set_part(a, p, LM_PART_SCALES, name, f->data, f->scales[i]);
     set_part(a, p, LM_PART_ZEROS, name, f->data, f->zeros);
     set_part(a, p, LM_PART_GROUPS, name, f->data, f->groups);
+    if (f->kind == LM_PACKED_NVFP4) {
+        set_part(a, p, LM_PART_WHOLE, name, f->data, ".weight_scale_2");
+        p->divides = !p->part[LM_PART_WHOLE].st;
+        set_part(a, p, LM_PART_WHOLE, name, f->data, ".weight_global_scale");
+    }
     if (f->kind != LM_PACKED_TABLE)
         return;
     set_part(a, p, LM_PART_NESTED, name, f->data, ".weight.nested_absmax");
     set_part(a, p, LM_PART_NESTED_TABLE, name, f->data, ".weight.nested_quant_map");
 }
 
-static const struct family *family_of(const struct lm_st_tensor *st)
+static const struct family *family_of(const struct lm_convert *c, const struct lm_st_tensor *st)
 {
+    const char *method = lm_jval_str(lm_jval_get(c->cfg.quant, "quant_method"));
+    const bool table = method && !strcmp(method, "bitsandbytes");
     const char *type = st->dtype->name;
     const bool bytes = !strcmp(type, "F8_E4M3") || !strcmp(type, "F8_E5M2") || !strcmp(type, "I8");
     for (size_t i = 0; !st->packed && i < sizeof families / sizeof *families; i++)
         if (lm_ends_with(st->name, families[i].data) &&
             (families[i].kind != LM_PACKED_SCALED || bytes) &&
-            (families[i].kind != LM_PACKED_TABLE || !strcmp(type, "U8")))
+            (!families[i].type || !strcmp(type, families[i].type)) &&
+            (families[i].kind != LM_PACKED_TABLE || table))
             return &families[i];
     return NULL;
 }
@@ -194,6 +217,10 @@ static void set_shape(const struct lm_convert *c, const struct lm_packed *p,
         t->n_dims = t->n_dims < 2 ? 0 : t->n_dims - 1;
         if (t->n_dims)
             t->shape[t->n_dims - 1] *= 32;
+        break;
+    case LM_PACKED_NVFP4:               /* [.., cols / 2] */
+        if (t->n_dims)
+            t->shape[t->n_dims - 1] *= 2;
         break;
     case LM_PACKED_GPTQ:                /* [cols / per, rows] */
         t->shape[1] = t->shape[0] * per;
@@ -305,7 +332,9 @@ static int pack(const struct all *a, struct where *w, const struct family *f,
     *p = (struct lm_packed){ .kind = f->kind };
     if (f->kind == LM_PACKED_GPTQ && method && !strcmp(method, "awq"))
         p->kind = LM_PACKED_AWQ;
-    p->type = lm_type_by_id(f->kind == LM_PACKED_MXFP4 ? LM_MXFP4 : LM_F32);
+    const uint64_t bytes = w->st->n_dims ? w->st->shape[w->st->n_dims - 1] : 0;
+    p->type = lm_type_by_id(f->kind == LM_PACKED_MXFP4                      ? LM_MXFP4
+                            : f->kind == LM_PACKED_NVFP4 && bytes % 32 == 0 ? LM_NVFP4 : LM_F32);
     p->part[LM_PART_DATA].st = w->st;
     p->part[LM_PART_DATA].file = w->shard;
     set_parts(a, p, f, w->st->name);
@@ -350,7 +379,7 @@ static int rewrite(const struct all *a, size_t shard, struct lm_err *err)
         return lm_fail_nomem(err);
     for (size_t i = 0; i < a->n; i++) {
         struct where *w = &a->list[i];
-        const struct family *f = family_of(w->st);
+        const struct family *f = family_of(a->c, w->st);
         if (w->shard != shard || w->used || is_left_out(a->c, w->st->name))
             continue;
         list[n] = *w->st;
@@ -370,7 +399,7 @@ static int rewrite(const struct all *a, size_t shard, struct lm_err *err)
 static void mark_parts(const struct all *a)
 {
     for (size_t i = 0; i < a->n; i++) {
-        const struct family *f = family_of(a->list[i].st);
+        const struct family *f = family_of(a->c, a->list[i].st);
         const char *name = a->list[i].st->name;
         struct lm_packed p = {0};
         if (f)
@@ -383,7 +412,7 @@ static int unpack_all(const struct all *a, struct lm_err *err)
     bool any = a->c->cfg.quant != NULL;
     int r = LM_OK;
     for (size_t i = 0; i < a->n; i++)
-        any = any || family_of(a->list[i].st);
+        any = any || family_of(a->c, a->list[i].st);
     if (!any)
         return LM_OK;
     if (!lm_hf_random(a->c->src))
@@ -418,4 +447,65 @@ int lm_convert_unpack(struct lm_convert *c, struct lm_err *err)
         r = unpack_all(&a, err);
     free(a.list);
     return r;
+}
+
+/* The numbers of the matrices of an item, in *out, all of one kind; *n of them, 0 if they are all
+ * 1. */
+static int read_scales(struct lm_convert *c, const struct lm_convert_item *of, float **out,
+                       size_t *n, struct lm_err *err)
+{
+    size_t at = 0;
+    bool any = false;
+    int r = LM_OK;
+    *n = 0;
+    for (size_t i = 0; i < of->n_sources; i++) {
+        const struct lm_packed *p = of->sources[i].st->packed;
+        if (!p || p->kind != LM_PACKED_NVFP4 || p->type != of->sources[0].st->packed->type)
+            return lm_fail(err, LM_ENOSUP, "%s: its matrices are of different types", of->t.name);
+        *n += (size_t)lm_packed_whole_len(p);
+    }
+    if (*n > 1 && *n != c->cfg.h.n_expert)
+        return lm_fail(err, LM_ENOSUP, "%s: %zu scales for its matrices", of->t.name, *n);
+    *out = lm_arena_array(&c->arena, *n, sizeof **out);
+    if (!*out)
+        return lm_fail_nomem(err);
+    c->unpack.read = lm_convert_read_plain;
+    c->unpack.user = c;
+    for (size_t i = 0; !r && i < of->n_sources; i++) {
+        const struct lm_packed *p = of->sources[i].st->packed;
+        r = lm_packed_whole(&c->unpack, p, *out + at, err);
+        at += (size_t)lm_packed_whole_len(p);
+    }
+    for (size_t i = 0; !r && i < *n; i++)
+        any = any || (*out)[i] != 1;
+    *n = any ? *n : 0;
+    return r;
+}
+
+/* What blocks of a type have no place for, a number for each matrix: NAME.scale, behind them. */
+int lm_convert_add_scales(struct lm_convert *c, struct lm_err *err)
+{
+    static const struct lm_arch_tensor one = { .name = "scale", .ne = { LM_DIM_1 } };
+    static const struct lm_arch_tensor each = { .name = "scale", .ne = { LM_DIM_EXPERTS } };
+    for (size_t i = c->n_items; i > 0; i--) {
+        const struct lm_convert_item of = c->items[i - 1];
+        struct lm_convert_item made = { 0 };
+        size_t n;
+        if (!lm_convert_kept_type(&of) || of.sources[0].st->packed->kind != LM_PACKED_NVFP4)
+            continue;
+        const int r = read_scales(c, &of, &made.made, &n, err);
+        if (r)
+            return r;
+        if (!n)
+            continue;
+        char *name = lm_arena_copy(&c->arena, of.t.name, strlen(of.t.name));
+        if (!name || !lm_grow(&c->items, &c->cap, c->n_items + 1, sizeof *c->items))
+            return lm_fail_nomem(err);
+        strcpy(strrchr(name, '.'), ".scale");
+        made.row = n == 1 ? &one : &each;
+        made.t.name = name;
+        memmove(&c->items[i + 1], &c->items[i], (c->n_items++ - i) * sizeof *c->items);
+        c->items[i] = made;
+    }
+    return LM_OK;
 }

@@ -185,6 +185,8 @@ int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_e
  * compare headers with the index before.  LM_ENOSUP for ways of quantizing that are not known.
  */
 int lm_convert_unpack(struct lm_convert *c, struct lm_err *err);
+/* Items behind those of blocks that stay what they are, for what these have no place for. */
+int lm_convert_add_scales(struct lm_convert *c, struct lm_err *err);
 /* Can the quantization_config be dealt with? */
 int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err);
 /* From headers and the index to items; sets cfg.h.n_vocab. */

@@ -461,16 +461,27 @@ static int set_shapes(struct lm_convert *c, struct lm_err *err)
     return r;
 }
 
+/* Is the item made of nothing, or of blocks that stay what they are, or their scale? */
+static int rank_of(const struct lm_convert_item *it)
+{
+    if (!it->n_sources)
+        return lm_ends_with(it->t.name, ".scale") ? 1 : 0;
+    return lm_convert_kept_type(it) ? 1 : 2;
+}
+
 /* Such weights come first, after those that are made. */
 static int put_kept_first(struct lm_convert *c, struct lm_err *err)
 {
+    const int r = lm_convert_add_scales(c, err);
+    if (r)
+        return r;
     struct lm_convert_item *all = lm_malloc_array(c->n_items + 1, sizeof *all);
     size_t n = 0;
     if (!all)
         return lm_fail_nomem(err);
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < c->n_items; i++)
-            if ((c->items[i].n_sources ? lm_convert_kept_type(&c->items[i]) ? 1 : 2 : 0) == round)
+            if (rank_of(&c->items[i]) == round)
                 all[n++] = c->items[i];
     memcpy(c->items, all, n * sizeof *all);
     free(all);

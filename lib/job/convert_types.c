@@ -77,21 +77,37 @@ const struct lm_type *lm_convert_kept_type(const struct lm_convert_item *it)
     return st && st->packed && st->packed->type->block > 1 ? st->packed->type : NULL;
 }
 
-enum { FILE_TYPE_MXFP4 = 38 };
+enum { FILE_TYPE_Q8_0 = 7, FILE_TYPE_MXFP4 = 38, FILE_TYPE_NVFP4 = 39 };
+
+/* Are the weights floats of 8 bits in the checkpoint? */
+static bool is_fp8(const struct lm_convert_item *it)
+{
+    const struct lm_st_tensor *st = it->n_sources ? it->sources[0].st : NULL;
+    return st && st->packed && st->packed->kind == LM_PACKED_SCALED &&
+           !strncmp(st->packed->part[LM_PART_DATA].st->dtype->name, "F8_", 3);
+}
 
 /* The types of a plain file of type c->type. */
-static void set_plain_types(struct lm_convert *c)
+static void set_plain_types(struct lm_convert *c, bool fp8_as_q8)
 {
     const struct lm_convert_tensor *first = NULL;
     size_t kept = 0;
     for (size_t i = 0; i < c->n_items; i++) {
         struct lm_convert_tensor *t = &c->items[i].t;
-        if (lm_convert_kept_type(&c->items[i])) {
-            t->type = lm_convert_kept_type(&c->items[i]);
-            c->file_type = c->type->block > 1 ? c->file_type : FILE_TYPE_MXFP4;
+        const struct lm_type *same = lm_convert_kept_type(&c->items[i]);
+        if (same) {
+            t->type = same;
+            c->file_type = c->type->block > 1      ? c->file_type
+                           : same->id == LM_MXFP4 ? FILE_TYPE_MXFP4 : FILE_TYPE_NVFP4;
             continue;
         }
         t->type = tensor_type(t, c->type);
+        if (fp8_as_q8 && is_fp8(&c->items[i]) && t->type == c->type &&
+            t->ne[0] % lm_type_by_id(LM_Q8_0)->block == 0) {
+            t->type = lm_type_by_id(LM_Q8_0);
+            c->file_type = FILE_TYPE_Q8_0;
+            continue;
+        }
         if (t->type != c->type && t->type->id == LM_F16 && !kept++)
             first = t;
     }
@@ -194,10 +210,13 @@ int lm_convert_types(struct lm_convert *c, const struct lm_convert_options *o, s
     if (o->weights.importance && !mixed)
         return lm_fail(err, LM_EUSE, "--imatrix: %s needs none: give -T with a type of quantize",
                        plain);
+    if (o->fp8_as_q8 && mixed)
+        return lm_fail(err, LM_EUSE, "--fp8-as-q8: %s says what all weights become",
+                       ft->name);
     if (mixed)
         r = set_mix_types(c, ft, o, err);
     else
-        set_plain_types(c);
+        set_plain_types(c, o->fp8_as_q8);
     return r ? r : set_sizes(c, err);
 }
 

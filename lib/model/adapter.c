@@ -298,13 +298,13 @@ static struct lm_tensor *addition(const struct lm_adapted *d, struct lm_graph *g
     return NULL;
 }
 
-/* The graph's hook: t with what all adapters add. */
-static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *t)
+/* The graph's hook: y, which node t became, with what all adapters add. */
+static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *t,
+                               struct lm_tensor *y)
 {
     const struct lm_ctx *c = arg;
-    struct lm_tensor *y = t;
     if (!t->src[0]->name || t->src[0]->op != LM_OP_NONE)
-        return t;
+        return y;
     for (size_t i = 0; i < c->n_adapted && y; i++) {
         size_t had = g->err.code;
         struct lm_tensor *more = addition(&c->adapted[i], g, t);

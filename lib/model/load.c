@@ -185,6 +185,35 @@ static enum lm_weight_place choose(const struct lm_loader *l, const struct lm_ar
     return LM_AT_FLOATS;
 }
 
+/* NAME.scale beside NAME.weight, a number for each matrix that blocks of some types have no place
+ * for. */
+static int add_scale(struct lm_loader *l, struct lm_tensor *t, size_t device, struct lm_err *err)
+{
+    char name[LM_ARCH_NAME + 8];
+    size_t file = 0, n = strlen(t->name);
+    uint32_t layer;
+    const size_t stem = n > 7 && !strcmp(t->name + n - 7, ".weight") ? n - 7 : 0;
+    snprintf(name, sizeof name, "%.*s.scale", (int)stem, t->name);
+    const struct lm_gguf_tensor *f = stem ? tensor(l->m, name, &file) : NULL;
+    if (!f || lm_arch_row_of(l->m->arch, name, &layer))
+        return LM_OK;
+    if (f->type_id != LM_F32 || f->bytes != f->ne[0] * sizeof(float) ||
+        (f->ne[0] != 1 && f->ne[0] != t->ne[2]))
+        return lm_fail(err, LM_EDATA, "%s: is no number for each matrix of %s", name, t->name);
+    struct lm_tensor *s = lm_arena_alloc(&l->m->arena, sizeof *s);
+    struct lm_graph maker = {0};
+    n = (size_t)f->ne[0];
+    const struct lm_tensor *made = lm_new_tensor(&maker, lm_type_by_id(LM_F32), 1, &n);
+    if (s && made) {
+        *s = *made;
+        s->name = f->name.p;
+        l->w[l->n++] = (struct lm_weight){ s, f, file, LM_AT_FLOATS, device };
+        t->scale = s;
+    }
+    lm_graph_release(&maker);
+    return t->scale ? LM_OK : lm_fail_nomem(err);
+}
+
 /* The tensor for one row of the architecture in one layer, if the file has it. */
 static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, struct lm_err *err)
 {
@@ -225,7 +254,8 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
         l->w[l->n++] = (struct lm_weight){ t, f, file, place, device };
         m->weights[layer * m->n_weights + row_index] = t;
     }
-    r = t && made ? LM_OK : lm_fail(err, LM_ENOMEM, "%s: out of memory", name);
+    r = t && made ? add_scale(l, t, device, err) : lm_fail(err, LM_ENOMEM, "%s: out of memory",
+                                                           name);
     lm_graph_release(&maker);
     return r;
 }
@@ -239,7 +269,7 @@ static int add_weights(struct lm_loader *l, struct lm_err *err)
                        m->arch->name, m->h.n_layer, (unsigned long long)m->files->n_tensors);
     size_t most = m->n_weights * m->h.n_layer;
     m->weights = lm_arena_array(&m->arena, most, sizeof *m->weights);
-    l->w = lm_malloc_array(most, sizeof *l->w);
+    l->w = lm_malloc_array(2 * most, sizeof *l->w);       /* each may have a scale */
     if (!m->weights || !l->w)
         return lm_fail_nomem(err);
     for (uint32_t layer = 0; layer < m->h.n_layer; layer++)

@@ -165,9 +165,25 @@ static struct lm_tensor *node(struct lm_graph *g, enum lm_op op, const union lm_
     return t;
 }
 
+/* A product times the scale of its weight; of a stack each row by that of its expert. */
+static struct lm_tensor *scaled(struct lm_graph *g, struct lm_tensor *t)
+{
+    if (!t || !t->src[0]->scale)
+        return t;
+    struct lm_tensor *s = lm_import(g, t->src[0]->scale), *ids = t->src[2];
+    if (!s || s->ne[0] == 1 || t->op != LM_OP_MUL_MAT_ID)
+        return lm_mul(g, t, s);
+    const size_t n = ids->ne[0] * ids->ne[1];
+    s = lm_reshape(g, s, 2, (size_t[]){ 1, s->ne[0] });
+    s = lm_get_rows(g, s, lm_reshape(g, ids, 1, &n));
+    s = lm_weighted_sum(g, lm_reshape(g, t, 3, (size_t[]){ t->ne[0], 1, n }), s);
+    return lm_reshape(g, s, 3, t->ne);
+}
+
 static struct lm_tensor *adapted(struct lm_graph *g, struct lm_tensor *t)
 {
-    return t && g->adapt ? g->adapt(g->adapt_arg, g, t) : t;
+    struct lm_tensor *value = scaled(g, t);
+    return value && g->adapt ? g->adapt(g->adapt_arg, g, t, value) : value;
 }
 
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows)
@@ -339,7 +355,7 @@ struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_
 
 struct lm_tensor *lm_mul_mat_heads(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)
 {
-    return node(g, LM_OP_MUL_MAT_HEADS, NULL, (struct lm_tensor *[]){ w, x });
+    return scaled(g, node(g, LM_OP_MUL_MAT_HEADS, NULL, (struct lm_tensor *[]){ w, x }));
 }
 
 struct lm_tensor *lm_rope_table(struct lm_graph *g, struct lm_tensor *pos,

@@ -163,6 +163,8 @@ struct lm_tensor {
     size_t                view_offset;  /* from the root's first byte                      */
     union lm_op_arg       arg;
     const char           *name;         /* NULL, or the caller's                           */
+    const struct lm_tensor *scale;      /* a weight: F32 [1], or [matrices] of a stack, by which
+                                           products with it are still to be multiplied; or NULL */
     void                 *data;         /* NULL until placed                               */
     struct lm_buffer     *buffer;       /* where data lies, if a backend placed it         */
     const void           *layout;       /* the backend's: form of packed weights           */
@@ -183,9 +185,10 @@ struct lm_graph {
     size_t             n_leaves, cap_leaves;
     size_t             planned[LM_MAX_PLACES];      /* bytes of each buffer, after the plan */
     struct lm_err      err;             /* the first failure, code 0 if none               */
-    /* If not NULL, what lm_mul_mat, lm_mul_mat_id and lm_get_rows return goes through it:
-     * the node, or another in its place. */
-    struct lm_tensor *(*adapt)(void *arg, struct lm_graph *g, struct lm_tensor *node);
+    /* If not NULL, what lm_mul_mat, lm_mul_mat_id and lm_get_rows return goes through it: `value`,
+     * which is the node times the weight's scale, or another in its place. */
+    struct lm_tensor *(*adapt)(void *arg, struct lm_graph *g, struct lm_tensor *node,
+                               struct lm_tensor *value);
     void              *adapt_arg;
 };
 

@@ -39,6 +39,28 @@ for tar in "$data"/*.tar.zst; do
         ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $how"
     done
 done
+# NVFP4 stays what it is, with a number for each matrix beside it: exact once it is made floats, and
+# near as it is.
+zstd -qdc "$root/tests/data/packed/nvfp4-moe.tar.zst" | tar -xf -
+gguf-convert -q -T f32 nvfp4-moe nv.gguf 2>err
+ok "$?:$(cat err)" 0: "nvfp4: converts"
+gguf-inspect --check nv.gguf >out 2>&1
+ok "$?:$(cat out)" 0: "nvfp4: what belongs to it is there"
+ok "$(gguf-inspect --tensors nv.gguf | awk '$2 == "nvfp4" || $1 ~ /scale$/ { n[$2]++ } END { print n["nvfp4"], n["f32"] }')" \
+    "7 7" "nvfp4: seven matrices and their scales"
+quantize -q --allow-requantize nv.gguf floats.gguf F32
+for m in floats nv; do
+    decode -m $m.gguf --cache-k f32 --cache-v f32 --all --text --top 16 \
+        "$root/tests/data/packed/nvfp4-moe.ids" >$m.table
+    case $(distance "$root/tests/data/packed/nvfp4-moe.tsv" $m.table) in
+        near) how=near ;; 0.00*) how=nearly ;; *) how=far ;;
+    esac
+    [ $m = floats ] && want=near || want=nearly
+    ok $how $want "nvfp4: logits of $m"
+done
+gguf-convert -q "$root/tests/data/packed/nvfp4-moe.tar.zst" z.gguf 2>err
+ok "$?:$(grep -c 'give --spool DIR with room for' err)" 2:1 "nvfp4: a stream needs a spool"
+
 # A language model inside another, in the place of its own; what is refused by name.
 hf() { # FOLDER CONFIG
     cp -r "$root/tests/data/hf" "$1"

@@ -448,7 +448,21 @@ packed=$root/tests/data/packed
 dims() {
     sed -i 's/"hidden_size":8/"hidden_size":16/; s/"num_key_value_heads":1/"num_key_value_heads":2/' one/config.json
 }
-for kind in fp8 gptq awq bnb bnb2 packed; do
+mk one 40 40; dims; cp "$packed/fp8.safetensors" one/model.safetensors
+sed -i "s/{\"arch/{\"quantization_config\":$(cat "$packed/fp8.json"),\"arch/" one/config.json
+gguf-convert -q -T bf16 --fp8-as-q8 one q8.gguf; gguf-convert -q -T Q8_0 one packed.gguf
+gguf-convert -q -T bf16 one plain.gguf
+ok "$(types() { gguf-inspect --tensors "$1" | awk '{ n[$2]++ } END { print n["q8_0"] + 0, n["bf16"] + 0, n["f32"] }'; }
+    types q8.gguf; types packed.gguf)" "1 8 3
+1 0 3" "--fp8-as-q8: what was FP8, where its rows suit"
+for t in blk.0.ffn_down.weight blk.0.ffn_up.weight token_embd.weight; do
+    of=packed.gguf; [ $t = blk.0.ffn_down.weight ] || of=plain.gguf
+    ok "$(gguf-inspect --hash q8.gguf | grep " $t\$")" "$(gguf-inspect --hash $of | grep " $t\$")" "$t"
+done
+ok "$(gguf-inspect --get general.file_type q8.gguf)" 7 "the file's type"
+gguf-convert -q -T Q4_K_M --fp8-as-q8 one bad.gguf 2>err
+ok "$? $(cat err)" "2 gguf-convert: one: --fp8-as-q8: Q4_K_M says what all weights become" "with a mix"
+for kind in fp8 gptq awq bnb bnb2 nvfp4 nvfp4ct packed; do
     for type in f32 bf16 Q8_0; do
         mk one 40 40; dims; cp "$packed/$kind-plain.safetensors" one/model.safetensors
         # the order of tensors may be another
