@@ -88,18 +88,19 @@ static const struct lm_arch_tensor tensors[] = {
 
 /* --- the graph -------------------------------------------------------------------------- */
 
-/* One hidden state of all [n_embd, n_streams, n], or `many` from it on. */
-static struct lm_tensor *streams(struct lm_build *b, struct lm_tensor *all, size_t first,
-                                 size_t many)
+/* Hidden state i of all [n_embd, n_streams, n]: [n_embd, n]. */
+static struct lm_tensor *stream(struct lm_build *b, struct lm_tensor *all, size_t i)
 {
-    if (!all)
-        return NULL;
-    const size_t len = all->ne[0], n = all->ne[2];
-    return many == 1
-        ? lm_view(b->graph, all, 2, (size_t[]){ len, n }, (size_t[]){ 4, all->nb[2] },
-                  first * all->nb[1])
-        : lm_view(b->graph, all, 3, (size_t[]){ len, many, n },
-                  (size_t[]){ 4, all->nb[1], all->nb[2] }, first * all->nb[1]);
+    return all ? lm_view(b->graph, all, 2, (size_t[]){ all->ne[0], all->ne[2] },
+                         (size_t[]){ 4, all->nb[2] }, i * all->nb[1]) : NULL;
+}
+
+/* All but the first: [n_embd, n_streams - 1, n]. */
+static struct lm_tensor *further(struct lm_build *b, struct lm_tensor *all)
+{
+    return all ? lm_view(b->graph, all, 3,
+                         (size_t[]){ all->ne[0], b->h->n_streams - 1, all->ne[2] },
+                         (size_t[]){ 4, all->nb[1], all->nb[2] }, all->nb[1]) : NULL;
 }
 
 /* The same x [n_embd, n] for `many` hidden states. */
@@ -149,7 +150,7 @@ static struct lm_tensor *weighted(struct lm_build *b, struct lm_tensor *x, struc
 
 static struct lm_tensor *predict(struct lm_build *b, uint32_t layer, struct lm_tensor *all)
 {
-    struct lm_tensor *m = mode(b, layer, streams(b, all, b->h->active, 1));
+    struct lm_tensor *m = mode(b, layer, stream(b, all, b->h->active));
     m = weighted(b, all, lm_dense_linear(b, layer, LM_STREAM_PREDICT, m));
     return lm_add(b->graph, m, all);
 }
@@ -159,7 +160,7 @@ static struct lm_tensor *correct(struct lm_build *b, uint32_t layer, struct lm_t
 {
     struct lm_graph *g = b->graph;
     struct lm_tensor *c = lm_dense_linear(b, layer, LM_STREAM_CORRECT, mode(b, layer, x));
-    x = lm_add(g, x, lm_scale(g, streams(b, all, b->h->active, 1), -1));
+    x = lm_add(g, x, lm_scale(g, stream(b, all, b->h->active), -1));
     c = x ? weighted(b, lm_reshape(g, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }), c) : NULL;
     return lm_add(g, all, lm_add(g, c, alike(b, x, b->h->n_streams)));
 }
@@ -186,12 +187,12 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t layer, struct lm_
 {
     const size_t more = b->h->n_streams - 1;
     all = predict(b, layer, all);
-    all = correct(b, layer, all, run(b, layer, streams(b, all, b->h->active, 1), table));
-    struct lm_tensor *x = streams(b, all, b->h->active, 1);
+    all = correct(b, layer, all, run(b, layer, stream(b, all, b->h->active), table));
+    struct lm_tensor *x = stream(b, all, b->h->active);
     x = lm_mul(b->graph, x, lm_build_weight(b, layer, LM_STREAM_SCALE));
     x = lm_layer_input(b, layer, x);
-    x = lm_add(b->graph, streams(b, all, 1, more), alike(b, x, more));
-    return joined(b, streams(b, all, 0, 1), x);
+    x = lm_add(b->graph, further(b, all), alike(b, x, more));
+    return joined(b, stream(b, all, 0), x);
 }
 
 /* The mean of all, made as long as the first. */
@@ -199,12 +200,12 @@ static struct lm_tensor *meet(struct lm_build *b, struct lm_tensor *all)
 {
     const size_t more = b->h->n_streams - 1;
     struct lm_graph *g = b->graph;
-    struct lm_tensor *sum = streams(b, all, 0, 1);
+    struct lm_tensor *sum = stream(b, all, 0);
     struct lm_tensor *others = lm_mul_mat_heads(g, lm_build_weight(b, 0, LM_STREAM_UNPROJ),
-                                                streams(b, all, 1, more));
+                                                further(b, all));
     others = lm_as_long(g, others, alike(b, sum, more));
     for (size_t i = 0; i < more; i++)
-        sum = lm_add(g, sum, streams(b, others, i, 1));
+        sum = lm_add(g, sum, stream(b, others, i));
     return lm_scale(g, sum, 1 / (float)b->h->n_streams);
 }
 
@@ -224,7 +225,7 @@ static int build(struct lm_build *b)
         struct lm_tensor *table = lm_dense_table_of(b, i, tables);
         const bool end = b->n_out == 0 && i + 1 == h->n_layer - h->n_shared_kv;
         if (end) {
-            x = streams(b, predict(b, i, all), h->active, 1);
+            x = stream(b, predict(b, i, all), h->active);
             lm_dense_attend(b, i, lm_dense_norm(b, i, LM_ATTN_NORM, x), table, true);
             b->h = h;
             return g->err.code;
