@@ -57,13 +57,15 @@ struct lm_hparams {
     uint32_t n_ff_expert, n_ff_shared;
     uint32_t n_layer_enc, n_layer_dec;       /* of an encoder and a decoder; n_layer is the more */
     uint32_t n_buckets;               /* of distances that scores depend on              */
+    uint32_t max_distance;            /* beyond it all distances are the same; 0: 128     */
     uint32_t n_shared;                /* experts that all tokens have                    */
     uint32_t mixed_every;             /* after these every n-th layer has; 0: every      */
     uint32_t n_further;               /* layers behind the last, for further tokens      */
     uint32_t n_dense_first;           /* so many first layers have no experts            */
     uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid; 0: not said   */
     uint32_t n_group, n_group_used;   /* groups of experts, and those chosen from        */
-    bool     experts_norm;            /* their shares are made to sum to 1               */
+    bool     experts_norm;            /* their shares are made to sum to 1; what the family
+                                         does where no key says it                       */
     float    experts_scale;           /* which multiplies their sum; 0: not              */
     uint32_t q_rank, kv_rank;         /* inner lengths of factored projections           */
     bool     latent;                  /* what is remembered is the short vector and the rotated
@@ -82,6 +84,7 @@ struct lm_hparams {
     uint32_t ssm_inner, ssm_state;    /* recurrent layers: width, and length of a state's row */
     uint32_t ssm_rank, ssm_groups;    /* heads or rank of the steps; groups or key heads  */
     uint32_t attn_every;              /* every n-th layer is attention where no list says */
+    float    ssm_step_least;          /* steps of a scan are not less                     */
     bool     ssm_norms;               /* inputs of a scan are normalized without weights  */
     bool     no_rope;                 /* no layer rotates                                 */
     bool     rope_switch;             /* what a key says that no_rope is made from        */
@@ -105,6 +108,8 @@ struct lm_hparams {
     uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
+    bool     yarn_truncate;           /* the mix begins and ends at whole pairs; true where no
+                                         key says it                                    */
     bool     qk_norms;                /* heads are normalized without weights, in families
                                          of which some are; true where no key says it     */
     uint32_t far_length;              /* positions for it; 0: rope_orig_ctx              */
@@ -125,7 +130,8 @@ enum lm_key_from {
     LM_FROM_NOTHING,        /* never written by conversion                                */
     LM_FROM_CONFIG,         /* first of config[] that config.json has                     */
     LM_FROM_HEAD_DIM,       /* head_dim, else hidden_size / num_attention_heads           */
-    LM_FROM_ROT_DIM,        /* that times config[], in rope_parameters or config.json     */
+    LM_FROM_ROT_DIM,        /* that times config[], in rope_parameters or config.json; one
+                               that begins with # is the number itself                   */
     LM_FROM_SUM,            /* of all config[]                                            */
     LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
     LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */
@@ -140,7 +146,8 @@ enum lm_key_from {
     LM_FROM_EACH,           /* the first of config[] there is, a number or a list of equal ones */
     LM_FROM_DENSE_FIRST,    /* config[0], else the first layers that mlp_layer_types calls
                                dense, the others being sparse                             */
-    LM_FROM_UNLESS,         /* config[0], but the default is not written                  */
+    LM_FROM_UNLESS,         /* config[0] in rope_parameters or config.json itself, but the
+                               default is not written                                    */
     LM_FROM_SPARSE_LAYERS,  /* f32 array: the quantile of the normal distribution at every
                                share of the list config[0]                                */
     LM_FROM_KV_BY_WINDOW,   /* i32 array: config[2] in layers with a window, else as GLOBAL;
@@ -458,6 +465,8 @@ struct lm_arch {
     const struct lm_arch_need   *needs;         /* or NULL                                */
     const struct lm_arch        *mixed;         /* the row of checkpoints of the same classes some
                                                    of whose layers are experts, or NULL   */
+    const struct lm_arch        *plain;         /* the row of those none of whose layers are
+                                                   recurrent, or NULL                     */
 };
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */

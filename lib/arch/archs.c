@@ -381,11 +381,28 @@ static int read_sparse(const struct lm_gguf *g, const char *key, struct lm_hpara
     return lm_arch_set_sparse(key, values, a.n, h, err);
 }
 
-/* Some files have whole numbers as floats. */
+/* Numbers of layers that are all the same, as some files have them instead of one. */
+static int read_equal(const struct lm_gguf *g, const char *key, uint32_t *out, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    int r = lm_gguf_arr(g, key, LM_GGUF_I32, &a, NULL);
+    r = r < 0 ? lm_gguf_arr(g, key, LM_GGUF_U32, &a, NULL) : r;
+    if (r || !a.n)
+        return 1;
+    for (size_t i = 1; i < a.n; i++)
+        if (memcmp((const char *)a.data + 4 * i, a.data, 4) != 0)
+            return lm_fail(err, LM_ENOSUP, "%s: layers that differ are not supported", key);
+    memcpy(out, a.data, sizeof *out);
+    return LM_OK;
+}
+
+/* Some files have whole numbers as floats, some one for every layer. */
 static int read_u32(const struct lm_gguf *g, const char *key, uint32_t *out, struct lm_err *err)
 {
-    const int r = lm_gguf_u32(g, key, out, err);
+    int r = lm_gguf_u32(g, key, out, err), list;
     float f;
+    if (r < 0 && (list = read_equal(g, key, out, err)) <= 0)
+        return list;
     if (r >= 0 || lm_gguf_f32(g, key, &f, NULL) != LM_OK || !(f >= 0 && f < 1 << 24) ||
         f != floorf(f))
         return r;
@@ -427,7 +444,8 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
     memset(h, 0, sizeof *h);
     h->yarn_ext = h->yarn_attn = -1;
     h->window = a->dense ? a->dense->usual_window : 0;
-    h->qk_norms = true;
+    h->qk_norms = h->yarn_truncate = true;
+    h->experts_norm = a->dense && a->dense->share_of_used;
     for (int turn = 0; turn < 3; turn++)
         for (const struct lm_arch_key *k = a->keys; k->name; k++) {
             char key[LM_ARCH_NAME];
@@ -629,6 +647,7 @@ struct lm_rope lm_build_rope(const struct lm_hparams *h)
     r.factor = h->rope_factor;
     if (h->rope_scaling == LM_ROPE_YARN) {
         r.yarn = true;
+        r.between = !h->yarn_truncate;
         r.orig_ctx = h->rope_orig_ctx;
         r.ext = h->yarn_ext;
         r.attn = h->yarn_log != 0 ? 0 : h->yarn_attn;

@@ -459,7 +459,7 @@ static struct lm_routing routing(const struct lm_build *b, bool preference)
     const struct lm_hparams *h = b->h;
     struct lm_routing r = {
         .k = h->n_expert_used, .sigmoid = h->gating ? h->gating == 2 : preference,
-        .normalize = b->arch->dense->share_of_used || h->experts_norm, .scale = h->experts_scale,
+        .normalize = h->experts_norm, .scale = h->experts_scale,
     };
     if (h->n_group > 1) {
         r.n_group = h->n_group;

@@ -2,7 +2,7 @@
 /* Granite (2024): llama with four multipliers, of the embedding, the scores, what a layer adds,
  * and (dividing) the logits. */
 #include "arch/dense.h"
-#include "arch/rows.h"
+#include "arch/granite.h"
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
@@ -11,10 +11,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_FILE_TYPE,
     LM_KEY_VOCAB,
     LM_KEY_ROT("=1"),
-    LM_KEY_F32("attention.scale", 0, attn_scale, "attention_multiplier", "=1"),
-    LM_KEY_F32("embedding_scale", 0, embd_scale, "embedding_multiplier", "=1"),
-    LM_KEY_F32("residual_scale", 0, residual_scale, "residual_multiplier", "=1"),
-    LM_KEY_F32("logit_scale", 0, logit_scale, "logits_scaling", "=1"),
+    LM_KEYS_GRANITE_SCALES,
     LM_KEYS_HEAD_DIM_READ,
     LM_KEYS_END,
 };

@@ -1,46 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /* Granite 4 (IBM, 2025): Mamba-2 layers, some with attention; experts beside a shared one, or the
- * latter alone. */
+ * latter alone.  Models of the same class that only have attention are other families' in files. */
 #include "arch/recurrent.h"
-#include "arch/rows.h"
+#include "arch/granite.h"
+
+#define KEYS(context, rotates) \
+    LM_KEY_LAYERS, \
+    context, \
+    LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, \
+    LM_KEY_KV_OF_LAYERS, \
+    LM_KEYS_ROPE_SCALING, \
+    LM_KEY_BASE("=10000"), \
+    LM_KEY_RMS_EPS("=1e-6"), \
+    LM_KEYS_EXPERTS(0), \
+    LM_KEY_FILE_TYPE, \
+    LM_KEY_VOCAB, \
+    LM_KEY_ROT("=1"), \
+    LM_KEYS_GRANITE_SCALES, \
+    LM_KEY_GRANITE_SHARED, \
+    LM_KEY_CONV("mamba_d_conv"), \
+    LM_KEY_SSM_STATE("mamba_d_state"), \
+    LM_KEY_SSM_GROUPS("mamba_n_groups"), \
+    LM_KEY_SSM_INNER("mamba_expand", "hidden_size"), \
+    LM_KEY_SSM_RANK("mamba_n_heads"), \
+    { "rope.scaling.finetuned", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { rotates }, \
+      LM_FIELD(rope_switch) }, \
+    LM_KEYS_HEAD_DIM_READ, \
+    LM_KEYS_END
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS,
-    LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, "=1048576"),
-    LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS,
-    LM_KEY_KV_OF_LAYERS,
-    LM_KEYS_ROPE_SCALING,
-    LM_KEY_BASE("=10000"),
-    LM_KEY_RMS_EPS("=1e-6"),
-    LM_KEYS_EXPERTS(0),
-    LM_KEY_FILE_TYPE,
-    LM_KEY_VOCAB,
-    LM_KEY_ROT("=1"),
-    LM_KEY_F32("attention.scale", 0, attn_scale, "attention_multiplier", "=1"),
-    LM_KEY_F32("embedding_scale", 0, embd_scale, "embedding_multiplier", "=1"),
-    LM_KEY_F32("residual_scale", 0, residual_scale, "residual_multiplier", "=1"),
-    LM_KEY_F32("logit_scale", 0, logit_scale, "logits_scaling", "=1"),
-    LM_KEY_U32("expert_shared_feed_forward_length", 0, n_ff_shared,
-               "shared_expert_intermediate_size", "shared_intermediate_size"),
-    LM_KEY_CONV("mamba_d_conv"),
-    LM_KEY_SSM_STATE("mamba_d_state"),
-    LM_KEY_SSM_GROUPS("mamba_n_groups"),
-    LM_KEY_SSM_INNER("mamba_expand", "hidden_size"),
-    LM_KEY_SSM_RANK("mamba_n_heads"),
-    { "rope.scaling.finetuned", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { "=false" },
-      LM_FIELD(rope_switch) },
-    LM_KEYS_HEAD_DIM_READ,
-    LM_KEYS_END,
+    KEYS(LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, "=1048576"), "=false")
 };
-
-/* Gates and their partners are one tensor in checkpoints. */
-#define HALVES(role, name, transform) \
-    { "blk.{i}." name ".weight", LM_HF "block_sparse_moe.input_linear.weight", \
-      { LM_DIM_EMBD, LM_DIM_FF_EXPERT, LM_DIM_EXPERTS }, \
-      LM_TENSOR_PER_LAYER | LM_TENSOR_EXPERTS | LM_TENSOR_IF_MIXED, transform, 0, role, NULL }
-#define SHARED(role, name, source, cols, rows, transform, when) \
-    { "blk.{i}." name ".weight", LM_HF "shared_mlp." source ".weight", { cols, rows }, \
-      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | when, transform, 0, role, NULL }
+static const struct lm_arch_key plain_keys[] = { KEYS(LM_KEY_CTX, "=true") };
 
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
@@ -49,25 +40,19 @@ static const struct lm_arch_tensor tensors[] = {
     LM_A_OUT(LM_HF "self_attn.o_proj.weight"),
     LM_R_MAMBA2(LM_HF "mamba.", LM_AS_IS, LM_AS_IS),
     LM_R_MAMBA2_NORM(LM_HF "mamba."),
-    LM_T_ROUTER(LM_HF "block_sparse_moe.router.layer.weight"),
-    HALVES(LM_GATE_EXPERTS, "ffn_gate_exps", LM_FIRST_HALVES),
-    HALVES(LM_UP_EXPERTS, "ffn_up_exps", LM_SECOND_HALVES),
-    { "blk.{i}.ffn_down_exps.weight", LM_HF "block_sparse_moe.output_linear.weight",
-      { LM_DIM_FF_EXPERT, LM_DIM_EMBD, LM_DIM_EXPERTS },
-      LM_TENSOR_PER_LAYER | LM_TENSOR_EXPERTS | LM_TENSOR_IF_MIXED, LM_AS_IS, 0,
-      LM_DOWN_EXPERTS, NULL },
-    SHARED(LM_GATE_SHARED, "ffn_gate_shexp", "input_linear", LM_DIM_EMBD, LM_DIM_FF_SHARED,
-           LM_FIRST_HALVES, LM_TENSOR_IF_MIXED),
-    SHARED(LM_UP_SHARED, "ffn_up_shexp", "input_linear", LM_DIM_EMBD, LM_DIM_FF_SHARED,
-           LM_SECOND_HALVES, LM_TENSOR_IF_MIXED),
-    SHARED(LM_DOWN_SHARED, "ffn_down_shexp", "output_linear", LM_DIM_FF_SHARED, LM_DIM_EMBD,
-           LM_AS_IS, LM_TENSOR_IF_MIXED),
-    SHARED(LM_FFN_GATE, "ffn_gate", "input_linear", LM_DIM_EMBD, LM_DIM_FF, LM_FIRST_HALVES,
-           LM_TENSOR_IF_DENSE),
-    SHARED(LM_FFN_UP, "ffn_up", "input_linear", LM_DIM_EMBD, LM_DIM_FF, LM_SECOND_HALVES,
-           LM_TENSOR_IF_DENSE),
-    SHARED(LM_FFN_DOWN, "ffn_down", "output_linear", LM_DIM_FF, LM_DIM_EMBD, LM_AS_IS,
-           LM_TENSOR_IF_DENSE),
+    LM_T_GRANITE_EXPERTS,
+    LM_T_GRANITE_SHARED(LM_TENSOR_IF_MIXED),
+    LM_T_GRANITE_DENSE,
+    LM_T_END,
+};
+static const struct lm_arch_tensor plain_tensors[] = {
+    LM_T_ENDS,
+    LM_T_TWO_NORMS,
+    LM_T_QKV(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
+    LM_T_O,
+    LM_T_GRANITE_EXPERTS,
+    LM_T_GRANITE_SHARED(LM_TENSOR_IF_MIXED),
+    LM_T_GRANITE_DENSE,
     LM_T_END,
 };
 
@@ -78,15 +63,36 @@ static void constants(struct lm_hparams *h)
 }
 
 static const char *const classes[] = { "GraniteMoeHybridForCausalLM", NULL };
+static const char *const no_classes[] = { NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smaug-bpe", "dbrx", NULL };
+/* Files cannot say otherwise: context_length stands for no rotation, too. */
+static const struct lm_arch_need needs[] = {
+    { "position_embedding_type", { "nope" }, NULL },
+    { NULL, { NULL }, NULL },
+};
+static const struct lm_arch_need plain_needs[] = {
+    { "position_embedding_type", { "rope" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .divide_logits = true, .share_of_used = true,
     .constants = constants, .recurrent = lm_recurrent_mamba2,
 };
+static const struct lm_dense plain_dense = {
+    .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .divide_logits = true, .share_of_used = true,
+};
+
+#define PLAIN \
+    .hf_classes = no_classes, .keys = plain_keys, .tensors = plain_tensors, .ignored = ignored, \
+    .settle = lm_dense_settle, .build = lm_dense_build, .dense = &plain_dense, \
+    .pre_names = pre_names, .needs = plain_needs
+
+static const struct lm_arch plain_mixed = { .name = "granitemoe", PLAIN };
+static const struct lm_arch plain = { .name = "granite", PLAIN, .mixed = &plain_mixed };
 
 const struct lm_arch lm_arch_granitehybrid = {
     .name = "granitehybrid", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .pre_names = pre_names, .memory = lm_recurrent_memory,
+    .pre_names = pre_names, .memory = lm_recurrent_memory, .needs = needs, .plain = &plain,
 };

@@ -82,6 +82,7 @@ static const struct lm_arch_key mixed_keys[] = {
     LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
     { "expert_weights_scale", LM_GGUF_F32, 0, LM_FROM_UNLESS, { "routed_scaling_factor", "=1" },
       LM_FIELD(experts_scale) },
+    LM_KEY_EXPERTS_NORM("=true"),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
@@ -105,10 +106,6 @@ static const struct lm_arch_tensor mixed_tensors[] = {
 };
 
 static const char *const mixed_classes[] = { "Lfm2MoeForCausalLM", NULL };
-static const struct lm_arch_need mixed_needs[] = {
-    { "norm_topk_prob", { "true" }, NULL },
-    { NULL, { NULL }, NULL },
-};
 static const struct lm_dense mixed = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .share_of_used = true,
     .recurrent = lm_recurrent_conv,
@@ -118,5 +115,5 @@ const struct lm_arch lm_arch_lfm2moe = {
     .name = "lfm2moe", .hf_classes = mixed_classes, .keys = mixed_keys,
     .tensors = mixed_tensors, .ignored = ignored, .settle = lm_dense_settle,
     .build = lm_dense_build, .dense = &mixed, .pre_names = pre_names,
-    .memory = lm_recurrent_memory, .needs = mixed_needs,
+    .memory = lm_recurrent_memory,
 };

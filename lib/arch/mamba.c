@@ -32,6 +32,10 @@ static const char *const classes[] = { "MambaForCausalLM", "MambaLMHeadModel",
                                        "FalconMambaForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "gpt-2", "olmo", NULL };
+static const struct lm_arch_need needs[] = {
+    { "mixer_rms_eps", { "1e-06", "1e-6", "0.000001" }, NULL },      /* no key would say another */
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .recurrent = lm_recurrent_mamba,
 };
@@ -39,5 +43,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_mamba = {
     .name = "mamba", .hf_classes = classes, .keys = keys, .tensors = tensors, .ignored = ignored,
     .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .pre_names = pre_names, .memory = lm_recurrent_memory,
+    .pre_names = pre_names, .memory = lm_recurrent_memory, .needs = needs,
 };

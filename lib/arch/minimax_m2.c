@@ -14,7 +14,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_HEAD_DIM("head_dim"),
     LM_KEY_FILE_TYPE,
     LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, "intermediate_size"),
-    LM_KEY_U32("rope.dimension_count", 0, n_rot, "rotary_dim"),
+    LM_KEY_ROT("#rotary_dim", "partial_rotary_factor", "=1"),
     LM_KEYS_END,
 };
 

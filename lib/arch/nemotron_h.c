@@ -67,6 +67,7 @@ static const struct lm_arch_tensor tensors[] = {
 static void constants(struct lm_hparams *h)
 {
     h->no_rope = true;
+    h->ssm_step_least = 0.001f;
 }
 
 static const char *const classes[] = { "NemotronHForCausalLM", NULL };
@@ -75,6 +76,7 @@ static const char *const prefixes[] = { "backbone.", "model.", NULL };
 static const struct lm_arch_need needs[] = {
     { "mlp_hidden_act", { "relu2" }, NULL },
     { "attention_bias", { "false" }, NULL },
+    { "time_step_min", { "0.001", "1e-3", "1e-03" }, NULL },
     { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
@@ -125,6 +127,7 @@ static const char *const mixed_classes[] = { NULL };
 static const struct lm_arch_need mixed_needs[] = {
     { "mlp_hidden_act", { "relu2" }, NULL },
     { "attention_bias", { "false" }, NULL },
+    { "time_step_min", { "0.001", "1e-3", "1e-03" }, NULL },
     { "mlp_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },
 };

@@ -11,6 +11,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_FILE_TYPE,
+    LM_KEY_EXPERTS_NORM("=false"),
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };

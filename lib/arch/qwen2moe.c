@@ -13,6 +13,7 @@ static const struct lm_arch_key keys[] = {
                "moe_intermediate_size"),
     LM_KEY_U32("expert_shared_feed_forward_length", LM_KEY_REQUIRED, n_ff_shared,
                "shared_expert_intermediate_size"),
+    LM_KEY_EXPERTS_NORM("=false"),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,

@@ -10,6 +10,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
+    LM_KEY_EXPERTS_NORM("=true"),
     LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
                "moe_intermediate_size"),
     LM_KEY_ROT_READ,

@@ -15,6 +15,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_U32("expert_shared_feed_forward_length", LM_KEY_REQUIRED, n_ff_shared,
                "shared_expert_intermediate_size", "shared_intermediate_size"),
     LM_KEYS_DELTA,
+    LM_KEY_EXPERTS_NORM("=true"),
     LM_KEYS_END,
 };
 

@@ -111,14 +111,18 @@ static struct lm_tensor *convolve(struct lm_build *b, uint32_t layer, struct lm_
                          b->places[layer].conv_off);
 }
 
-/* x / sqrt(mean of squares + eps) w; without w where ssm_norms says so, else x. */
+/* x / sqrt(mean of squares + eps) w; without w, and with an eps of its own, where ssm_norms says
+ * so, else x. */
 static struct lm_tensor *norm_input(struct lm_build *b, uint32_t layer, enum lm_role role,
                                     struct lm_tensor *x)
 {
     struct lm_tensor *w = lm_build_weight(b, layer, role);
     if (w)
         return lm_rms_norm(b->graph, x, w, b->h->norm_eps);
-    return b->h->ssm_norms && x ? lm_dense_plain_norm(b, x) : x;
+    if (!b->h->ssm_norms || !x)
+        return x;
+    const float n = (float)x->ne[0];
+    return lm_scale(b->graph, lm_l2_norm(b->graph, x, n * 1e-6f), sqrtf(n));
 }
 
 struct lm_tensor *lm_recurrent_mamba(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
@@ -134,7 +138,7 @@ struct lm_tensor *lm_recurrent_mamba(struct lm_build *b, uint32_t layer, struct 
     struct lm_tensor *vb = norm_input(b, layer, LM_SSM_B_NORM, part_heads(b, all, rank, size, 1));
     struct lm_tensor *vc = norm_input(b, layer, LM_SSM_C_NORM,
                                       part_heads(b, all, rank + size, size, 1));
-    dt = lm_softplus(g, lm_dense_linear(b, layer, LM_SSM_DT, dt));
+    dt = lm_softplus(g, lm_dense_linear(b, layer, LM_SSM_DT, dt), 0);
     struct lm_tensor *y = lm_state_scan(g, heads(b, x, 1, inner), dt, weight(b, layer, LM_SSM_A),
                                         vb, vc, weight(b, layer, LM_SSM_D),
                                         lm_build_states(b, layer), b->places[layer].state_off);
@@ -153,7 +157,8 @@ struct lm_tensor *lm_recurrent_mamba2(struct lm_build *b, uint32_t layer, struct
     struct lm_tensor *dt = lm_add(g, part(b, in, inner + all, n_head),
                                   weight(b, layer, LM_SSM_DT_B));
     struct lm_tensor *y = lm_state_scan(g, part_heads(b, xbc, 0, inner / n_head, n_head),
-                                        lm_softplus(g, dt), weight(b, layer, LM_SSM_A),
+                                        lm_softplus(g, dt, h->ssm_step_least),
+                                        weight(b, layer, LM_SSM_A),
                                         part_heads(b, xbc, inner, size, groups),
                                         part_heads(b, xbc, inner + groups * size, size, groups),
                                         weight(b, layer, LM_SSM_D), lm_build_states(b, layer),
@@ -202,7 +207,7 @@ static struct lm_tensor *delta(struct lm_build *b, uint32_t layer, struct lm_ten
     qkv = lm_silu(g, convolve(b, layer, qkv));
     struct lm_tensor *q = lm_l2_norm(g, part_heads(b, qkv, 0, size, keys), 1e-6f);
     struct lm_tensor *k = lm_l2_norm(g, part_heads(b, qkv, size * keys, size, keys), 1e-6f);
-    decay = lm_softplus(g, lm_add(g, decay, weight(b, layer, LM_SSM_DT_B)));
+    decay = lm_softplus(g, lm_add(g, decay, weight(b, layer, LM_SSM_DT_B)), 0);
     decay = lm_mul(g, decay, weight(b, layer, LM_SSM_A));
     struct lm_tensor *y = lm_state_delta(g, lm_scale(g, q, 1 / sqrtf((float)size)), k,
                                          part_heads(b, qkv, 2 * size * keys, len, n), decay,

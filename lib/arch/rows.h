@@ -59,6 +59,11 @@
     LM_KEY_U32("expert_count", flags, n_expert, "num_local_experts", "num_experts", \
                "n_routed_experts"), \
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
+/* Are the shares of a token's experts made to sum to 1?  Where files do not say it, the family's
+ * way is meant, which `usual` is ("=true" or "=false"). */
+#define LM_KEY_EXPERTS_NORM(usual) \
+    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_UNLESS, { "norm_topk_prob", usual }, \
+      LM_FIELD(experts_norm) }
 
 /* Encoders. */
 #define LM_KEY_NOT_CAUSAL \
@@ -101,7 +106,9 @@
     { "rope.scaling.yarn_beta_fast", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
       { "beta_fast" }, LM_FIELD(yarn_beta_fast) }, \
     { "rope.scaling.yarn_beta_slow", LM_GGUF_F32, 0, LM_FROM_ROPE_YARN, \
-      { "beta_slow" }, LM_FIELD(yarn_beta_slow) }
+      { "beta_slow" }, LM_FIELD(yarn_beta_slow) }, \
+    { "rope.scaling.yarn_truncate", LM_GGUF_BOOL, 0, LM_FROM_UNLESS, { "truncate", "=true" }, \
+      LM_FIELD(yarn_truncate) }
 
 /* What most families begin with. */
 #define LM_KEYS_BEGIN \

@@ -17,8 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-#define REACH 128                   /* distances beyond are all the same */
-
 static const struct lm_arch_key keys[] = {
     LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, "n_positions", "=512"),
     LM_KEY_EMBD,
@@ -32,6 +30,8 @@ static const struct lm_arch_key keys[] = {
       { "layer_norm_epsilon", "=1e-6" }, 0 },
     LM_KEY_U32("attention.relative_buckets_count", LM_KEY_REQUIRED, n_buckets,
                "relative_attention_num_buckets", "=32"),
+    { "attention.relative_max_distance", LM_GGUF_U32, 0, LM_FROM_UNLESS,
+      { "relative_attention_max_distance", "=128" }, LM_FIELD(max_distance) },
     LM_KEY_F32("attention.layer_norm_rms_epsilon", LM_KEY_REQUIRED, norm_eps,
                "layer_norm_epsilon", "=1e-6"),
     { "decoder_start_token_id", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_CONFIG,
@@ -114,7 +114,7 @@ static struct lm_tensor *distances(struct lm_build *b, uint32_t layer, enum lm_r
 {
     struct lm_tensor *own = lm_build_weight(b, layer, w);
     if (own)
-        return lm_distance_bias(b->graph, own, REACH, both);
+        return lm_distance_bias(b->graph, own, b->h->max_distance, both);
     if (!before)
         lm_fail(&b->graph->err, LM_EDATA, "%s.blk.0.attn_rel_b.weight: missing",
                 both ? "enc" : "dec");
@@ -222,9 +222,12 @@ static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *
     h->n_layer = h->n_layer_enc > h->n_layer_dec ? h->n_layer_enc : h->n_layer_dec;
     if (!h->n_layer_enc)
         return lm_fail(err, LM_EDATA, "t5.block_count: must be at least 1");
-    if (h->n_buckets < 4 || h->n_buckets % 4 || h->n_buckets > REACH)
+    if (!h->max_distance)
+        h->max_distance = 128;
+    if (h->n_buckets < 4 || h->n_buckets % 4 || h->n_buckets > h->max_distance ||
+        h->max_distance > 1 << 20)
         return lm_fail(err, LM_EDATA, "t5.attention.relative_buckets_count: %u: must be a multiple "
-                       "of 4, at most %d", h->n_buckets, REACH);
+                       "of 4, at most the distance %u", h->n_buckets, h->max_distance);
     return lm_dense_settle(a, h, err);
 }
 

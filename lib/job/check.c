@@ -270,12 +270,15 @@ static bool check_keys(struct check *c)
         if (k->flags & LM_KEY_UNUSED)
             continue;
         lm_arch_key_name(c->arch, k, key);
+        const struct lm_gguf_kv *kv = lm_gguf_kv(c->g, key);
+        if (kv && kv->kind == LM_GGUF_ARR)
+            continue;                  /* judged by lm_arch_read below */
         switch (k->kind) {
         case LM_GGUF_U32:  r = lm_gguf_u32(c->g, key, &u, &err); break;
         case LM_GGUF_F32:  r = lm_gguf_f32(c->g, key, &f, &err); break;
         case LM_GGUF_STR:  r = lm_gguf_str(c->g, key, &s, &err); break;
         case LM_GGUF_BOOL: r = lm_gguf_bool(c->g, key, &b, &err); break;
-        default:           break;      /* judged by lm_arch_read below */
+        default:           break;
         }
         if (r < 0)
             found(c, 0, place(c, key), "%s", err.text);

@@ -48,6 +48,23 @@ static bool knows_ntk(const struct lm_arch *a)
     return k->name;
 }
 
+/* Files of families whose scores grow with the stretching have one number for two: by how much
+ * these do, and, inversely, cosine and sine. */
+static int check_growth(const struct lm_convert_config *g, struct lm_err *err)
+{
+    const struct lm_arch_key *k = g->arch->keys;
+    double own = 0, all = 0;
+    while (k->name && k->from != LM_FROM_YARN_LOG)
+        k++;
+    lm_jval_f64(lm_jval_get(g->rope, "mscale"), &own);
+    lm_jval_f64(lm_jval_get(g->rope, "mscale_all_dim"), &all);
+    if (k->name && all != 0 && own != all)
+        return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling yarn: mscale %g and "
+                       "mscale_all_dim %g: a %s model in which they differ cannot be converted",
+                       own, all, g->arch->name);
+    return LM_OK;
+}
+
 /* The scalings that this version's files can say; "dynamic" only acts beyond the training
  * length. */
 static int read_rope(struct lm_convert *c, struct lm_err *err)
@@ -81,7 +98,7 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
     if (stretched && !(lm_jval_f64(lm_jval_get(g->rope, "factor"), &factor) && factor > 0))
         return lm_fail(err, LM_EDATA, "config.json: rope_scaling %s: factor is no number above 0",
                        g->rope_type);
-    return LM_OK;
+    return strcmp(g->rope_type, "yarn") ? LM_OK : check_growth(g, err);
 }
 
 int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
@@ -217,6 +234,27 @@ static int check_need(const struct lm_convert *c, const struct lm_arch_need *nee
                         c->cfg.arch->name);
 }
 
+/* Which of the rows of a class is it, by the kinds of its layers? */
+static void choose_row(struct lm_convert *c)
+{
+    const struct lm_jval *list = present(lm_jval_get(c->cfg.json, "layer_types"));
+    int64_t n;
+    bool plain = c->cfg.arch->plain && list && list->kind == LM_JSON_ARRAY && list->len;
+    for (int64_t i = 0; c->cfg.arch->mixed && kind_of(c, i); i++)
+        if (kind_of(c, i) == 'E')
+            c->cfg.arch = c->cfg.arch->mixed;
+    for (const struct lm_jval *t = plain ? list->first : NULL; t; t = t->next) {
+        const char *s = lm_jval_str(t);
+        plain = plain && s && (!strcmp(s, "attention") || !strcmp(s, "full_attention"));
+    }
+    if (!plain)
+        return;
+    c->cfg.arch = c->cfg.arch->plain;
+    if (lm_jval_i64(lm_jval_get(c->cfg.json, "num_local_experts"), &n) && n > 0 &&
+        c->cfg.arch->mixed)
+        c->cfg.arch = c->cfg.arch->mixed;
+}
+
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
 {
     int r = load_config(c, src, err);
@@ -238,9 +276,7 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     if (!c->cfg.arch)
         return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted "
                        "(--list names those that can)", c->cfg.class);
-    for (int64_t i = 0; c->cfg.arch->mixed && kind_of(c, i); i++)
-        if (kind_of(c, i) == 'E')
-            c->cfg.arch = c->cfg.arch->mixed;
+    choose_row(c);
     for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
         if ((r = check_need(c, n, err)))
             return r;
@@ -307,6 +343,9 @@ static int rot_dim(const struct lm_convert_config *g, const struct lm_arch_key *
     const int r = head_dim(g, out, err);
     for (size_t i = 0; i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
         const struct lm_jval *v = present(lm_jval_get(g->rope, k->config[i]));
+        if (*k->config[i] == '#' &&
+            lm_jval_i64(lm_jval_get(g->json, k->config[i] + 1), out) && *out > 0)
+            return LM_OK;
         v = v ? v : present(lm_jval_get(g->json, k->config[i]));
         if (*k->config[i] == '=')
             factor = strtod(k->config[i] + 1, NULL);
@@ -530,6 +569,8 @@ static int of_global(const struct lm_convert_config *g, const struct lm_arch_key
     int64_t v;
     *out = -1;
     lm_jval_i64(lm_jval_get(g->json, k->config[0]), out);
+    if (list && !list->first)                   /* layers that differ in nothing */
+        lm_jval_i64(lm_jval_get(g->json, k->config[1]), out);
     for (const struct lm_jval *m = list ? list->first : NULL; m; m = m->next) {
         if (!lm_jval_i64(lm_jval_get(m, k->config[1]), &v))
             continue;
@@ -767,9 +808,10 @@ static int unless(const struct lm_convert_config *g, const struct lm_arch_key *k
 {
     const bool is = !strcmp(k->config[1], "=true");
     const double usual = is ? 1 : strtod(k->config[1] + 1, NULL);
-    const struct lm_jval *v = present(lm_jval_get(g->json, k->config[0]));
+    const struct lm_jval *v = present(lm_jval_get(g->rope, k->config[0]));
     double d = usual;
     bool flag = is;
+    v = v ? v : present(lm_jval_get(g->json, k->config[0]));
     if (k->kind == LM_GGUF_BOOL && v) {
         *u = flag = lm_jval_bool(v, &flag) && flag;
         return flag == is;

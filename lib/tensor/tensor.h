@@ -96,6 +96,7 @@ struct lm_rope {
     uint32_t orig_ctx;            /* yarn: the training length                            */
     float    ext, beta_fast, beta_slow;          /* yarn                                  */
     float    attn;                /* scales cosine and sine; 0: unchanged                 */
+    bool     between;             /* yarn: the mix may begin and end between two pairs    */
     bool     halves;              /* pair i is i and i + n_rot / 2, else neighbours       */
 };
 
@@ -126,7 +127,8 @@ struct lm_kv_layout {
 /* What an operation needs beside its sources. */
 union lm_op_arg {
     float          eps;                                       /* *_NORM                 */
-    float          scale;                                     /* SCALE, SOFTCAP, ABOVE  */
+    float          scale;                                     /* SCALE, SOFTCAP, ABOVE,
+                                                                 the least of SOFTPLUS  */
     struct lm_routing route;                                  /* SELECT, GATE           */
     struct {
         float limit, slope;
@@ -238,13 +240,13 @@ struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struc
 
 /* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
  * and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
- * cap tanh(a / cap);   log(1 + exp(a)). */
+ * cap tanh(a / cap);   log(1 + exp(a)), but at least `least`. */
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
-struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a, float least);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
 
 /* Rows of a [n, heads, tokens] with those of b [m, heads or 1, tokens] behind them:

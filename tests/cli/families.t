@@ -87,4 +87,33 @@ refused '{"architectures": ["LlavaForConditionalGeneration"],
     "an unknown language model"
 refused "$(echo "$own" | sed 's/LlamaForCausalLM/ArceeForCausalLM/')" \
     "hidden_act is silu: a arcee model" "another activation"
+refused '{"architectures": ["DeepseekV3ForCausalLM"], "rope_scaling": {"type": "yarn",
+    "factor": 8, "mscale": 0.7, "mscale_all_dim": 1}}' \
+    "mscale 0.7 and mscale_all_dim 1: a deepseek2 model in which they differ" \
+    "two growths where files have one"
+refused '{"architectures": ["GraniteMoeHybridForCausalLM"], "position_embedding_type": "rope",
+    "layer_types": ["mamba", "attention"]}' "position_embedding_type is rope" \
+    "rotation beside recurrent layers"
+refused '{"architectures": ["FalconMambaForCausalLM"], "mixer_rms_eps": 0.1}' \
+    "mixer_rms_eps is 0.1" "another eps"
+
+# A number that every layer has for itself in some files.
+model=$root/tests/data/m.gguf
+ids=$data/arcee.ids
+heads=$(gguf-inspect --get llama.attention.head_count_kv "$model")
+layers=$(gguf-inspect --get llama.block_count "$model")
+list=$(awk -v h="$heads" -v n="$layers" 'BEGIN { while (n--) s = s (s ? "," : "") h; print s }')
+key=llama.attention.head_count_kv
+lists() { # ARRAY: a model with it
+    gguf-edit --delete llama.attention.head_count_kv "$model" none.gguf &&
+    gguf-edit --set "llama.attention.head_count_kv=json:[$1]" none.gguf lists.gguf
+}
+lists "$list"
+ok "$?:$(decode -m lists.gguf --text "$ids" 2>&1)" "0:$(decode -m "$model" --text "$ids" 2>&1)" \
+    "the same number of heads in each layer"
+gguf-inspect --check lists.gguf >out 2>&1
+ok "$?" 0 "checked"
+lists "$list,$((heads + 1))"
+out=$(decode -m lists.gguf "$ids" 2>&1)
+ok "$?:$out" "2:decode: lists.gguf: $key: layers that differ are not supported" "other numbers"
 echo "1..$n"

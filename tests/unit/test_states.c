@@ -328,9 +328,13 @@ static void test_rows(void **unused)
     (void)unused;
     fill(&x[0][0][0], 30, 30);
     fill(&w[0][0], 15, 1);
-    const float *y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0])), 1);
+    const float *y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0), 1);
     for (size_t i = 0; i < 30; i++)
         close_to((double)y[i], log1p(exp((double)(&x[0][0][0])[i])), 1e-6);
+    lm_graph_release(&g);
+    y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
+    for (size_t i = 0; i < 30; i++)
+        close_to((double)y[i], fmax(0.5, log1p(exp((double)(&x[0][0][0])[i]))), 1e-6);
     lm_graph_release(&g);
     y = evaluate(&g, lm_l2_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
     for (size_t r = 0; r < 6; r++) {

@@ -227,8 +227,10 @@ static void softplus(const struct lm_exec *e, const struct lm_step *s, size_t jo
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
         const float *x = (const float *)row(t->src[0], r);
-        for (size_t i = 0; i < t->ne[0]; i++)
-            ((float *)row(t, r))[i] = x[i] > 20 ? x[i] : log1pf(expf(x[i]));
+        for (size_t i = 0; i < t->ne[0]; i++) {
+            const float y = x[i] > 20 ? x[i] : log1pf(expf(x[i]));
+            ((float *)row(t, r))[i] = y < t->arg.scale ? t->arg.scale : y;
+        }
     }
 }
 
@@ -246,8 +248,10 @@ static double frequency(const struct lm_rope *r, uint32_t pair, const float *fac
         return f / (double)r->factor;
     const double pi = 3.14159265358979323846;
     double per = r->n_rot / (2 * log((double)r->base));
-    double low = floor(per * log(r->orig_ctx / ((double)r->beta_fast * 2 * pi)));
-    double high = ceil(per * log(r->orig_ctx / ((double)r->beta_slow * 2 * pi)));
+    double low = per * log(r->orig_ctx / ((double)r->beta_fast * 2 * pi));
+    double high = per * log(r->orig_ctx / ((double)r->beta_slow * 2 * pi));
+    low = r->between ? low : floor(low);
+    high = r->between ? high : ceil(high);
     low = low < 0 ? 0 : low;
     high = high > r->n_rot - 1 ? r->n_rot - 1 : high;
     double ramp = (pair - low) / (high - low > 0.001 ? high - low : 0.001);
