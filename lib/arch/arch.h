@@ -340,8 +340,13 @@ enum {
     LM_TENSOR_IF_LAYER_INPUT = 1 << 21, /* only where layers have inputs of their own     */
     LM_TENSOR_IF_FED    = 1 << 23,      /* only in layers with a feed-forward             */
     LM_TENSOR_IF_EXPERT_IN = 1 << 24,   /* only where experts have inputs of another length */
-    LM_TENSOR_OWN_KV    = 1 << 22       /* may be missing in layers that have another's keys
+    LM_TENSOR_OWN_KV    = 1 << 22,      /* may be missing in layers that have another's keys
                                            and values                                     */
+    /* What may be missing, but not: */
+    LM_TENSOR_IN_FIRST  = 1 << 25,      /* in layer 0                                     */
+    LM_TENSOR_ALL_OR_NONE = 1 << 26,    /* in some layers only                            */
+    LM_TENSOR_IF_ROUTER = 1 << 27,      /* in layers that have a router's                 */
+    LM_TENSOR_NO_ROUTER = 1 << 28       /* in others                                      */
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -494,11 +499,13 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
 const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const char *name,
                                             uint32_t *layer);
 
-/* Can, must a model of these numbers have a tensor for the row in a layer? */
+/* Can, must a model of these numbers have a tensor for the row in a layer?  there: has it one
+ * of that name? */
 bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
                     const struct lm_hparams *h, uint32_t layer);
 bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
-                   const struct lm_hparams *h, uint32_t layer);
+                   const struct lm_hparams *h, uint32_t layer,
+                   bool (*there)(const void *arg, const char *name), const void *arg);
 
 /* Has a layer experts? */
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer);

@@ -188,12 +188,38 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
     return !(t->flags & not);
 }
 
+/* Is a tensor for the row there in a layer? */
+static bool is_there(const struct lm_arch_tensor *t, uint32_t layer,
+                     bool (*there)(const void *arg, const char *name), const void *arg)
+{
+    char name[LM_ARCH_NAME];
+    lm_arch_expand(t->name, layer, name);
+    return there(arg, name);
+}
+
+/* Is the row's tensor missing beside others, though it may be as such? */
+static bool completes(const struct lm_arch_tensor *t, const struct lm_arch *a,
+                      const struct lm_hparams *h, uint32_t layer,
+                      bool (*there)(const void *arg, const char *name), const void *arg)
+{
+    const unsigned routed = LM_TENSOR_IF_ROUTER | LM_TENSOR_NO_ROUTER;
+    bool needed = t->flags & LM_TENSOR_IN_FIRST && layer == 0;
+    for (uint32_t i = 0; i < h->n_layer && t->flags & LM_TENSOR_ALL_OR_NONE && !needed; i++)
+        needed = is_there(t, i, there, arg);
+    for (const struct lm_arch_tensor *r = a->tensors; r->name && t->flags & routed; r++)
+        if (r->role == LM_ROUTER)
+            return is_there(r, layer, there, arg) == !(t->flags & LM_TENSOR_NO_ROUTER);
+    return needed;
+}
+
 bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
-                   const struct lm_hparams *h, uint32_t layer)
+                   const struct lm_hparams *h, uint32_t layer,
+                   bool (*there)(const void *arg, const char *name), const void *arg)
 {
     if (t->flags & LM_TENSOR_OWN_KV && lm_arch_kv_layer(a, h, layer) != layer)
         return false;
-    return !(t->flags & LM_TENSOR_OPTIONAL) && lm_arch_allows(t, a, h, layer);
+    return lm_arch_allows(t, a, h, layer) &&
+           (!(t->flags & LM_TENSOR_OPTIONAL) || completes(t, a, h, layer, there, arg));
 }
 
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role)

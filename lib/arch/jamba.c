@@ -20,12 +20,12 @@ static const struct lm_arch_key keys[] = {
 
 /* Which layers have experts is said by their tensors alone. */
 #define ANY LM_TENSOR_PER_LAYER | LM_TENSOR_OPTIONAL
-#define DENSE(role, name, source, cols, rows) \
-    { "blk.{i}." name ".weight", LM_HF source, { cols, rows }, ANY | LM_TENSOR_MATRIX, LM_AS_IS, \
-      0, role, NULL }
+#define DENSE(role, name, source, cols, rows, flags) \
+    { "blk.{i}." name ".weight", LM_HF source, { cols, rows }, ANY | LM_TENSOR_MATRIX | flags, \
+      LM_AS_IS, 0, role, NULL }
 #define EXPERTS(role, name, source, cols, rows) \
     { "blk.{i}." name ".weight", LM_HF source, { cols, rows, LM_DIM_EXPERTS }, \
-      ANY | LM_TENSOR_EXPERTS, LM_STACK, 0, role, NULL }
+      ANY | LM_TENSOR_EXPERTS | LM_TENSOR_IF_ROUTER, LM_STACK, 0, role, NULL }
 
 static const struct lm_arch_tensor tensors[] = {
     LM_T_EMBD("model.embed_tokens.weight"), LM_T_OUTPUT("lm_head.weight"),
@@ -41,10 +41,14 @@ static const struct lm_arch_tensor tensors[] = {
                LM_DIM_SSM_STATE, LM_DIM_END, LM_AS_IS),
     LM_R_OTHER(LM_SSM_C_NORM, "ssm_c_norm.weight", LM_HF "mamba.c_layernorm.weight",
                LM_DIM_SSM_STATE, LM_DIM_END, LM_AS_IS),
-    DENSE(LM_ROUTER, "ffn_gate_inp", "feed_forward.router.weight", LM_DIM_EMBD, LM_DIM_EXPERTS),
-    DENSE(LM_FFN_GATE, "ffn_gate", "feed_forward.gate_proj.weight", LM_DIM_EMBD, LM_DIM_FF),
-    DENSE(LM_FFN_UP, "ffn_up", "feed_forward.up_proj.weight", LM_DIM_EMBD, LM_DIM_FF),
-    DENSE(LM_FFN_DOWN, "ffn_down", "feed_forward.down_proj.weight", LM_DIM_FF, LM_DIM_EMBD),
+    DENSE(LM_ROUTER, "ffn_gate_inp", "feed_forward.router.weight", LM_DIM_EMBD, LM_DIM_EXPERTS,
+          0),
+    DENSE(LM_FFN_GATE, "ffn_gate", "feed_forward.gate_proj.weight", LM_DIM_EMBD, LM_DIM_FF,
+          LM_TENSOR_NO_ROUTER),
+    DENSE(LM_FFN_UP, "ffn_up", "feed_forward.up_proj.weight", LM_DIM_EMBD, LM_DIM_FF,
+          LM_TENSOR_NO_ROUTER),
+    DENSE(LM_FFN_DOWN, "ffn_down", "feed_forward.down_proj.weight", LM_DIM_FF, LM_DIM_EMBD,
+          LM_TENSOR_NO_ROUTER),
     EXPERTS(LM_GATE_EXPERTS, "ffn_gate_exps", "feed_forward.experts.{e}.gate_proj.weight",
             LM_DIM_EMBD, LM_DIM_FF_EXPERT),
     EXPERTS(LM_UP_EXPERTS, "ffn_up_exps", "feed_forward.experts.{e}.up_proj.weight",

@@ -69,21 +69,21 @@ static const struct lm_arch_tensor tensors[] = {
     E(LM_ENC_NORM, "attn_norm", "0.layer_norm", LM_DIM_EMBD, LM_DIM_END, 0),
     ATTENTION(E, LM_ENC, "attn", "0.SelfAttention"),
     E(LM_ENC_BIAS, "attn_rel_b", "0.SelfAttention.relative_attention_bias", LM_DIM_HEADS,
-      LM_DIM_BUCKETS, LM_TENSOR_OPTIONAL),
+      LM_DIM_BUCKETS, LM_TENSOR_OPTIONAL | LM_TENSOR_IN_FIRST),
     E(LM_ENC_FFN_NORM, "ffn_norm", "1.layer_norm", LM_DIM_EMBD, LM_DIM_END, 0),
     E(LM_ENC_FFN_GATE, "ffn_gate", "1.DenseReluDense.wi_0", LM_DIM_EMBD, LM_DIM_FF,
-      MATRIX | LM_TENSOR_OPTIONAL),
+      MATRIX | LM_TENSOR_OPTIONAL | LM_TENSOR_ALL_OR_NONE),
     UP(OF_ENCODER, LM_ENC_FFN_UP, "enc.blk.{i}.ffn_up", "encoder.block.{i}.layer.1.DenseReluDense"),
     E(LM_ENC_FFN_DOWN, "ffn_down", "1.DenseReluDense.wo", LM_DIM_FF, LM_DIM_EMBD, MATRIX),
     D(LM_ATTN_NORM, "attn_norm", "0.layer_norm", LM_DIM_EMBD, LM_DIM_END, 0),
     ATTENTION(D, LM_ATTN, "attn", "0.SelfAttention"),
     D(LM_ATTN_BIAS, "attn_rel_b", "0.SelfAttention.relative_attention_bias", LM_DIM_HEADS,
-      LM_DIM_BUCKETS, LM_TENSOR_OPTIONAL),
+      LM_DIM_BUCKETS, LM_TENSOR_OPTIONAL | LM_TENSOR_IN_FIRST),
     D(LM_CROSS_NORM, "cross_attn_norm", "1.layer_norm", LM_DIM_EMBD, LM_DIM_END, 0),
     ATTENTION(D, LM_CROSS, "cross_attn", "1.EncDecAttention"),
     D(LM_FFN_NORM, "ffn_norm", "2.layer_norm", LM_DIM_EMBD, LM_DIM_END, 0),
     D(LM_FFN_GATE, "ffn_gate", "2.DenseReluDense.wi_0", LM_DIM_EMBD, LM_DIM_FF,
-      MATRIX | LM_TENSOR_OPTIONAL),
+      MATRIX | LM_TENSOR_OPTIONAL | LM_TENSOR_ALL_OR_NONE),
     UP(OF_DECODER, LM_FFN_UP, "dec.blk.{i}.ffn_up", "decoder.block.{i}.layer.2.DenseReluDense"),
     D(LM_FFN_DOWN, "ffn_down", "2.DenseReluDense.wo", LM_DIM_FF, LM_DIM_EMBD, MATRIX),
     LM_T_END,
@@ -113,20 +113,13 @@ static struct lm_tensor *distances(struct lm_build *b, uint32_t layer, enum lm_r
                                    struct lm_tensor *before)
 {
     struct lm_tensor *own = lm_build_weight(b, layer, w);
-    if (own)
-        return lm_distance_bias(b->graph, own, b->h->max_distance, both);
-    if (!before)
-        lm_fail(&b->graph->err, LM_EDATA, "%s.blk.0.attn_rel_b.weight: missing",
-                both ? "enc" : "dec");
-    return before;
+    return own ? lm_distance_bias(b->graph, own, b->h->max_distance, both) : before;
 }
 
 static struct lm_tensor *feed_forward(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                                       enum lm_role gate, enum lm_role up, enum lm_role down)
 {
     struct lm_tensor *g = lm_build_weight(b, layer, gate), *y = mul(b, layer, up, x);
-    if (!g != !lm_build_weight(b, 0, gate))
-        lm_fail(&b->graph->err, LM_EDATA, "ffn_gate.weight is missing in some layers");
     y = g ? lm_mul(b->graph, lm_gelu(b->graph, lm_mul_mat(b->graph, g, x)), y)
           : lm_relu(b->graph, y);
     return mul(b, layer, down, y);

@@ -59,6 +59,12 @@ static const struct lm_gguf_tensor *tensor(const struct check *c, const char *na
     return NULL;
 }
 
+static bool there(const void *c, const char *name)
+{
+    size_t shard;
+    return tensor(c, name, &shard);
+}
+
 static uint64_t n_tensors(const struct check *c)
 {
     uint64_t n = 0;
@@ -364,19 +370,19 @@ static void check_present(struct check *c)
 /* Tensors that are missing from one layer, or from those outside of layers. */
 static void check_missing(struct check *c, bool per_layer, uint32_t layer)
 {
-    size_t n_there = 0, n_missing = 0, shard;
+    size_t n_there = 0, n_missing = 0;
     char name[LM_ARCH_NAME];
     for (int pass = 0; pass < 2; pass++)
         for (const struct lm_arch_tensor *r = c->arch->tensors; r->name; r++) {
             if (!(r->flags & LM_TENSOR_PER_LAYER) == per_layer ||
-                !lm_arch_needs(r, c->arch, &c->h, layer))
+                !lm_arch_needs(r, c->arch, &c->h, layer, there, c))
                 continue;
             lm_arch_expand(r->name, layer, name);
-            bool there = tensor(c, name, &shard);
+            bool has = there(c, name);
             if (pass == 0) {
-                n_there += there;
-                n_missing += !there;
-            } else if (!there && (n_there || !per_layer))
+                n_there += has;
+                n_missing += !has;
+            } else if (!has && (n_there || !per_layer))
                 found(c, 0, 0, "tensor %s: missing", name);
         }
     if (per_layer && n_missing && !n_there)

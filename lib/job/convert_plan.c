@@ -319,10 +319,22 @@ static const struct lm_convert_item *find_item(struct lm_convert_item *const *so
     return NULL;
 }
 
+struct items {
+    struct lm_convert_item *const *sorted;
+    size_t                         n;
+};
+
+static bool there(const void *arg, const char *name)
+{
+    const struct items *x = arg;
+    return find_item(x->sorted, x->n, name);
+}
+
 /* Every tensor that the architecture needs, once. */
 static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, struct lm_err *err)
 {
     char name[LM_ARCH_NAME], source[LM_ARCH_NAME], first[LM_ARCH_NAME] = "";
+    const struct items all = { sorted, c->n_items };
     size_t missing = 0;
     for (size_t i = 1; i < c->n_items; i++)
         if (!strcmp(sorted[i - 1]->t.name, sorted[i]->t.name))
@@ -332,8 +344,7 @@ static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, stru
         const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer : 1;
         for (uint32_t i = 0; i < n; i++) {
             lm_arch_expand(row->name, i, name);
-            if (!lm_arch_needs(row, c->cfg.arch, &c->cfg.h, i) ||
-                find_item(sorted, c->n_items, name))
+            if (!lm_arch_needs(row, c->cfg.arch, &c->cfg.h, i, there, &all) || there(&all, name))
                 continue;
             lm_arch_expand(row->source, i, source);
             if (!missing++)

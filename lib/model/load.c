@@ -40,6 +40,11 @@ static const struct lm_gguf_tensor *tensor(const struct lm_model *m, const char 
     return t;
 }
 
+static bool there(const void *m, const char *name)
+{
+    return tensor(m, name, NULL);
+}
+
 /* The vocabulary is as large as the output matrix, whatever the metadata say. */
 static int find_vocab(struct lm_model *m, struct lm_err *err)
 {
@@ -228,7 +233,7 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
     if (!lm_arch_allows(row, m->arch, &m->h, layer))
         return LM_OK;
     if (!f)
-        return lm_arch_needs(row, m->arch, &m->h, layer)
+        return lm_arch_needs(row, m->arch, &m->h, layer, there, m)
                    ? lm_fail(err, LM_EDATA, "%s: missing", name) : LM_OK;
     int r;
     if ((r = check_shape(m, f, row, layer, err)) || (r = check_type(f, err)) ||
