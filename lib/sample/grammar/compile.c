@@ -16,282 +16,7 @@
 #define TOO_MANY    UINT64_MAX       /* product of counts                         */
 #define COPIES      64               /* repetitions up to this count ...          */
 #define COPIED_OPS  4096             /* ... and size are written out              */
-
-/* ---- what is true of rules ---- */
-
-struct facts {
-    const struct lm_tree *t;
-    bool *may_be_empty, *productive; /* [n] of rules                              */
-};
-
-static bool may_be_empty(const struct facts *f, const struct lm_node *node);
-
-/* The states of a graph that can be reached without text; to be freed, NULL when memory is
- * short. */
-static bool *reached_empty(const struct facts *f, const struct lm_graph *g)
-{
-    bool *reached = calloc(g->n_states, sizeof *reached), changed = reached != NULL;
-    if (reached)
-        reached[0] = true;
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < g->n; i++) {
-            const struct lm_graph_edge *e = &g->edges[i];
-            if (reached[e->from] && !reached[e->to] &&
-                (!e->label || may_be_empty(f, e->label)))
-                changed = reached[e->to] = true;
-        }
-    }
-    return reached;
-}
-
-static bool graph_may_be_empty(const struct facts *f, const struct lm_graph *g)
-{
-    bool *reached = reached_empty(f, g), empty = false;
-    for (uint32_t i = 0; reached && i < g->n_states; i++)
-        empty |= reached[i] && g->final[i];
-    free(reached);
-    return empty;
-}
-
-static bool may_be_empty(const struct facts *f, const struct lm_node *node)
-{
-    switch (node->kind) {
-    case LM_NODE_SEQUENCE:
-        for (size_t i = 0; i < node->n; i++)
-            if (!may_be_empty(f, node->nodes[i]))
-                return false;
-        return true;
-    case LM_NODE_CHOICE:
-        for (size_t i = 0; i < node->n; i++)
-            if (may_be_empty(f, node->nodes[i]))
-                return true;
-        return false;
-    case LM_NODE_REPEAT:
-        return node->min == 0 || may_be_empty(f, node->nodes[0]);
-    case LM_NODE_RULE:
-        return f->may_be_empty[node->rule];
-    case LM_NODE_GRAPH:
-        return graph_may_be_empty(f, node->graph);
-    case LM_NODE_START:
-    case LM_NODE_END:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool productive(const struct facts *f, const struct lm_node *node);
-
-/* The states of a graph from which a final one can be reached; to be freed, NULL when memory is
- * short. */
-static bool *live_states(const struct facts *f, const struct lm_graph *g)
-{
-    bool *live = calloc(g->n_states, sizeof *live);
-    uint32_t *first = calloc((size_t)g->n_states + 1, sizeof *first);    /* edges by target */
-    uint32_t *order = lm_malloc_array(g->n, sizeof *order);
-    uint32_t *todo = lm_malloc_array(g->n_states, sizeof *todo);
-    size_t n = 0;
-    if (!live || !first || !order || !todo) {
-        free(live);
-        live = NULL;
-        goto done;
-    }
-    for (size_t i = 0; i < g->n; i++)
-        first[g->edges[i].to]++;
-    for (uint32_t s = 0, sum = 0; s <= g->n_states; s++) {
-        sum += first[s];
-        first[s] = sum;
-    }
-    for (size_t i = g->n; i-- > 0;)
-        order[--first[g->edges[i].to]] = (uint32_t)i;
-    for (uint32_t s = 0; s < g->n_states; s++)
-        if (g->final[s]) {
-            live[s] = true;
-            todo[n++] = s;
-        }
-    while (n) {
-        const uint32_t s = todo[--n];
-        for (uint32_t i = first[s]; i < first[s + 1]; i++) {
-            const struct lm_graph_edge *e = &g->edges[order[i]];
-            if (live[e->from] || (e->label && !productive(f, e->label)))
-                continue;
-            live[e->from] = true;
-            todo[n++] = e->from;
-        }
-    }
-done:
-    free(first);
-    free(order);
-    free(todo);
-    return live;
-}
-
-static bool productive(const struct facts *f, const struct lm_node *node)
-{
-    bool *live, good;
-    switch (node->kind) {
-    case LM_NODE_SET:
-        return node->n > 0;
-    case LM_NODE_SEQUENCE:
-        for (size_t i = 0; i < node->n; i++)
-            if (!productive(f, node->nodes[i]))
-                return false;
-        return true;
-    case LM_NODE_CHOICE:
-        for (size_t i = 0; i < node->n; i++)
-            if (productive(f, node->nodes[i]))
-                return true;
-        return false;
-    case LM_NODE_REPEAT:
-        return node->min == 0 || productive(f, node->nodes[0]);
-    case LM_NODE_RULE:
-        return f->productive[node->rule];
-    case LM_NODE_GRAPH:
-        live = live_states(f, node->graph);
-        good = live && live[0];
-        free(live);
-        return good;
-    default:
-        return true;
-    }
-}
-
-/* Find what follows from what until nothing changes; there and back, so that chains of rules are
- * followed whichever way they are written. */
-static void spread(const struct facts *f, bool *fact,
-                   bool (*holds)(const struct facts *f, const struct lm_node *node))
-{
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t k = 0; k < 2 * f->t->n; k++) {
-            const size_t i = k < f->t->n ? k : 2 * f->t->n - 1 - k;
-            if (!fact[i] && holds(f, f->t->rules[i].node))
-                changed = fact[i] = true;
-        }
-    }
-}
-
-/* ---- left recursion ---- */
-
-/* The rules that a rule's text may begin with, appended to list. */
-struct rule_list {
-    uint32_t *rules;
-    size_t    n, cap;
-};
-
-static bool add_rule(struct rule_list *l, uint32_t rule)
-{
-    if (!lm_grow(&l->rules, &l->cap, l->n + 1, sizeof *l->rules))
-        return false;
-    l->rules[l->n++] = rule;
-    return true;
-}
-
-static bool add_beginnings(const struct facts *f, const struct lm_node *node, struct rule_list *l);
-
-static bool add_graph_beginnings(const struct facts *f, const struct lm_graph *g,
-                                 struct rule_list *l)
-{
-    bool *reached = reached_empty(f, g), good = reached != NULL;
-    for (size_t i = 0; good && i < g->n; i++)
-        if (reached[g->edges[i].from] && g->edges[i].label)
-            good = add_beginnings(f, g->edges[i].label, l);
-    free(reached);
-    return good;
-}
-
-static bool add_beginnings(const struct facts *f, const struct lm_node *node, struct rule_list *l)
-{
-    switch (node->kind) {
-    case LM_NODE_SEQUENCE:
-        for (size_t i = 0; i < node->n; i++) {
-            if (!add_beginnings(f, node->nodes[i], l))
-                return false;
-            if (!may_be_empty(f, node->nodes[i]))
-                return true;
-        }
-        return true;
-    case LM_NODE_CHOICE:
-        for (size_t i = 0; i < node->n; i++)
-            if (!add_beginnings(f, node->nodes[i], l))
-                return false;
-        return true;
-    case LM_NODE_REPEAT:
-        return node->max == 0 || add_beginnings(f, node->nodes[0], l);
-    case LM_NODE_RULE:
-        return add_rule(l, node->rule);
-    case LM_NODE_GRAPH:
-        return add_graph_beginnings(f, node->graph, l);
-    default:
-        return true;
-    }
-}
-
-/* Say which way a rule leads back to itself: the path on the stack from `from` on. */
-static int fail_recursive(const struct lm_tree *t, const uint32_t *path, size_t n, uint32_t rule,
-                          struct lm_err *err)
-{
-    struct lm_buf b = { 0 };
-    size_t from = 0;
-    while (path[from] != rule)
-        from++;
-    for (size_t i = from; i < n && b.len < 300; i++)
-        lm_buf_printf(&b, "%.60s -> ", t->rules[path[i]].name);
-    lm_buf_printf(&b, "%.60s", t->rules[rule].name);
-    int s = lm_fail(err, LM_EUSE, "rule %.60s is left-recursive (%s)", t->rules[rule].name,
-                    b.data ? b.data : "");
-    lm_buf_release(&b);
-    return s;
-}
-
-/* A walk along the beginnings of rules, depth first, without recursion. */
-struct walk {
-    struct rule_list path;           /* the rules being looked into               */
-    struct rule_list open;           /* their beginnings that are still to do     */
-    struct rule_list marks;          /* where those of each rule of path start    */
-    unsigned char   *seen;           /* [n] 1 on the path, 2 done                 */
-};
-
-static bool enter(const struct facts *f, struct walk *w, uint32_t rule)
-{
-    w->seen[rule] = 1;
-    return add_rule(&w->path, rule) && add_rule(&w->marks, (uint32_t)w->open.n) &&
-           add_beginnings(f, f->t->rules[rule].node, &w->open);
-}
-
-static int look_into(const struct facts *f, struct walk *w, uint32_t start, struct lm_err *err)
-{
-    if (!enter(f, w, start))
-        return lm_fail_nomem(err);
-    while (w->path.n) {
-        if (w->open.n == w->marks.rules[w->marks.n - 1]) {
-            w->seen[w->path.rules[--w->path.n]] = 2;
-            w->marks.n--;
-            continue;
-        }
-        const uint32_t next = w->open.rules[--w->open.n];
-        if (w->seen[next] == 1)
-            return fail_recursive(f->t, w->path.rules, w->path.n, next, err);
-        if (!w->seen[next] && !enter(f, w, next))
-            return lm_fail_nomem(err);
-    }
-    return LM_OK;
-}
-
-static int refuse_left_recursion(const struct facts *f, struct lm_err *err)
-{
-    struct walk w = { .seen = calloc(f->t->n, 1) };
-    int s = w.seen ? LM_OK : lm_fail_nomem(err);
-    for (uint32_t i = 0; s == LM_OK && i < f->t->n; i++)
-        if (!w.seen[i])
-            s = look_into(f, &w, i, err);
-    free(w.path.rules);
-    free(w.open.rules);
-    free(w.marks.rules);
-    free(w.seen);
-    return s;
-}
+#define FEW_TEXTS   8                /* alternatives below which texts are not put in order */
 
 /* ---- states ---- */
 
@@ -313,12 +38,15 @@ static uint64_t measure_graph(struct lm_node *node)
 /* About how many states each node takes; from the leaves up, once. */
 static uint32_t measure(struct lm_node *node)
 {
-    uint64_t size = node->kind == LM_NODE_SET ? 4 * node->n :
+    uint64_t size = node->kind == LM_NODE_SET ? UINT64_C(4) * node->n :
+                    node->kind == LM_NODE_LITERAL ? node->n :
                     node->kind == LM_NODE_TEXT ? 1 + LM_TEXT_OPS : 1;
+    if (node->size)
+        return node->size;
     node->rounds = 1;
     if (node->kind == LM_NODE_GRAPH)
         size += measure_graph(node);
-    for (size_t i = 0; i < node->n && node->nodes; i++) {
+    for (uint32_t i = 0; lm_node_has_nodes(node) && i < node->n; i++) {
         size += measure(node->nodes[i]);
         if (node->nodes[i]->rounds > node->rounds)
             node->rounds = node->nodes[i]->rounds;
@@ -337,7 +65,7 @@ static uint32_t measure(struct lm_node *node)
 }
 
 struct compiler {
-    const struct facts *facts;
+    const struct lm_tree *t;
     struct lm_grammar  *g;
     int                 failed;      /* LM_OK, or the code of the first failure   */
     struct lm_err      *err;
@@ -444,7 +172,131 @@ static uint32_t set(struct compiler *c, const struct lm_node *node, uint32_t nex
     return out;
 }
 
+/* ---- choices ---- */
+
+struct text {
+    const char *p;
+    size_t      at, len;             /* p: once all are there, at their place            */
+};
+
+/* The alternatives that are one text each, so that what they begin with alike is one way. */
+struct texts {
+    struct lm_buf bytes;
+    struct text  *list;              /* [n]                                              */
+    size_t        n;
+};
+
+/* Append the one text that a node stands for; false if it is none, or not only one. */
+static bool add_bytes(const struct lm_node *node, struct lm_buf *b)
+{
+    bool good = true;
+    switch (node->kind) {
+    case LM_NODE_LITERAL:
+        lm_buf_add(b, node->text, node->n);
+        return true;
+    case LM_NODE_BYTES:
+        lm_buf_byte(b, (int)node->min);
+        return node->min == node->max;
+    case LM_NODE_SET:
+        if (node->n != 1 || node->ranges[0].lo != node->ranges[0].hi)
+            return false;
+        lm_buf_rune(b, node->ranges[0].lo);
+        return true;
+    case LM_NODE_CHOICE:
+        return node->n == 1 && add_bytes(node->nodes[0], b);
+    case LM_NODE_SEQUENCE:
+        for (size_t i = 0; good && i < node->n; i++)
+            good = add_bytes(node->nodes[i], b);
+        return good;
+    default:
+        return false;
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct text *x = a, *y = b;
+    const size_t n = x->len < y->len ? x->len : y->len;
+    const int c = n ? memcmp(x->p, y->p, n) : 0;
+    return c ? c : x->len < y->len ? -1 : x->len > y->len;
+}
+
+/* Find the texts among a choice's alternatives, in order; false when memory is short.  other
+ * [node->n]: it is none. */
+static bool find_texts(const struct lm_node *node, struct texts *t, bool *other)
+{
+    t->list = lm_malloc_array(node->n, sizeof *t->list);
+    for (size_t i = 0; t->list && i < node->n; i++) {
+        const size_t at = t->bytes.len;
+        other[i] = !add_bytes(node->nodes[i], &t->bytes);
+        if (other[i])
+            t->bytes.len = at;
+        else
+            t->list[t->n++] = (struct text){ NULL, at, t->bytes.len - at };
+    }
+    for (size_t i = 0; t->list && i < t->n; i++)
+        t->list[i].p = t->bytes.len ? t->bytes.data + t->list[i].at : "";
+    if (t->n > 1)
+        qsort(t->list, t->n, sizeof *t->list, by_bytes);
+    return t->list && !t->bytes.failed;
+}
+
+/* One of texts [n], which are in order and share the first `depth` bytes, without these. */
+static uint32_t branch(struct compiler *c, const struct text *t, size_t n, size_t depth,
+                       uint32_t next)
+{
+    const struct text *last = &t[n - 1];
+    size_t same = depth, ended = 0;
+    uint32_t out = NOWHERE;
+    while (same < t->len && same < last->len && t->p[same] == last->p[same])
+        same++;
+    for (; ended < n && t[ended].len == same; ended++)
+        out = next;
+    for (size_t from = n, end = n; end > ended && c->failed == LM_OK; end = from) {
+        const unsigned char byte = (unsigned char)t[end - 1].p[same];
+        while (from > ended && (unsigned char)t[from - 1].p[same] == byte)
+            from--;
+        out = split(c, bytes(c, byte, byte, branch(c, t + from, end - from, same + 1, next)), out);
+    }
+    for (; same > depth && c->failed == LM_OK; same--)
+        out = bytes(c, (unsigned char)t->p[same - 1], (unsigned char)t->p[same - 1], out);
+    return out;
+}
+
 static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t next);
+
+static uint32_t choice(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    struct texts t = { .n = 0 };
+    uint32_t out = NOWHERE;
+    bool *other;
+    if (node->n < FEW_TEXTS) {
+        for (size_t i = node->n; i-- > 0;)
+            out = split(c, compile(c, node->nodes[i], next), out);
+        return out;
+    }
+    other = calloc(node->n, sizeof *other);
+    if (!other || !find_texts(node, &t, other))
+        c->failed = lm_fail_nomem(c->err);
+    for (size_t i = node->n; c->failed == LM_OK && i-- > 0;)
+        if (other[i])
+            out = split(c, compile(c, node->nodes[i], next), out);
+    if (t.n && c->failed == LM_OK)
+        out = split(c, branch(c, t.list, t.n, 0, next), out);
+    free(other);
+    free(t.list);
+    lm_buf_release(&t.bytes);
+    return out;
+}
+
+static uint32_t literal(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    for (size_t i = node->n; c->failed == LM_OK && i-- > 0;)
+        next = bytes(c, (unsigned char)node->text[i], (unsigned char)node->text[i], next);
+    return next;
+}
+
+/* ---- repetitions ---- */
 
 static uint32_t copies(struct compiler *c, const struct lm_node *item, uint32_t n, uint32_t next)
 {
@@ -478,7 +330,7 @@ static uint32_t loop(struct compiler *c, const struct lm_node *node, uint32_t ne
     g->entry[g->n_rules] = body;
     return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = (uint32_t)g->n_rules++, .b = next,
                                    .min = node->min, .max = node->max,
-                                   .may_be_empty = may_be_empty(c->facts, node->nodes[0]) });
+                                   .may_be_empty = node->nodes[0]->may_be_empty });
 }
 
 static uint32_t repeat(struct compiler *c, const struct lm_node *node, uint32_t next)
@@ -559,11 +411,11 @@ static uint32_t text(struct compiler *c, uint32_t next)
 /* Make an op for each state that leads to a final one, then what leaves it. */
 static uint32_t graph(struct compiler *c, const struct lm_graph *g, uint32_t next)
 {
-    bool *live = live_states(c->facts, g);
+    const bool *live = g->live;
     uint32_t *ops = lm_malloc_array(g->n_states, sizeof *ops), *out = NULL, start = NOWHERE;
     if (ops)
         out = lm_malloc_array(g->n_states, sizeof *out);
-    if (!live || !ops || !out)
+    if (!ops || !out)
         c->failed = lm_fail_nomem(c->err);
     for (uint32_t s = 0; c->failed == LM_OK && s < g->n_states; s++) {
         ops[s] = live[s] ? emit(c, (struct lm_op){ .kind = LM_OP_SPLIT }) : NOWHERE;
@@ -571,7 +423,7 @@ static uint32_t graph(struct compiler *c, const struct lm_graph *g, uint32_t nex
     }
     for (size_t i = g->n; c->failed == LM_OK && i-- > 0;) {
         const struct lm_graph_edge *e = &g->edges[i];
-        if (!live[e->from] || !live[e->to] || (e->label && !productive(c->facts, e->label)))
+        if (!live[e->from] || !live[e->to])
             continue;
         const uint32_t by = e->label ? compile(c, e->label, ops[e->to]) : ops[e->to];
         out[e->from] = split(c, by, out[e->from]);
@@ -581,7 +433,6 @@ static uint32_t graph(struct compiler *c, const struct lm_graph *g, uint32_t nex
             c->g->ops[ops[s]].a = c->g->ops[ops[s]].b = out[s];
     if (c->failed == LM_OK)
         start = ops[0];
-    free(live);
     free(ops);
     free(out);
     return start;
@@ -589,8 +440,7 @@ static uint32_t graph(struct compiler *c, const struct lm_graph *g, uint32_t nex
 
 static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t next)
 {
-    uint32_t out = NOWHERE;
-    if (next == NOWHERE || c->failed < 0)
+    if (next == NOWHERE || c->failed < 0 || !node->productive)
         return NOWHERE;
     switch (node->kind) {
     case LM_NODE_SET:
@@ -600,14 +450,13 @@ static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t
             next = compile(c, node->nodes[i], next);
         return next;
     case LM_NODE_CHOICE:
-        for (size_t i = node->n; i-- > 0;)
-            out = split(c, compile(c, node->nodes[i], next), out);
-        return out;
+        return choice(c, node, next);
+    case LM_NODE_LITERAL:
+        return literal(c, node, next);
     case LM_NODE_REPEAT:
         return repeat(c, node, next);
     case LM_NODE_RULE:
-        return c->facts->productive[node->rule] ?
-            emit(c, (struct lm_op){ .kind = LM_OP_CALL, .a = node->rule, .b = next }) : NOWHERE;
+        return emit(c, (struct lm_op){ .kind = LM_OP_CALL, .a = node->rule, .b = next });
     case LM_NODE_TOKEN:
         c->g->has_tokens = true;
         return emit(c, (struct lm_op){ .kind = node->negated ? LM_OP_OTHER_TOKEN : LM_OP_TOKEN,
@@ -627,46 +476,45 @@ static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t
     return NOWHERE;
 }
 
-static int compile_rules(const struct facts *f, struct lm_grammar *g, struct lm_err *err)
+/* A rule that is nothing but another one begins where that does. */
+static void shorten_chains(struct lm_grammar *g)
 {
-    struct compiler c = { .facts = f, .g = g, .err = err };
-    g->entry = lm_malloc_array(f->t->n, sizeof *g->entry);
+    for (size_t i = 0; i < g->n_rules; i++) {
+        uint32_t end = g->entry[i], at = end, next;
+        while (g->ops[end].kind == LM_OP_CALL && g->ops[g->ops[end].b].kind == LM_OP_END)
+            end = g->entry[g->ops[end].a];
+        for (g->entry[i] = end; at != end; at = next) {
+            next = g->entry[g->ops[at].a];
+            g->entry[g->ops[at].a] = end;
+        }
+    }
+}
+
+static int compile_rules(const struct lm_tree *t, struct lm_grammar *g, struct lm_err *err)
+{
+    struct compiler c = { .t = t, .g = g, .err = err };
+    g->entry = lm_malloc_array(t->n, sizeof *g->entry);
     if (!g->entry)
         return lm_fail_nomem(err);
-    g->n_rules = g->entry_cap = f->t->n;
-    for (size_t i = 0; c.failed == LM_OK && i < f->t->n; i++) {
+    g->n_rules = g->entry_cap = t->n;
+    for (size_t i = 0; c.failed == LM_OK && i < t->n; i++) {
         const uint32_t end = emit(&c, (struct lm_op){ .kind = LM_OP_END });
-        const uint32_t entry = compile(&c, f->t->rules[i].node, end);
+        const uint32_t entry = compile(&c, t->rules[i].node, end);
         g->entry[i] = entry == NOWHERE ? end : entry;     /* never called if it is nowhere */
         if (i == 0 && entry == NOWHERE && c.failed == LM_OK)      /* anchors contradict */
-            c.failed = lm_fail(err, LM_EUSE, "%.60s can never be completed", f->t->rules[0].name);
+            c.failed = lm_fail(err, LM_EUSE, "%.60s can never be completed", t->rules[0].name);
     }
+    if (c.failed == LM_OK)
+        shorten_chains(g);
     free(c.marks);
     free(c.todo);
     return c.failed;
 }
 
-static int check(const struct facts *f, struct lm_err *err)
-{
-    const struct lm_tree *t = f->t;
-    for (size_t i = 0; i < t->n; i++)
-        if (!t->rules[i].node)
-            return lm_fail(err, LM_EUSE, "rule %.60s uses %.60s, which is not defined",
-                           t->rules[t->rules[i].used_by].name, t->rules[i].name);
-    spread(f, f->may_be_empty, may_be_empty);
-    spread(f, f->productive, productive);
-    int s = refuse_left_recursion(f, err);
-    if (s == LM_OK && !f->productive[0])
-        s = lm_fail(err, LM_EUSE, "%.60s can never be completed", t->rules[0].name);
-    return s;
-}
-
 struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err)
 {
-    struct facts f = { .t = t, .may_be_empty = calloc(t->n, sizeof(bool)),
-                       .productive = calloc(t->n, sizeof(bool)) };
     struct lm_grammar *g = calloc(1, sizeof *g);
-    int s = f.may_be_empty && f.productive && g ? check(&f, err) : lm_fail_nomem(err);
+    int s = g ? lm_tree_check(t, err) : lm_fail_nomem(err);
     for (size_t i = 0; s == LM_OK && i < t->n; i++) {
         measure(t->rules[i].node);
         if (t->rules[i].node->rounds == TOO_MANY)
@@ -674,9 +522,7 @@ struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err)
                         "multiply to more than %d", t->rules[i].name, LM_GRAMMAR_ROUNDS);
     }
     if (s == LM_OK)
-        s = compile_rules(&f, g, err);
-    free(f.may_be_empty);
-    free(f.productive);
+        s = compile_rules(t, g, err);
     if (s == LM_OK)
         return g;
     lm_grammar_free(g);

@@ -151,26 +151,25 @@ static int nomem(struct parser *p)
     return lm_fail_nomem(p->err);
 }
 
-/* A literal: a sequence of sets of one character. */
 static int read_literal(struct parser *p, struct lm_node **out)
 {
     const char *from = p->at++;
-    struct lm_node *node = *out = lm_node_new(&p->tree, LM_NODE_SEQUENCE);
-    if (!node)
-        return nomem(p);
-    while (!is_at(p, '"')) {
+    struct lm_buf text = { 0 };
+    int s = LM_OK;
+    while (s == LM_OK && !is_at(p, '"')) {
         uint32_t c;
-        if (p->at == p->end)
-            return fail_at(p, from, "the quote is not closed");
-        int s = read_char(p, &c);
-        if (s < 0)
-            return s;
-        struct lm_node *one = lm_node_new(&p->tree, LM_NODE_SET);
-        if (!one || !lm_node_add_range(&p->tree, one, c, c) || !lm_node_add(&p->tree, node, one))
-            return nomem(p);
+        s = p->at == p->end ? fail_at(p, from, "the quote is not closed") : read_char(p, &c);
+        if (s == LM_OK)
+            lm_buf_rune(&text, c);
     }
     p->at++;
-    return LM_OK;
+    if (s == LM_OK) {
+        const char *copy = lm_arena_copy(&p->tree.arena, text.data, text.len);
+        *out = copy && !text.failed ? lm_node_literal(&p->tree, copy, text.len) : NULL;
+        s = *out ? LM_OK : nomem(p);
+    }
+    lm_buf_release(&text);
+    return s;
 }
 
 static int read_set(struct parser *p, struct lm_node **out)

@@ -33,6 +33,7 @@ struct lm_grammar;
 #define LM_GRAMMAR_DEPTH 1000            /* parentheses in parentheses                     */
 #define LM_GRAMMAR_STACK 100000          /* rules in rules at run time                     */
 #define LM_GRAMMAR_WAYS  10000           /* ways at once in which the text can be read     */
+#define LM_GRAMMAR_STEPS 100000          /* ops looked at for a byte                       */
 
 /*
  * lm_grammar_gbnf - read a grammar; see lmpipe-grammar(7).

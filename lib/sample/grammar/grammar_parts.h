@@ -4,8 +4,8 @@
 
 /*
  * What the files of a grammar share: gbnf.c, grammar_regex.c and schema.c read text into trees,
- * compile.c makes states of them, machine.c and machine_mask.c run these, token_trie.c has a
- * vocabulary's bytes in order.
+ * grammar_facts.c checks these, compile.c makes states of them, machine.c and machine_mask.c run
+ * the states, token_trie.c has a vocabulary's bytes in order.
  */
 
 #include "base/arena.h"
@@ -32,6 +32,7 @@ enum lm_node_kind {
     LM_NODE_BYTES,                       /* one byte min to max                    */
     LM_NODE_TEXT,                        /* one character that JSON writes as it is: all but
                                             the quote, the backslash and U+0000 to U+001F */
+    LM_NODE_LITERAL,                     /* the bytes text [n]                     */
     LM_NODE_GRAPH,                       /* a way through graph                    */
 };
 
@@ -43,26 +44,41 @@ struct lm_graph {
         uint32_t        from, to;
         struct lm_node *label;           /* NULL: no text; else never the empty text */
     } *edges;                            /* [n]                                    */
-    size_t   n, cap;
+    uint32_t n, cap;
+    bool    *live;                       /* [n_states] leads to a final one; lm_tree_check's */
+    uint32_t first_fact;                 /* lm_tree_check's                        */
 };
 
 struct lm_node {
     enum lm_node_kind kind;
     bool              negated;
+    bool              may_be_empty, productive;      /* lm_tree_check's            */
+    uint32_t          fact;              /* its own, too                           */
     uint32_t          rule, min, max;
     uint32_t          size;              /* states it takes, about (compile.c)     */
+    uint32_t          n, cap;
     uint64_t          rounds;            /* the counts of repetitions in one another, as
                                             a product                              */
-    size_t            n, cap;
-    struct lm_range  *ranges;
-    struct lm_node  **nodes;
-    struct lm_graph  *graph;
+    union {                              /* as the kind says                       */
+        const char       *text;
+        struct lm_range  *ranges;
+        struct lm_node  **nodes;
+        struct lm_graph  *graph;
+    };
 };
+
+/* Has it nodes [n] below it? */
+static inline bool lm_node_has_nodes(const struct lm_node *node)
+{
+    return node->kind == LM_NODE_SEQUENCE || node->kind == LM_NODE_CHOICE ||
+           node->kind == LM_NODE_REPEAT;
+}
 
 struct lm_rule {
     const char     *name;
     struct lm_node *node;                /* NULL: used, not (yet) defined          */
     uint32_t        used_by;             /* a rule that uses it                    */
+    bool            may_be_empty, productive;        /* lm_tree_check's            */
 };
 
 /* A grammar as read; rule 0 is where it starts. */
@@ -76,6 +92,8 @@ struct lm_tree {
 struct lm_node *lm_node_new(struct lm_tree *t, enum lm_node_kind kind);
 bool lm_node_add(struct lm_tree *t, struct lm_node *to, struct lm_node *node);
 bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint32_t hi);
+/* A literal of text [n], which is not copied. */
+struct lm_node *lm_node_literal(struct lm_tree *t, const char *text, size_t n);
 
 /* Make a set's ranges ascending and apart, without surrogates, and turn it round if it is
  * negated; false when memory is short. */
@@ -96,6 +114,11 @@ static inline int lm_hex_digit(char c)
 /* Add a rule; LM_OK or LM_ENOMEM.  name is not copied. */
 int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
                      struct lm_err *err);
+
+/* Find out of each node and rule whether it may be empty and whether it can be completed; refuse
+ * rules that are not defined or left-recursive, and a tree that can never be completed.  LM_OK, or
+ * a code as of lm_grammar_gbnf. */
+int lm_tree_check(struct lm_tree *t, struct lm_err *err);
 
 void lm_tree_release(struct lm_tree *t);
 
@@ -145,6 +168,10 @@ struct lm_grammar *lm_grammar_compile(struct lm_tree *t, struct lm_err *err);
 
 /* The bytes that may follow a state that is not dead, as bits. */
 void lm_machine_next(const struct lm_machine *m, lm_state s, uint64_t bytes[4]);
+/* Do two bytes lead a state to the same one, whatever that is? */
+bool lm_machine_alike(const struct lm_machine *m, lm_state s, unsigned char a, unsigned char b);
+/* How many ops it has looked at so far. */
+uint64_t lm_machine_work(const struct lm_machine *m);
 
 /* ---- the vocabulary in order of bytes ---- */
 

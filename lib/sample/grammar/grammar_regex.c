@@ -482,11 +482,10 @@ static struct lm_node *reading_of(struct parser *p, const struct lm_node *node, 
     if (!copy)
         return NULL;
     *copy = *node;
-    copy->nodes = NULL;
-    copy->cap = 0;
-    if (node->kind == LM_NODE_SET)
+    if (!lm_node_has_nodes(node))
         return copy;
-    copy->n = 0;
+    copy->nodes = NULL;
+    copy->n = copy->cap = 0;
     for (size_t i = 0; i < node->n; i++)
         if (!lm_node_add(p->tree, copy, reading_of(p, node->nodes[i], how)))
             return NULL;

@@ -16,6 +16,8 @@
 #include "base/size.h"
 
 #define TEMPORARY 0x80000000u        /* a node of the step that is being made           */
+#define FEW_WAYS  24                 /* up to which they are put in order one by one    */
+#define FEW_BELOW 16                 /* nodes among which an equal one is looked for    */
 
 /* ---- tables ---- */
 
@@ -132,6 +134,9 @@ static int nomem(struct lm_machine *m)
 
 void lm_step_begin(struct lm_machine *m, struct lm_err *err)
 {
+    for (size_t i = 0; i < m->n_temps; i++)
+        *m->temps[i].slot = 0;
+    m->work += m->n_seen;
     m->n_todo = m->n_found = m->n_temps = m->n_seen = 0;
     m->complete = m->open = false;
     m->failed = LM_OK;
@@ -184,35 +189,77 @@ void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack)
     for (; m->seen_step[k] == m->step; k = (k + 1) & (m->n_seen_slots - 1))
         if (m->seen[k].op == op && m->seen[k].stack == stack)
             return;
-    if (m->n_seen >= 64 * LM_GRAMMAR_WAYS) {
-        m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here");
+    if (m->n_seen >= LM_GRAMMAR_STEPS) {
+        m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here: more than %d "
+                            "steps for a byte", LM_GRAMMAR_STEPS);
         return;
     }
     m->seen[k] = (struct way){ op, stack };
     m->seen_step[k] = m->step;
     m->n_seen++;
-    m->todo[m->n_todo++] = (struct way){ op, stack };
+    m->todo[m->n_todo++] = (uint64_t)stack << 32 | op;
+}
+
+/* The slot of a temporary node, or one that is free. */
+static uint32_t *temp_slot(const struct lm_machine *m, uint32_t op, uint32_t count)
+{
+    size_t k = mix(op, count) & (m->n_temp_slots - 1);
+    for (; m->temp_slots[k]; k = (k + 1) & (m->n_temp_slots - 1)) {
+        const struct temp *t = &m->temps[m->temp_slots[k] - 1];
+        if (t->op == op && t->count == count)
+            break;
+    }
+    return &m->temp_slots[k];
+}
+
+/* Room for one more temporary node; false when memory is short. */
+static bool grow_temps(struct lm_machine *m)
+{
+    const size_t old = m->temps_cap;
+    if (!lm_grow(&m->temps, &m->temps_cap, m->n_temps + 1, sizeof *m->temps))
+        return false;
+    if (m->temps_cap == old)
+        return true;
+    size_t n = 64;
+    while (n < 2 * m->temps_cap)
+        n *= 2;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return false;
+    memset(m->temps + old, 0, (m->temps_cap - old) * sizeof *m->temps);
+    free(m->temp_slots);
+    m->temp_slots = slots;
+    m->n_temp_slots = n;
+    for (uint32_t i = 0; i < m->n_temps; i++) {
+        m->temps[i].slot = temp_slot(m, m->temps[i].op, m->temps[i].count);
+        *m->temps[i].slot = i + 1;
+    }
+    return true;
+}
+
+/* The temporary node of a call, which is new if there was none; NULL when memory is short. */
+static struct temp *temp_of(struct lm_machine *m, uint32_t op, uint32_t count)
+{
+    if (!grow_temps(m))
+        return NULL;
+    uint32_t *slot = temp_slot(m, op, count);
+    if (*slot)
+        return &m->temps[*slot - 1];
+    struct temp *t = &m->temps[m->n_temps];
+    *t = (struct temp){ .op = op, .count = count, .below = t->below, .cap = t->cap, .slot = slot };
+    *slot = (uint32_t)++m->n_temps;
+    return t;
 }
 
 /* A rule was called from `below` by op: enter it, and note where it returns to. */
 static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t below)
 {
-    size_t i = 0;
-    while (i < m->n_temps && !(m->temps[i].op == op && m->temps[i].count == count))
-        i++;
-    if (i == m->n_temps) {
-        const size_t old = m->temps_cap;
-        if (!lm_grow(&m->temps, &m->temps_cap, i + 1, sizeof *m->temps)) {
-            nomem(m);
-            return;
-        }
-        memset(m->temps + old, 0, (m->temps_cap - old) * sizeof *m->temps);
-        struct temp *fresh = &m->temps[m->n_temps++];
-        *fresh = (struct temp){ .op = op, .count = count, .below = fresh->below,
-                                .cap = fresh->cap };
+    struct temp *t = temp_of(m, op, count);
+    if (!t) {
+        nomem(m);
+        return;
     }
-    struct temp *t = &m->temps[i];
-    for (size_t k = 0; k < t->n; k++)
+    for (size_t k = 0; k < t->n && k < FEW_BELOW; k++)      /* the others are sorted out later */
         if (t->below[k] == below)
             return;
     if (!lm_grow(&t->below, &t->cap, t->n + 1, sizeof *t->below)) {
@@ -222,7 +269,7 @@ static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t bel
     t->below[t->n++] = below;
     if (t->left && m->g->ops[op].kind == LM_OP_CALL)        /* by an empty text */
         lm_step_add(m, m->g->ops[op].b, below);
-    lm_step_add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)i);
+    lm_step_add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)(t - m->temps));
 }
 
 /* Round number count of a loop begins; rounds that do not matter any more count as one. */
@@ -269,7 +316,8 @@ void lm_step_leave(struct lm_machine *m, uint32_t stack)
 static void close(struct lm_machine *m)
 {
     while (m->n_todo && m->failed == LM_OK) {
-        const struct way w = m->todo[--m->n_todo];
+        const uint64_t last = m->todo[--m->n_todo];
+        const struct way w = { (uint32_t)last, (uint32_t)(last >> 32) };
         const struct lm_op *o = &m->g->ops[w.op];
         switch ((enum lm_op_kind)o->kind) {
         case LM_OP_SPLIT:
@@ -277,7 +325,10 @@ static void close(struct lm_machine *m)
             lm_step_add(m, o->b, w.stack);
             break;
         case LM_OP_CALL:
-            call(m, w.op, 0, w.stack);
+            if (m->g->ops[o->b].kind == LM_OP_END)          /* nothing to come back for */
+                lm_step_add(m, m->g->entry[o->a], w.stack);
+            else
+                call(m, w.op, 0, w.stack);
             break;
         case LM_OP_LOOP:
             if (o->min == 0 || o->may_be_empty)
@@ -305,6 +356,17 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static void sort_numbers(uint32_t *list, size_t n)
+{
+    if (n == 2 && list[0] > list[1]) {            /* as most have one or two */
+        const uint32_t first = list[0];
+        list[0] = list[1];
+        list[1] = first;
+    } else if (n > 2) {
+        qsort(list, n, sizeof *list, by_number);
+    }
+}
+
 static uint32_t resolved(const struct lm_machine *m, uint32_t stack)
 {
     return stack & TEMPORARY ? m->temps[stack & ~TEMPORARY].final : stack;
@@ -326,7 +388,7 @@ static bool settle_temp(struct lm_machine *m, struct temp *t)
     size_t n = 0;
     for (size_t k = 0; k < t->n; k++)
         to[k] = resolved(m, t->below[k]);
-    qsort(to, t->n, sizeof *to, by_number);
+    sort_numbers(to, t->n);
     for (size_t k = 0; k < t->n; k++) {
         const uint32_t d = m->stacks[to[k]].depth;
         depth = d > depth ? d : depth;
@@ -370,6 +432,21 @@ static int by_stack(const void *a, const void *b)
     return x->op < y->op ? -1 : x->op > y->op;
 }
 
+static void sort_ways(struct way *list, size_t n)
+{
+    if (n > FEW_WAYS) {
+        qsort(list, n, sizeof *list, by_stack);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        const struct way w = list[i];
+        size_t k = i;
+        for (; k > 0 && by_stack(&list[k - 1], &w) > 0; k--)
+            list[k] = list[k - 1];
+        list[k] = w;
+    }
+}
+
 /* Make a state of what the step has found. */
 int lm_step_finish(struct lm_machine *m, lm_state *s)
 {
@@ -387,8 +464,7 @@ int lm_step_finish(struct lm_machine *m, lm_state *s)
     struct way *to = m->ways + m->n_ways;
     for (size_t i = 0; i < m->n_found; i++)
         to[i] = (struct way){ m->found[i].op, resolved(m, m->found[i].stack) };
-    if (m->n_found)
-        qsort(to, m->n_found, sizeof *to, by_stack);
+    sort_ways(to, m->n_found);
     size_t n = 0;
     for (size_t i = 0; i < m->n_found; i++)
         if (n == 0 || by_stack(&to[n - 1], &to[i]))
@@ -452,6 +528,24 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
     }
     int r = lm_step_finish(m, s);
     return r == LM_OK ? lm_machine_add_edge(m, before, *s, byte, err) : r;
+}
+
+bool lm_machine_alike(const struct lm_machine *m, lm_state s, unsigned char a, unsigned char b)
+{
+    const struct state *from = &m->states[s];
+    for (uint32_t i = 0; s != LM_STATE_DEAD && i < from->n; i++) {
+        const struct lm_op *o = &m->g->ops[m->ways[from->ways + i].op];
+        if (o->kind == LM_OP_BYTES && (a >= o->lo && a <= o->hi) != (b >= o->lo && b <= o->hi))
+            return false;
+        if (o->kind == LM_OP_TEXT && lm_text_step(a) != lm_text_step(b))
+            return false;
+    }
+    return true;
+}
+
+uint64_t lm_machine_work(const struct lm_machine *m)
+{
+    return m->work + m->n_seen;
 }
 
 /* ---- tokens ---- */
@@ -673,7 +767,7 @@ void lm_machine_free(struct lm_machine *m)
     void *const all[] = {
         m->eog, m->plain, m->stacks, m->states, m->ways, m->links, m->edges, m->parts,
         m->stack_table.slots, m->state_table.slots, m->edge_table.slots, m->todo, m->found,
-        m->seen, m->seen_step, m->temps, m->frames, m->chain,
+        m->seen, m->seen_step, m->temps, m->temp_slots, m->frames, m->chain,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);

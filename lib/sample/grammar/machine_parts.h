@@ -59,6 +59,7 @@ struct temp {
     uint32_t  op, count;
     uint32_t *below;                 /* [n] stacks, or temporary ones                   */
     size_t    n, cap;
+    uint32_t *slot;                  /* where it is found                               */
     bool      left;                  /* its rule has ended in this step                 */
     uint32_t  final;                 /* the node it becomes, or LM_STACK_BOTTOM: not yet known   */
 };
@@ -86,14 +87,18 @@ struct lm_machine {
     struct table  stack_table, state_table, edge_table;
 
     /* The step being made. */
-    struct way   *todo, *found;
+    uint64_t     *todo;              /* [n_todo] ways, the stack above the op: read as they
+                                        are written, in one piece                       */
+    struct way   *found;
     size_t        n_todo, n_found, todo_cap, found_cap;
     struct way   *seen;              /* [n_seen_slots] with the step's number           */
     uint32_t     *seen_step;
     size_t        n_seen_slots, n_seen;
     uint32_t      step;
     struct temp  *temps;
-    size_t        n_temps, temps_cap;
+    size_t        n_temps, temps_cap, n_temp_slots;
+    uint32_t     *temp_slots;        /* [n_temp_slots] number + 1 by hash               */
+    uint64_t      work;              /* steps so far                                    */
     bool          complete, open;
     int           failed;
     struct lm_err *err;

@@ -101,21 +101,12 @@ bool lm_schema_spend_states(struct lm_schema *s, uint32_t n, const struct lm_jva
     return s->failed == LM_OK;
 }
 
-/* ---- members ---- */
-
-bool lm_same_name(struct lm_name a, struct lm_name b)
+bool lm_schema_spend_steps(struct lm_schema *s, uint64_t n, const struct lm_jval *at)
 {
-    return a.len == b.len && (a.len == 0 || !memcmp(a.p, b.p, a.len));
-}
-
-const struct lm_jval *lm_schema_member(const struct lm_jval *object, struct lm_name name)
-{
-    const struct lm_jval *found = NULL;
-    if (object && object->kind == LM_JSON_OBJECT)
-        for (const struct lm_jval *m = object->first; m; m = m->next)
-            if (lm_same_name((struct lm_name){ m->key, m->key_len }, name))
-                found = m;
-    return found;
+    s->n_steps += n;
+    if (s->n_steps > LM_SCHEMA_STEPS)
+        lm_schema_fail(s, at, "the schema needs more than %d steps of automata", LM_SCHEMA_STEPS);
+    return s->failed == LM_OK;
 }
 
 void lm_schema_items(const struct lm_jval *schema, const struct lm_jval **prefix,
@@ -171,6 +162,18 @@ static const struct keyword *find_keyword(const struct lm_jval *m)
         if (strlen(known[i].name) == m->key_len && !memcmp(known[i].name, m->key, m->key_len))
             return &known[i];
     return NULL;
+}
+
+bool lm_keyword_is_map(const struct lm_jval *m)
+{
+    const struct keyword *k = find_keyword(m);
+    return k && (k->shape == SCHEMA_MAP || k->shape == DEPENDENCIES || k->shape == NAME_MAP);
+}
+
+bool lm_keyword_is_value(const struct lm_jval *m)
+{
+    const struct keyword *k = find_keyword(m);
+    return k && (k->shape == ANY || k->shape == LIST);
 }
 
 static bool is_bool(const struct lm_jval *v)
@@ -300,15 +303,14 @@ static int check_value(struct lm_schema *s, enum shape shape, const struct lm_jv
 /* Note that a schema is being checked; false if it has been. */
 static bool first_visit(struct lm_schema *s, const struct lm_jval *schema)
 {
-    for (size_t i = 0; i < s->n_checked; i++)
-        if (s->checked[i] == schema)
+    const uint64_t hash = lm_lookup_hash(schema, (struct lm_name){ NULL, 0 });
+    const void *item;
+    for (size_t at = SIZE_MAX; (item = lm_lookup_next(&s->checked, hash, &at)) != NULL;)
+        if (item == schema)
             return false;
-    if (!lm_grow(&s->checked, &s->checked_cap, s->n_checked + 1, sizeof *s->checked)) {
+    if (!lm_lookup_add(&s->checked, hash, schema))
         lm_schema_nomem(s);
-        return false;
-    }
-    s->checked[s->n_checked++] = schema;
-    return true;
+    return s->failed == LM_OK;
 }
 
 static const struct lm_jval *find_target(struct lm_schema *s, const struct lm_jval *ref);
@@ -317,8 +319,6 @@ static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
 {
     for (const struct lm_jval *m = schema->first; m && s->failed == LM_OK; m = m->next) {
         const struct keyword *k = find_keyword(m);
-        if (lm_schema_member(schema, lm_key_of(m)) != m)
-            return lm_schema_fail(s, m, "the keyword is there twice");
         if (k) {
             check_value(s, k->shape, m);
         } else if (s->options->strict) {
@@ -362,29 +362,28 @@ static struct lm_name next_part(const char **p, const char *end, char *buf)
     return (struct lm_name){ buf, n };
 }
 
-static const struct lm_jval *element(const struct lm_jval *array, struct lm_name index)
+static const struct lm_jval *element(const struct lm_schema *s, const struct lm_jval *array,
+                                     struct lm_name index)
 {
-    const struct lm_jval *m = array->first;
-    size_t i = 0;
+    uint64_t i = 0;
     if (index.len == 0 || index.len > 9 || (index.len > 1 && *index.p == '0'))
         return NULL;
     for (size_t k = 0; k < index.len; k++) {
         if (index.p[k] < '0' || index.p[k] > '9')
             return NULL;
-        i = 10 * i + (size_t)(index.p[k] - '0');
+        i = 10 * i + (uint64_t)(index.p[k] - '0');
     }
-    while (m && i-- > 0)
-        m = m->next;
-    return m;
+    return lm_schema_element(s, array, i);
 }
 
-static const struct lm_jval *follow(const struct lm_jval *v, struct lm_name pointer, char *buf)
+static const struct lm_jval *follow(const struct lm_schema *s, const struct lm_jval *v,
+                                    struct lm_name pointer, char *buf)
 {
     const char *p = pointer.p, *end = pointer.p + pointer.len;
     while (v && p < end) {
         p++;                                      /* the slash */
         const struct lm_name part = next_part(&p, end, buf);
-        v = v->kind == LM_JSON_ARRAY ? element(v, part) : lm_schema_member(v, part);
+        v = v->kind == LM_JSON_ARRAY ? element(s, v, part) : lm_schema_member(s, v, part);
     }
     return v;
 }
@@ -393,30 +392,6 @@ static struct lm_name string_of(const struct lm_jval *v)
 {
     return v && v->kind == LM_JSON_STRING ? (struct lm_name){ v->str, v->len }
                                           : (struct lm_name){ NULL, 0 };
-}
-
-/* What may hold schemas: the value of enum and the like does not. */
-static bool holds_schemas(const struct lm_jval *m)
-{
-    const struct keyword *k = m->key ? find_keyword(m) : NULL;
-    return !k || (k->shape != ANY && k->shape != LIST);
-}
-
-/* The schema below v with that value of `keyword`; *n counts them. */
-static const struct lm_jval *find_named(const struct lm_jval *v, const char *keyword,
-                                        struct lm_name name, int *n)
-{
-    const struct lm_jval *found = NULL;
-    const struct lm_name own = string_of(lm_jval_get(v, keyword));
-    if (own.p && lm_same_name(own, name)) {
-        ++*n;
-        found = v;
-    }
-    for (const struct lm_jval *m = v->first; m; m = m->next) {
-        const struct lm_jval *below = holds_schemas(m) ? find_named(m, keyword, name, n) : NULL;
-        found = found ? found : below;
-    }
-    return found;
 }
 
 /* Replace %HH by the byte, in place. */
@@ -436,27 +411,14 @@ static size_t unescape(char *p, size_t n)
     return to;
 }
 
-/* The schema with an $id that a value below v is in; NULL: it is not below v. */
-static const struct lm_jval *base_of(const struct lm_jval *v, const struct lm_jval *below,
-                                     const struct lm_jval *base)
-{
-    const struct lm_name id = string_of(lm_jval_get(v, "$id"));
-    const struct lm_jval *found = v == below ? base : NULL;
-    if (id.len && *id.p != '#')
-        base = v;
-    for (const struct lm_jval *m = v->first; m && !found; m = m->next)
-        found = base_of(m, below, base);
-    return found;
-}
-
 /* The schema of this document that a reference's address, without fragment, names. */
 static const struct lm_jval *find_document(const struct lm_schema *s, const struct lm_jval *ref,
                                            struct lm_name address)
 {
     int n = 0;
     if (address.len == 0)
-        return base_of(s->root, ref, s->root);
-    const struct lm_jval *found = find_named(s->root, "$id", address, &n);
+        return lm_schema_base(s, ref);
+    const struct lm_jval *found = lm_schema_named(s, s->root, "$id", address, &n);
     const struct lm_name base = string_of(lm_jval_get(s->root, "$id"));
     if (found)
         return found;
@@ -468,7 +430,8 @@ static const struct lm_jval *find_document(const struct lm_schema *s, const stru
             return NULL;
         memcpy(full, base.p, i);
         memcpy(full + i, address.p, address.len);
-        found = find_named(s->root, "$id", (struct lm_name){ full, i + address.len }, &n);
+        found = lm_schema_named(s, s->root, "$id",
+                                (struct lm_name){ full, i + address.len }, &n);
         break;
     }
     return found;
@@ -484,9 +447,10 @@ static const struct lm_jval *find_fragment(struct lm_schema *s, const struct lm_
         return NULL;
     }
     if (name.len == 0 || *name.p == '/')
-        return follow(document, name, buf);
-    const struct lm_jval *found = find_named(document, "$anchor", name, &n);
-    const struct lm_jval *other = find_named(document, "$dynamicAnchor", name, &dynamic);
+        return follow(s, document, name, buf);
+    const struct lm_jval *found = lm_schema_named(s, document, "$anchor", name, &n);
+    const struct lm_jval *other = lm_schema_named(s, document, "$dynamicAnchor", name,
+                                                  &dynamic);
     if (n + dynamic > 1)
         lm_schema_fail(s, ref, "%d schemas have this anchor", n + dynamic);
     return found ? found : other;
@@ -534,9 +498,13 @@ static void release(struct lm_schema *s)
         lm_grammar_free(s->matchers[i]->grammar);
     }
     free(s->matchers);
-    free(s->checked);
     free(s->places);
-    free(s->slots);
+    struct lm_lookup *const all[] = {
+        &s->members, &s->elements, &s->declared, &s->named, &s->bases, &s->place_table,
+        &s->checked, &s->matcher_table, &s->numbers,
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        lm_lookup_release(all[i]);
     lm_tree_release(&s->tree);
 }
 
@@ -554,7 +522,7 @@ struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
     s.root = lm_json_tree(s.arena, text, len, err);
     if (!s.root && err->code == LM_EDATA)
         err->code = LM_EUSE;                      /* another schema would do */
-    if (s.root && lm_schema_check(&s, s.root) == LM_OK &&
+    if (s.root && lm_schema_scan(&s) == LM_OK && lm_schema_check(&s, s.root) == LM_OK &&
         lm_tree_add_rule(&s.tree, "the schema", NULL, err) == LM_OK) {
         struct lm_conj all = { 0 };
         lm_conj_add(&s, &all, (struct lm_literal){ s.root, false });

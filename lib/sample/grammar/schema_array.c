@@ -18,10 +18,7 @@ struct array {
 
 static uint64_t count(const struct lm_jval *list)
 {
-    uint64_t n = 0;
-    for (const struct lm_jval *m = list ? list->first : NULL; m; m = m->next)
-        n++;
-    return n;
+    return list ? list->len : 0;
 }
 
 static struct array array_of(const struct lm_schema *s, const struct lm_way *w)
@@ -88,9 +85,7 @@ static struct lm_conj item_of(struct lm_schema *s, const struct lm_way *w, const
             lm_conj_add(s, &c, a->literal);
         } else if (a->kind == LM_ATOM_ITEMS) {
             lm_schema_items(a->schema, &prefix, &rest);
-            prefix = prefix ? prefix->first : NULL;
-            for (uint64_t k = 0; prefix && k < position; k++)
-                prefix = prefix->next;
+            prefix = lm_schema_element(s, prefix, position);
             if (prefix || rest)
                 lm_conj_add(s, &c, (struct lm_literal){ prefix ? prefix : rest, false });
         } else if (a->kind == LM_ATOM_OTHER_ITEMS && !is_evaluated(w, a, position)) {

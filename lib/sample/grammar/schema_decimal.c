@@ -263,13 +263,13 @@ static bool digit_step(const struct numbers *x, uint32_t *key, int digit)
     return true;
 }
 
-/* Change a state by a symbol: 0 to 9, 10 the point, 11 the minus; false: it cannot follow. */
-static bool step(const struct numbers *x, uint32_t *key, int symbol)
+/* Change a state by a byte; false: it cannot follow. */
+static bool step(const struct numbers *x, uint32_t *key, char byte)
 {
-    if (symbol == 10)
+    if (byte == '.')
         return point_step(x, key);
-    if (symbol < 10)
-        return digit_step(x, key, symbol);
+    if (byte != '-')
+        return digit_step(x, key, byte - '0');
     if ((key[0] & 15) != START)
         return false;
     key[0] = MINUS | NEGATIVE;
@@ -290,25 +290,48 @@ static bool search(struct numbers *x, struct lm_met *met, struct lm_dfa *d)
             return false;
         d->n = from + 1;
         d->final[from] = ends_here(x, met->keys + from * met->words);
-        for (int c = 0; c < 12; c++) {
+        for (size_t c = 0; c < d->n_symbols; c++) {
             memcpy(key, met->keys + from * met->words, met->words * sizeof *key);
             uint32_t to = LM_MANY;
-            if (step(x, key, c) && (to = lm_met_add(met, key)) == LM_MANY)
+            if (step(x, key, (char)d->lo[c]) && (to = lm_met_add(met, key)) == LM_MANY)
                 return false;
-            d->to[from * d->n_symbols + (size_t)c] = to;
+            d->to[from * d->n_symbols + c] = to;
         }
         lm_schema_spend_states(x->s, 1, x->at);
     }
     return true;
 }
 
+static void add_symbol(struct lm_dfa *d, unsigned lo, unsigned hi)
+{
+    d->lo[d->n_symbols] = (uint8_t)lo;
+    d->hi[d->n_symbols++] = (uint8_t)hi;
+}
+
+/* The digits that nothing tells apart are one symbol: 0, those of bounds, what is between them. */
+static void find_symbols(const struct numbers *x, struct lm_dfa *d)
+{
+    bool cut[11] = { [0] = true, [1] = true, [10] = true };
+    for (int c = 0; x->n_multiples && c < 10; c++)
+        cut[c] = true;
+    for (size_t i = 0; i < x->n_bounds; i++)
+        for (int32_t k = 0; k < x->bounds[i].d.n; k++)
+            cut[x->bounds[i].d.digits[k] - '0'] = cut[x->bounds[i].d.digits[k] - '0' + 1] = true;
+    for (unsigned lo = 0, hi; lo < 10; lo = hi + 1) {
+        for (hi = lo; !cut[hi + 1];)
+            hi++;
+        add_symbol(d, '0' + lo, '0' + hi);
+    }
+    add_symbol(d, '.', '.');
+    add_symbol(d, '-', '-');
+}
+
 static struct lm_node *number_graph(struct numbers *x)
 {
-    struct lm_dfa d = { .n_symbols = 12 };
+    struct lm_dfa d = { .n_symbols = 0 };
     struct lm_met met = { .words = 3 + x->n_bounds + x->n_multiples };
     struct lm_node *node = NULL;
-    for (int c = 0; c < 12; c++)
-        d.lo[c] = d.hi[c] = (uint8_t)"0123456789.-"[c];
+    find_symbols(x, &d);
     if (met.words > 64) {
         lm_schema_fail(x->s, x->at, "more than 60 bounds at one place");
     } else if (!search(x, &met, &d)) {
@@ -390,7 +413,7 @@ static void limit_digits(struct numbers *x)
     }
 }
 
-struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w)
+static struct lm_node *make_numbers(struct lm_schema *s, const struct lm_way *w)
 {
     struct numbers x = { .s = s, .integers = w->types & LM_TYPE_INTEGER,
                          .fractions = w->types & LM_TYPE_FRACTION,
@@ -413,4 +436,46 @@ struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w)
     }
     limit_digits(&x);
     return s->failed == LM_OK ? number_graph(&x) : NULL;
+}
+
+/* The rule for what is asked of numbers, by the text of it. */
+struct asked {
+    struct lm_name  text;
+    struct lm_node *node;
+};
+
+static void describe(struct lm_buf *b, const struct lm_way *w)
+{
+    lm_buf_printf(b, "%u", w->types & LM_TYPE_NUMBER);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct lm_atom *a = &w->atoms[i];
+        if (a->types & LM_TYPE_NUMBER && a->value)
+            lm_buf_printf(b, " %d%d%d%s", (int)a->kind, a->strict, a->negated, a->value->str);
+    }
+}
+
+struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w)
+{
+    struct lm_buf b = { 0 };
+    const struct asked *known;
+    describe(&b, w);
+    const struct lm_name text = { lm_arena_copy(s->arena, b.data, b.len), b.len };
+    struct asked *fresh = lm_arena_alloc(s->arena, sizeof *fresh);
+    const bool good = text.p && fresh && !b.failed;
+    lm_buf_release(&b);
+    if (!good) {
+        lm_schema_nomem(s);
+        return NULL;
+    }
+    const uint64_t hash = lm_lookup_hash(NULL, text);
+    for (size_t at = SIZE_MAX; (known = lm_lookup_next(&s->numbers, hash, &at)) != NULL;)
+        if (lm_same_name(known->text, text))
+            return known->node;
+    struct lm_node *node = make_numbers(s, w);
+    if (node && s->failed == LM_OK)
+        node = lm_schema_rule(s, node);
+    *fresh = (struct asked){ text, node };
+    if (!lm_lookup_add(&s->numbers, hash, fresh))
+        lm_schema_nomem(s);
+    return s->failed == LM_OK ? node : NULL;
 }

@@ -195,6 +195,10 @@ bool lm_dfa_reduce(struct lm_dfa *d)
 
 /* ---- graphs ---- */
 
+/* What JSON escapes, as bits of the codes below 64 and below 128. */
+#define SPECIAL_LOW  (UINT64_C(0xFFFFFFFF) | UINT64_C(1) << '"')
+#define SPECIAL_HIGH (UINT64_C(1) << ('\\' - 64))
+
 /* A set of bytes. */
 struct byte_set {
     uint64_t bits[4];
@@ -232,8 +236,8 @@ static void add_runs(struct lm_schema *s, struct lm_node *choice, const struct b
 {
     struct byte_set plain = *b;
     if (json) {
-        plain.bits[0] &= ~(UINT64_C(0xFFFFFFFF) | UINT64_C(1) << '"');
-        plain.bits[1] &= ~(UINT64_C(1) << ('\\' - 64));
+        plain.bits[0] &= ~SPECIAL_LOW;
+        plain.bits[1] &= ~SPECIAL_HIGH;
     }
     for (unsigned lo = next_byte(&plain, 0), hi; lo < 256; lo = next_byte(&plain, hi + 1)) {
         for (hi = lo; hi < 255 && has_byte(&plain, hi + 1);)
@@ -272,10 +276,7 @@ static struct lm_node *escapes(struct lm_schema *s, const struct byte_set *b)
 {
     static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
     struct byte_set short_ones = { { 0 } };
-    bool any = false;
-    for (unsigned c = 0; c < 128; c++)
-        any |= is_special(c) && has_byte(b, c);
-    if (!any)
+    if (!(b->bits[0] & SPECIAL_LOW) && !(b->bits[1] & SPECIAL_HIGH))
         return NULL;
     for (size_t i = 0; named[i]; i++)
         if (has_byte(b, (unsigned char)named[i]))

@@ -112,8 +112,9 @@ static void demand(struct lm_schema *s, struct lm_ways *ways, struct lm_atom a)
         struct lm_way *w = &ways->list[i];
         if (!(w->types & a.types))
             continue;
+        const size_t copied = w->n < w->cap ? 0 : w->n;
         struct lm_atom *atoms = grown(s, w->atoms, w->n, &w->cap, sizeof *atoms);
-        if (!atoms || !lm_schema_spend(s, 1 + w->n / 16, a.at))
+        if (!atoms || !lm_schema_spend(s, 1 + copied / 16, a.at))
             return;
         w->atoms = atoms;
         w->atoms[w->n++] = a;

@@ -37,7 +37,7 @@ bool lm_jval_same(struct lm_schema *s, const struct lm_jval *a, const struct lm_
         if (length(a) != length(b))
             return false;
         for (const struct lm_jval *m = a->first; m; m = m->next) {
-            const struct lm_jval *other = lm_schema_member(b, lm_key_of(m));
+            const struct lm_jval *other = lm_schema_member(s, b, lm_key_of(m));
             if (!other || !lm_jval_same(s, m, other))
                 return false;
         }
@@ -173,7 +173,8 @@ static int check_array(struct lm_schema *s, const char *key, const struct lm_jva
 /* All that applies to one member. */
 static int check_member(struct lm_schema *s, const struct lm_jval *schema, const struct lm_jval *m)
 {
-    const struct lm_jval *own = lm_schema_member(lm_jval_get(schema, "properties"), lm_key_of(m));
+    const struct lm_jval *own = lm_schema_member(s, lm_jval_get(schema, "properties"),
+                                                lm_key_of(m));
     const struct lm_jval *patterns = lm_jval_get(schema, "patternProperties");
     const struct lm_jval *others = lm_jval_get(schema, "additionalProperties");
     int r = own ? valid(s, own, m) : YES;
@@ -192,10 +193,11 @@ static int check_member(struct lm_schema *s, const struct lm_jval *schema, const
     return r == YES && !declared && others ? valid(s, others, m) : r;
 }
 
-static int check_required(const struct lm_jval *list, const struct lm_jval *v)
+static int check_required(const struct lm_schema *s, const struct lm_jval *list,
+                          const struct lm_jval *v)
 {
     for (const struct lm_jval *name = list->first; name; name = name->next)
-        if (!lm_schema_member(v, (struct lm_name){ name->str, name->len }))
+        if (!lm_schema_member(s, v, (struct lm_name){ name->str, name->len }))
             return NO;
     return YES;
 }
@@ -205,8 +207,8 @@ static int check_dependencies(struct lm_schema *s, const struct lm_jval *list,
 {
     int r = YES;
     for (const struct lm_jval *m = list->first; m && r == YES; m = m->next)
-        if (lm_schema_member(v, lm_key_of(m)))
-            r = m->kind == LM_JSON_ARRAY ? check_required(m, v) : valid(s, m, v);
+        if (lm_schema_member(s, v, lm_key_of(m)))
+            r = m->kind == LM_JSON_ARRAY ? check_required(s, m, v) : valid(s, m, v);
     return r;
 }
 
@@ -224,7 +226,7 @@ static int check_object(struct lm_schema *s, const char *key, const struct lm_jv
                         const struct lm_jval *k, const struct lm_jval *v)
 {
     if (!strcmp(key, "required"))
-        return check_required(k, v);
+        return check_required(s, k, v);
     if (!strcmp(key, "minProperties"))
         return length(v) >= lm_schema_count(k);
     if (!strcmp(key, "maxProperties"))
@@ -262,6 +264,8 @@ static int check_type(struct lm_schema *s, const struct lm_jval *k, const struct
 
 static int check_enum(struct lm_schema *s, const struct lm_jval *k, const struct lm_jval *v)
 {
+    if (k == s->listed && v == s->listed_value)   /* it comes from there */
+        return YES;
     for (k = k->first; k; k = k->next)
         if (lm_jval_same(s, k, v))
             return YES;

@@ -16,8 +16,15 @@ struct member {
     bool           required, absent;
 };
 
+/* A member by its name, in lm_schema.declared. */
+struct declared {
+    const void *key;                     /* of the object                                 */
+    size_t      number;
+};
+
 struct object {
     struct lm_schema    *s;
+    const void          *key;            /* what its members are found by                 */
     const struct lm_way *way;
     size_t               n, cap;
     struct member       *members;        /* [n]                                           */
@@ -25,6 +32,8 @@ struct object {
     size_t               n_patterns;
     struct lm_conj       names;          /* what every name must satisfy                  */
     bool                 closed;         /* no others                                     */
+    size_t               n_values;       /* demands on values                             */
+    const struct lm_atom **values;
     uint64_t             min, max;       /* members                                       */
     const struct lm_atom *at_min, *undeclared;
     const struct lm_jval *at;            /* for messages                                  */
@@ -32,32 +41,41 @@ struct object {
 
 /* ---- names ---- */
 
-static struct member *find_member(struct object *x, struct lm_name name)
+/* The number of the member with that name, or x->n. */
+static size_t find_member(const struct object *x, struct lm_name name)
 {
-    for (size_t i = 0; i < x->n; i++)
-        if (lm_same_name(x->members[i].name, name))
-            return &x->members[i];
-    return NULL;
+    const struct declared *d;
+    if (!x->key)
+        return x->n;
+    const uint64_t hash = lm_lookup_hash(x->key, name);
+    for (size_t at = SIZE_MAX; (d = lm_lookup_next(&x->s->declared, hash, &at)) != NULL;)
+        if (d->key == x->key && lm_same_name(x->members[d->number].name, name))
+            return d->number;
+    return x->n;
 }
 
 /* The member with that name, which is new if there was none; NULL after a failure. */
 static struct member *declare(struct object *x, struct lm_name name)
 {
-    struct member *found = find_member(x, name);
-    if (found || !lm_schema_spend(x->s, 1 + x->n / 8, x->at))
-        return found;
+    const size_t found = find_member(x, name);
+    if (found < x->n || !lm_schema_spend(x->s, 1, x->at))
+        return found < x->n ? &x->members[found] : NULL;
+    struct declared *d = lm_arena_alloc(x->s->arena, sizeof *d);
+    struct member *list = x->members;
     if (x->n == x->cap) {
-        const size_t cap = 2 * x->cap + 8;
-        struct member *list = lm_arena_array(x->s->arena, cap, sizeof *list);
-        if (!list) {
-            lm_schema_nomem(x->s);
-            return NULL;
-        }
-        if (x->n)
+        x->cap = 2 * x->cap + 8;
+        list = lm_arena_array(x->s->arena, x->cap, sizeof *list);
+        if (list && x->n)
             memcpy(list, x->members, x->n * sizeof *list);
-        x->members = list;
-        x->cap = cap;
     }
+    if (!x->key)
+        x->key = d;
+    if (!d || !list || !lm_lookup_add(&x->s->declared, lm_lookup_hash(x->key, name), d)) {
+        lm_schema_nomem(x->s);
+        return NULL;
+    }
+    *d = (struct declared){ x->key, x->n };
+    x->members = list;
     x->members[x->n] = (struct member){ .name = name };
     return &x->members[x->n++];
 }
@@ -127,7 +145,7 @@ static bool declares(const struct object *x, const struct lm_jval *schema,
                      const struct lm_name *name, unsigned fit)
 {
     const struct lm_jval *p = lm_jval_get(schema, "patternProperties");
-    if (name && lm_schema_member(lm_jval_get(schema, "properties"), *name))
+    if (name && lm_schema_member(x->s, lm_jval_get(schema, "properties"), *name))
         return true;
     for (p = p ? p->first : NULL; p; p = p->next)
         if (fit & bit_of(x, p))
@@ -155,8 +173,8 @@ static struct lm_conj value_of(struct object *x, const struct lm_name *name, uns
 {
     struct lm_schema *s = x->s;
     struct lm_conj c = { 0 };
-    for (size_t i = 0; i < x->way->n && lm_schema_spend(s, 1, x->at); i++) {
-        const struct lm_atom *a = &x->way->atoms[i];
+    for (size_t i = 0; i < x->n_values && lm_schema_spend(s, 1, x->at); i++) {
+        const struct lm_atom *a = x->values[i];
         if (a->kind == LM_ATOM_MEMBER && name && lm_same_name(*name, a->name)) {
             lm_conj_add(s, &c, a->literal);
         } else if (a->kind == LM_ATOM_OTHER_NAMES && !is_evaluated(x, a, name, fit)) {
@@ -164,7 +182,7 @@ static struct lm_conj value_of(struct object *x, const struct lm_name *name, uns
         } else if (a->kind == LM_ATOM_PROPERTIES) {
             const struct lm_jval *p = lm_jval_get(a->schema, "properties");
             const struct lm_jval *others = lm_jval_get(a->schema, "additionalProperties");
-            p = name ? lm_schema_member(p, *name) : NULL;
+            p = name ? lm_schema_member(s, p, *name) : NULL;
             if (p)
                 lm_conj_add(s, &c, (struct lm_literal){ p, false });
             p = lm_jval_get(a->schema, "patternProperties");
@@ -182,6 +200,9 @@ static void note_demand(struct object *x, const struct lm_atom *a, bool *declare
 {
     if (!(a->types & LM_TYPE_OBJECT))
         return;
+    if (a->kind == LM_ATOM_PROPERTIES || a->kind == LM_ATOM_OTHER_NAMES ||
+        a->kind == LM_ATOM_MEMBER)
+        x->values[x->n_values++] = a;
     x->at = a->at;
     if (a->kind == LM_ATOM_PROPERTIES) {
         *declared |= lm_jval_get(a->schema, "properties") != NULL;
@@ -217,6 +238,9 @@ static bool object_of(struct lm_schema *s, const struct lm_way *w, struct object
 {
     bool declared = false, open = s->options->open;
     *x = (struct object){ .s = s, .way = w, .max = UINT64_MAX };
+    x->values = lm_arena_array(s->arena, w->n + 1, sizeof *x->values);
+    if (!x->values)
+        lm_schema_nomem(s);
     for (size_t i = 0; i < w->n && s->failed == LM_OK; i++)
         note_demand(x, &w->atoms[i], &declared, &open);
     x->closed = declared && !open;
@@ -249,7 +273,7 @@ static struct lm_node *listed_names(struct object *x, const struct lm_way *w, un
     const struct lm_jval *v = w->one_value ? w->values : w->values->first;
     for (; v && s->failed == LM_OK; v = w->one_value ? NULL : v->next) {
         const struct lm_name name = { v->str, v->len };
-        if (v->kind == LM_JSON_STRING && !find_member(x, name) && fits(x, name) == fit &&
+        if (v->kind == LM_JSON_STRING && find_member(x, name) == x->n && fits(x, name) == fit &&
             lm_schema_valid(s, v, &x->names) == 1)
             lm_schema_add(s, choice, lm_string_literal(s, name));
     }

@@ -6,6 +6,7 @@
  * What the files of JSON Schema share.
  *
  *   schema.c           the text is checked, references are followed, errors name a place
+ *   schema_index.c     what the text holds, found by hash
  *   schema_expand.c    what must hold at one place becomes a list of alternatives, each a flat
  *                      list of demands (atoms) in the order of the text
  *   schema_instance.c  is a given value valid? for enum and const, names, and what follows
@@ -29,6 +30,7 @@
 #define LM_SCHEMA_RULES   20000      /* different places                                 */
 #define LM_SCHEMA_WORK    1000000    /* demands looked at                                */
 #define LM_SCHEMA_STATES  50000      /* of automata, all together                        */
+#define LM_SCHEMA_STEPS   20000000   /* ops looked at to make them                       */
 #define LM_SCHEMA_NESTING 64         /* arrays and objects in a value that may be any    */
 #define LM_SCHEMA_DIGITS  16         /* of a number before and after the point           */
 #define LM_SCHEMA_FACTOR  10000      /* digits of multipleOf, as a number                */
@@ -118,6 +120,24 @@ struct lm_ways {
     struct lm_way *list;
 };
 
+/* ---- tables ---- */
+
+/* Items by a hash; items with the same one have to be told apart by who looks for them. */
+struct lm_lookup {
+    size_t n, n_slots;
+    struct {
+        uint64_t    hash;
+        const void *item;            /* NULL: free                                       */
+    } *slots;                        /* [n_slots]                                        */
+};
+
+uint64_t lm_lookup_hash(const void *owner, struct lm_name name);
+/* false when memory is short. */
+bool lm_lookup_add(struct lm_lookup *t, uint64_t hash, const void *item);
+/* The next item with a hash, NULL: no more; *at: SIZE_MAX before the first. */
+const void *lm_lookup_next(const struct lm_lookup *t, uint64_t hash, size_t *at);
+void lm_lookup_release(struct lm_lookup *t);
+
 /* ---- the compiler ---- */
 
 struct lm_place;
@@ -131,15 +151,22 @@ struct lm_schema {
     struct lm_err                  *err;
     int                             failed;      /* LM_OK, or the first failure's code   */
     uint64_t                        work;        /* demands looked at                    */
+    uint64_t                        n_steps;     /* ops looked at for automata           */
     uint32_t                        n_states;    /* of automata                          */
-    struct lm_place               **places;      /* by hash: what has a rule             */
-    size_t                          n_places, places_cap, n_slots;
-    uint32_t                       *slots;
+    struct lm_lookup                members, elements;   /* of large objects and arrays  */
+    struct lm_lookup                named, bases;    /* schemas and references           */
+    struct lm_place               **places;      /* what has a rule                      */
+    size_t                          n_places, places_cap;
+    struct lm_lookup                place_table;
     uint32_t                        shared[LM_SCHEMA_NESTING + 8];   /* rules, 0: none   */
-    const struct lm_jval          **checked;     /* schemas that have been checked       */
-    size_t                          n_checked, checked_cap;
+    struct lm_lookup                checked;     /* schemas that references have led to  */
     struct lm_matcher             **matchers;    /* of patterns and formats              */
     size_t                          n_matchers, matchers_cap;
+    struct lm_lookup                matcher_table;
+    struct lm_lookup                declared;    /* members of objects being made        */
+    struct lm_lookup                numbers;     /* rules of numbers, by what is asked   */
+    const struct lm_jval           *listed;      /* an enum whose values are gone through ... */
+    const struct lm_jval           *listed_value;    /* ... and where                    */
     int                             depth;       /* schemas in one another at one place  */
     int                             in_negated;  /* how many of these must not hold      */
     int                             building;    /* rules of places in one another       */
@@ -156,7 +183,9 @@ void lm_schema_note(struct lm_schema *s, const struct lm_jval *at, const char *f
     __attribute__((format(printf, 3, 4)));
 /* Count so many steps; false when it is too much, or something has failed. */
 bool lm_schema_spend(struct lm_schema *s, uint64_t steps, const struct lm_jval *at);
+/* The same of states of automata, and of ops that were looked at to find these. */
 bool lm_schema_spend_states(struct lm_schema *s, uint32_t n, const struct lm_jval *at);
+bool lm_schema_spend_steps(struct lm_schema *s, uint64_t n, const struct lm_jval *at);
 
 /* Check the keywords of a schema and of all schemas in it. */
 int lm_schema_check(struct lm_schema *s, const struct lm_jval *schema);
@@ -168,9 +197,23 @@ const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval
 void lm_schema_items(const struct lm_jval *schema, const struct lm_jval **prefix,
                      const struct lm_jval **rest);
 
-/* A member of an object by its name, which may hold NUL. */
-const struct lm_jval *lm_schema_member(const struct lm_jval *object, struct lm_name name);
+/* Go over the text for what follows; refuses names that are twice in an object. */
+int lm_schema_scan(struct lm_schema *s);
+/* A member of an object of the text by its name, which may hold NUL. */
+const struct lm_jval *lm_schema_member(const struct lm_schema *s, const struct lm_jval *object,
+                                       struct lm_name name);
+/* An element of an array of the text; NULL: it has not so many, or is NULL. */
+const struct lm_jval *lm_schema_element(const struct lm_schema *s, const struct lm_jval *array,
+                                        uint64_t i);
 bool lm_same_name(struct lm_name a, struct lm_name b);
+/* The schema below document whose $id, $anchor or $dynamicAnchor is name; *n counts them. */
+const struct lm_jval *lm_schema_named(const struct lm_schema *s, const struct lm_jval *document,
+                                      const char *keyword, struct lm_name name, int *n);
+/* The schema with an $id, or the root, that a $ref or $dynamicRef is relative to. */
+const struct lm_jval *lm_schema_base(const struct lm_schema *s, const struct lm_jval *ref);
+/* Is the value of a member of a schema schemas by name, or no schema whatever is in it? */
+bool lm_keyword_is_map(const struct lm_jval *m);
+bool lm_keyword_is_value(const struct lm_jval *m);
 
 /* The name of a member. */
 static inline struct lm_name lm_key_of(const struct lm_jval *m)
@@ -257,6 +300,7 @@ void lm_met_release(struct lm_met *m);
 /* A regular expression that runs. */
 struct lm_matcher {
     const struct lm_jval *at;            /* where it was met first                       */
+    size_t                number;
     struct lm_name        text;
     bool                  search;
     uint32_t              rule;          /* for the strings that match; 0: none yet      */
@@ -306,7 +350,7 @@ struct lm_node *lm_schema_node(struct lm_schema *s, enum lm_node_kind kind);
 void lm_schema_add(struct lm_schema *s, struct lm_node *to, struct lm_node *node);
 void lm_schema_edge(struct lm_schema *s, struct lm_node *graph, uint32_t from, uint32_t to,
                     struct lm_node *label);
-/* A sequence of the bytes of text. */
+/* The bytes of text, which is not copied. */
 struct lm_node *lm_schema_text(struct lm_schema *s, const char *text);
 /* One byte of a range. */
 struct lm_node *lm_schema_bytes(struct lm_schema *s, unsigned lo, unsigned hi);

@@ -9,7 +9,8 @@
 #include "base/size.h"
 #include "sample/grammar/schema_parts.h"
 
-#define MANY_STATES 4000             /* of one expression, after which its own form is used */
+#define MANY_STATES 4000             /* of one expression, after which its own form is used, ... */
+#define MUCH_WORK   1000000          /* ... and ops that its machine has looked at       */
 
 /* ---- expressions ---- */
 
@@ -44,15 +45,18 @@ static bool compile_matcher(struct lm_schema *s, struct lm_matcher *m)
 static struct lm_matcher *matcher_for(struct lm_schema *s, const struct lm_jval *at,
                                       struct lm_name text, bool search)
 {
-    for (size_t i = 0; i < s->n_matchers; i++)
-        if (s->matchers[i]->search == search && lm_same_name(s->matchers[i]->text, text))
-            return s->matchers[i];
+    const uint64_t hash = lm_lookup_hash(NULL, text);
+    const struct lm_matcher *same;
+    for (size_t k = SIZE_MAX; (same = lm_lookup_next(&s->matcher_table, hash, &k)) != NULL;)
+        if (same->search == search && lm_same_name(same->text, text))
+            return s->matchers[same->number];
     struct lm_matcher *m = lm_arena_alloc(s->arena, sizeof *m);
-    if (!m || !lm_grow(&s->matchers, &s->matchers_cap, s->n_matchers + 1, sizeof *s->matchers)) {
+    if (!m || !lm_grow(&s->matchers, &s->matchers_cap, s->n_matchers + 1, sizeof *s->matchers) ||
+        !lm_lookup_add(&s->matcher_table, hash, m)) {
         lm_schema_nomem(s);
         return NULL;
     }
-    *m = (struct lm_matcher){ .at = at, .text = text, .search = search };
+    *m = (struct lm_matcher){ .at = at, .number = s->n_matchers, .text = text, .search = search };
     s->matchers[s->n_matchers++] = m;
     return compile_matcher(s, m) ? m : NULL;
 }
@@ -170,8 +174,9 @@ struct product {
     bool                   *negated;
     struct lm_dfa           dfa;
     struct lm_met           met;         /* keys: characters so far, a state a machine   */
-    uint32_t                most;        /* states                                       */
-    bool                    over;        /* there are more                               */
+    uint32_t                most_states;
+    uint64_t                most_work;   /* of the machines                              */
+    bool                    over;        /* it is more                                   */
     struct lm_grammar      *own[2];      /* any text, and the strings that it is not     */
     struct lm_machine      *own_machines[2];
 };
@@ -300,39 +305,78 @@ static bool is_final(const struct product *p, const uint32_t *key)
     return good;
 }
 
+/* What the machines have done so far. */
+static uint64_t work_of(const struct product *p)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += lm_machine_work(p->machines[i]);
+    return n;
+}
+
+/* Is a byte no different from another one here? */
+static bool alike(const struct product *p, const uint32_t *key, unsigned char a, unsigned char b)
+{
+    bool same = ((a & 0xC0) == 0x80) == ((b & 0xC0) == 0x80);
+    for (size_t i = 0; same && i < p->n; i++)
+        same = lm_machine_alike(p->machines[i], key[1 + i], a, b);
+    return same;
+}
+
+/* Where a state leads to by each symbol; false when memory is short. */
+static bool add_row(struct product *p, uint32_t from, uint32_t *key)
+{
+    struct lm_dfa *d = &p->dfa;
+    struct lm_met *met = &p->met;
+    uint32_t *to = d->to + from * d->n_symbols;
+    uint64_t bytes[4];
+    size_t kinds[256], n = 0, k;                  /* symbols that differ */
+    find_bytes(p, met->keys + from * met->words, bytes);
+    for (size_t c = 0; c < d->n_symbols && p->s->failed == LM_OK; c++) {
+        to[c] = LM_MANY;
+        if (!(bytes[d->lo[c] / 64] >> d->lo[c] % 64 & 1))
+            continue;
+        memcpy(key, met->keys + from * met->words, met->words * sizeof *key);
+        for (k = 0; k < n && !alike(p, key, d->lo[kinds[k]], d->lo[c]);)
+            k++;
+        if (k < n) {
+            to[c] = to[kinds[k]];
+            continue;
+        }
+        kinds[n++] = c;
+        if (step(p, key, d->lo[c]) && (to[c] = lm_met_add(met, key)) == LM_MANY)
+            return false;
+    }
+    return true;
+}
+
 static void search(struct product *p)
 {
     struct lm_dfa *d = &p->dfa;
     struct lm_met *met = &p->met;
     struct lm_err err;
-    uint64_t bytes[4];
     uint32_t *key = lm_arena_array(p->s->arena, met->words, sizeof *key);
-    bool good = key != NULL;
-    for (size_t i = 0; good && i < p->n; i++)
-        good = lm_machine_start(p->machines[i], &key[1 + i], &err) == LM_OK;
-    good = good && lm_met_add(met, key) != LM_MANY;
+    const uint64_t before = work_of(p);
+    uint64_t spent = 0;
+    int r = key ? LM_OK : LM_ENOMEM;
+    for (size_t i = 0; r == LM_OK && i < p->n; i++)
+        r = lm_machine_start(p->machines[i], &key[1 + i], &err);
+    if (r < 0 && r != LM_ENOMEM)
+        lm_schema_fail(p->s, p->str->at, "%s", err.text);
+    bool good = r == LM_OK && lm_met_add(met, key) != LM_MANY;
     for (uint32_t from = 0; good && from < met->n && p->s->failed == LM_OK; from++) {
-        if (from >= p->most) {
-            p->over = true;
-            return;
-        }
+        const uint64_t now = work_of(p) - before;
+        p->over = from >= p->most_states || now > p->most_work;
+        if (p->over || !lm_schema_spend_steps(p->s, now - spent, p->str->at))
+            break;
+        spent = now;
         good = lm_grow(&d->to, &d->to_cap, (from + 1) * d->n_symbols, sizeof *d->to) &&
                lm_grow(&d->final, &d->final_cap, from + 1, sizeof *d->final);
         if (!good)
             break;
         d->n = from + 1;
         d->final[from] = is_final(p, met->keys + from * met->words);
-        find_bytes(p, met->keys + from * met->words, bytes);
-        for (size_t c = 0; good && c < d->n_symbols; c++) {
-            d->to[from * d->n_symbols + c] = LM_MANY;
-            if (!(bytes[d->lo[c] / 64] >> d->lo[c] % 64 & 1))
-                continue;
-            memcpy(key, met->keys + from * met->words, met->words * sizeof *key);
-            uint32_t to = LM_MANY;
-            if (step(p, key, d->lo[c]))
-                good = (to = lm_met_add(met, key)) != LM_MANY;
-            d->to[from * d->n_symbols + c] = to;
-        }
+        good = add_row(p, from, key);
         lm_schema_spend_states(p->s, 1, p->str->at);
     }
     if (!good)
@@ -437,7 +481,7 @@ static struct lm_node *expression_node(struct lm_schema *s, const struct lm_matc
 {
     struct lm_node *node, *rule = lm_schema_node(s, LM_NODE_RULE);
     if (!rule || lm_regex_read(m->text.p, m->text.len, m->search, &s->tree, &node, s->err) < 0 ||
-        lm_tree_add_rule(&s->tree, "pattern", spelt(s, node), s->err) < 0) {
+        lm_tree_add_rule(&s->tree, "the pattern", spelt(s, node), s->err) < 0) {
         lm_schema_nomem(s);
         return NULL;
     }
@@ -472,7 +516,8 @@ struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str)
     struct lm_matcher *m = simple ? str->parts[0].matcher : NULL;
     if (m && m->rule)
         return lm_schema_use(s, m->rule);
-    struct product p = { .s = s, .str = str, .most = simple ? MANY_STATES : UINT32_MAX };
+    struct product p = { .s = s, .str = str, .most_states = simple ? MANY_STATES : UINT32_MAX,
+                         .most_work = simple ? MUCH_WORK : UINT64_MAX };
     struct lm_node *node = product_node(&p);
     if (p.over && s->failed == LM_OK)
         node = expression_node(s, m);

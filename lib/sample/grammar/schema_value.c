@@ -17,6 +17,7 @@ const struct lm_jval lm_schema_false = { .kind = LM_JSON_FALSE };
 /* A conjunction that has been met. */
 struct lm_place {
     struct lm_conj  conj;
+    size_t          number;
     uint32_t        rule;            /* LM_MANY: none yet                                 */
     bool            made;
     struct lm_node *same;            /* another rule's use that is all there is to it     */
@@ -58,9 +59,9 @@ struct lm_node *lm_schema_bytes(struct lm_schema *s, unsigned lo, unsigned hi)
 
 struct lm_node *lm_schema_text(struct lm_schema *s, const char *text)
 {
-    struct lm_node *node = lm_schema_node(s, LM_NODE_SEQUENCE);
-    for (; *text; text++)
-        lm_schema_add(s, node, lm_schema_bytes(s, (unsigned char)*text, (unsigned char)*text));
+    struct lm_node *node = s->failed == LM_OK ? lm_node_literal(&s->tree, text, strlen(text)) : NULL;
+    if (!node)
+        lm_schema_nomem(s);
     return node;
 }
 
@@ -448,9 +449,13 @@ static struct lm_node *make_value(struct lm_schema *s, const struct lm_conj *c)
             continue;
         values = w->values;
         const struct lm_jval *v = w->one_value ? values : values->first;
-        for (; v && s->failed == LM_OK; v = w->one_value ? NULL : v->next)
+        s->listed = values;
+        for (; v && s->failed == LM_OK; v = w->one_value ? NULL : v->next) {
+            s->listed_value = v;
             if (lm_schema_valid(s, v, c) == 1)
                 lm_schema_add(s, choice, lm_literal_node(s, v));
+        }
+        s->listed = NULL;
     }
     return s->failed < 0 ? NULL : choice->n == 1 ? choice->nodes[0] : choice;
 }
@@ -477,51 +482,28 @@ static bool same_conj(const struct lm_conj *a, const struct lm_conj *b)
     return true;
 }
 
-static bool grow_slots(struct lm_schema *s)
-{
-    if (2 * (s->n_places + 1) <= s->n_slots)
-        return true;
-    const size_t n = s->n_slots ? 2 * s->n_slots : 64;
-    uint32_t *slots = calloc(n, sizeof *slots);
-    if (!slots)
-        return false;
-    for (size_t i = 0; i < s->n_places; i++) {
-        size_t k = hash_conj(&s->places[i]->conj) & (n - 1);
-        while (slots[k])
-            k = (k + 1) & (n - 1);
-        slots[k] = (uint32_t)i + 1;
-    }
-    free(s->slots);
-    s->slots = slots;
-    s->n_slots = n;
-    return true;
-}
-
 /* The place of a conjunction; NULL after a failure. */
 static struct lm_place *place_of(struct lm_schema *s, const struct lm_conj *c)
 {
+    const uint64_t hash = hash_conj(c);
+    const struct lm_place *same;
     if (s->failed < 0)
         return NULL;
-    if (!grow_slots(s) ||
-        !lm_grow(&s->places, &s->places_cap, s->n_places + 1, sizeof *s->places)) {
-        lm_schema_nomem(s);
-        return NULL;
-    }
-    size_t k = hash_conj(c) & (s->n_slots - 1);
-    for (; s->slots[k]; k = (k + 1) & (s->n_slots - 1))
-        if (same_conj(&s->places[s->slots[k] - 1]->conj, c))
-            return s->places[s->slots[k] - 1];
+    for (size_t at = SIZE_MAX; (same = lm_lookup_next(&s->place_table, hash, &at)) != NULL;)
+        if (same_conj(&same->conj, c))
+            return s->places[same->number];
     struct lm_place *p = lm_arena_alloc(s->arena, sizeof *p);
     struct lm_literal *list = lm_arena_array(s->arena, c->n + 1, sizeof *list);
-    if (!p || !list) {
+    if (!p || !list ||
+        !lm_grow(&s->places, &s->places_cap, s->n_places + 1, sizeof *s->places) ||
+        !lm_lookup_add(&s->place_table, hash, p)) {
         lm_schema_nomem(s);
         return NULL;
     }
     if (c->n)
         memcpy(list, c->list, c->n * sizeof *list);
-    *p = (struct lm_place){ .conj = { c->n, c->n, list }, .rule = LM_MANY };
+    *p = (struct lm_place){ .conj = { c->n, c->n, list }, .rule = LM_MANY, .number = s->n_places };
     s->places[s->n_places++] = p;
-    s->slots[k] = (uint32_t)s->n_places;
     return p;
 }
 

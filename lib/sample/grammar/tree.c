@@ -18,12 +18,12 @@ struct lm_node *lm_node_new(struct lm_tree *t, enum lm_node_kind kind)
 }
 
 /* Room for one more element of size bytes behind n; the arena forgets the old array. */
-static void *grown(struct lm_tree *t, void *old, size_t n, size_t *cap, size_t size)
+static void *grown(struct lm_tree *t, void *old, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n < *cap)
         return old;
-    const size_t more = *cap ? 2 * *cap : 4;
-    void *p = lm_arena_array(&t->arena, more, size);
+    const uint32_t more = *cap ? 2 * *cap : 2;
+    void *p = n < UINT32_MAX / 2 ? lm_arena_array(&t->arena, more, size) : NULL;
     if (p && n)
         memcpy(p, old, n * size);
     if (p)
@@ -49,6 +49,16 @@ bool lm_node_add_range(struct lm_tree *t, struct lm_node *set, uint32_t lo, uint
     set->ranges = list;
     set->ranges[set->n++] = (struct lm_range){ lo, hi };
     return true;
+}
+
+struct lm_node *lm_node_literal(struct lm_tree *t, const char *text, size_t n)
+{
+    struct lm_node *node = lm_node_new(t, LM_NODE_LITERAL);
+    if (node) {
+        node->text = text;
+        node->n = (uint32_t)n;
+    }
+    return node;
 }
 
 struct lm_node *lm_node_graph(struct lm_tree *t, uint32_t n_states)
@@ -83,8 +93,8 @@ static int by_lo(const void *a, const void *b)
 
 static void merge(struct lm_node *set)
 {
-    size_t m = 0;
-    if (set->n)
+    uint32_t m = 0;
+    if (set->n > 1)
         qsort(set->ranges, set->n, sizeof *set->ranges, by_lo);
     for (size_t i = 0; i < set->n; i++) {
         const struct lm_range r = set->ranges[i];
