@@ -72,6 +72,10 @@ struct lm_hparams {
                                          part of a key; head_k and head_v are its         */
     uint32_t head_k_full, head_v_full;       /* latent: a key and a value of one head      */
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
+    uint32_t index_heads, index_len;  /* what chooses the positions that a token sees    */
+    uint32_t index_top;               /* at most so many                                 */
+    uint32_t near_ctx;                /* positions up to which the graph is the model's; 0:
+                                         everywhere                                      */
     uint32_t n_types;                 /* kinds of segments a token can be in              */
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t class_pooling;           /* the same of what a classifier judges             */
@@ -158,7 +162,7 @@ enum lm_key_from {
                                else 0                                                     */
     LM_FROM_LAYER_COUNT,    /* the first of config[] there is, a number, or a list or text with a
                                member for each layer                                      */
-    LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0] in layers with attention, else 0      */
+    LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0], or "=N", in layers with attention, else 0 */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
     LM_FROM_COUNT,          /* members of the list config[1] of the object config[0]      */
@@ -258,6 +262,9 @@ enum lm_dim {
     LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
     LM_DIM_SSM_OF_HEAD,     /* ssm_inner / ssm_rank                                       */
     LM_DIM_LABELS,          /* n_labels                                                   */
+    LM_DIM_INDEX,           /* index_len                                                  */
+    LM_DIM_INDEX_HEADS,     /* index_heads                                                */
+    LM_DIM_INDEX_ALL,       /* index_heads index_len                                      */
     LM_DIM_DENSE_2_IN, LM_DIM_DENSE_2_OUT,       /* dense_2_in .. dense_3_out, or n_embd  */
     LM_DIM_DENSE_3_IN, LM_DIM_DENSE_3_OUT
 };
@@ -388,6 +395,10 @@ enum lm_role {
     LM_ROUTER_SCALE, LM_EXPERT_SCALE,
     LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
     LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
+    LM_INDEX_NORM, LM_INDEX_NORM_B, LM_INDEX_SHARES, LM_INDEX_SHARES_B, LM_INDEX_K, LM_INDEX_K_B,
+    LM_INDEX_Q, LM_INDEX_Q_B,
+    LM_KDA_CONV_Q, LM_KDA_CONV_K, LM_KDA_CONV_V, LM_KDA_F_A, LM_KDA_F_A_B, LM_KDA_F_B,
+    LM_KDA_F_B_B, LM_KDA_G_A, LM_KDA_G_A_B, LM_KDA_G_B, LM_KDA_G_B_B,
     LM_N_ROLES
 };
 
@@ -495,9 +506,10 @@ void lm_arch_expand(const char *pattern, uint32_t layer, char *dst);
  */
 bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint32_t *part);
 
-/* The row that a tensor of a file belongs to, and its layer, or NULL. */
-const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const char *name,
-                                            uint32_t *layer);
+/* The row that a tensor of a file belongs to, and its layer, or NULL; of several the one that the
+ * layer can have. */
+const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const struct lm_hparams *h,
+                                            const char *name, uint32_t *layer);
 
 /* Can, must a model of these numbers have a tensor for the row in a layer?  there: has it one
  * of that name? */

@@ -24,7 +24,8 @@ extern const struct lm_arch
     lm_arch_gemma_embedding, lm_arch_mistral3, lm_arch_qwen2vl, lm_arch_qwen3vl,
     lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
     lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee,
-    lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4;
+    lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4,
+    lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -44,7 +45,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_qwen3vlmoe, &lm_arch_gemma4, &lm_arch_gemma3n,
     &lm_arch_glm4_lite, &lm_arch_solar_open, &lm_arch_hunyuan_dense, &lm_arch_hunyuan_moe,
     &lm_arch_arcee, &lm_arch_nemotron_h, &lm_arch_nemotron_h_moe,
-    &lm_arch_llama4,
+    &lm_arch_llama4, &lm_arch_glm_dsa, &lm_arch_deepseek32, &lm_arch_kimi_linear,
     NULL
 };
 
@@ -124,15 +125,6 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
     return !*name;
 }
 
-const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const char *name,
-                                            uint32_t *layer)
-{
-    for (const struct lm_arch_tensor *r = a->tensors; r->name; r++)
-        if (lm_arch_match(r->name, name, layer, NULL))
-            return r;
-    return NULL;
-}
-
 bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
 {
     const uint32_t every = h->mixed_every ? h->mixed_every : 1;
@@ -210,6 +202,22 @@ static bool completes(const struct lm_arch_tensor *t, const struct lm_arch *a,
         if (r->role == LM_ROUTER)
             return is_there(r, layer, there, arg) == !(t->flags & LM_TENSOR_NO_ROUTER);
     return needed;
+}
+
+const struct lm_arch_tensor *lm_arch_row_of(const struct lm_arch *a, const struct lm_hparams *h,
+                                            const char *name, uint32_t *layer)
+{
+    const struct lm_arch_tensor *other = NULL;
+    for (const struct lm_arch_tensor *r = a->tensors; r->name; r++) {
+        if (!lm_arch_match(r->name, name, layer, NULL))
+            continue;
+        if (*layer >= LM_MAX_LAYERS || lm_arch_allows(r, a, h, *layer))
+            return r;
+        other = other ? other : r;
+    }
+    if (other)
+        lm_arch_match(other->name, name, layer, NULL);
+    return other;
 }
 
 bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
@@ -605,6 +613,9 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_EMBD_LAYER: *out = h->n_embd_layer; return true;
     case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);
     case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
+    case LM_DIM_INDEX:     *out = h->index_len; return true;
+    case LM_DIM_INDEX_HEADS: *out = h->index_heads; return true;
+    case LM_DIM_INDEX_ALL: return lm_mul_u64(h->index_heads, h->index_len, out);
     case LM_DIM_LABELS:    *out = h->n_labels; return true;
     case LM_DIM_DENSE_2_IN: *out = h->dense_2_in ? h->dense_2_in : h->n_embd; return true;
     case LM_DIM_DENSE_2_OUT: *out = h->dense_2_out ? h->dense_2_out : h->n_embd; return true;

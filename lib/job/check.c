@@ -336,7 +336,7 @@ static bool is_scale(const struct check *c, const struct lm_gguf_tensor *t)
         if (!lm_ends_with(t->name.p, ends[i]) || stem > sizeof name - sizeof ".weight")
             continue;
         snprintf(name, sizeof name, "%.*s.weight", (int)stem, t->name.p);
-        const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, name, &layer);
+        const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, &c->h, name, &layer);
         if (row && row->flags & LM_TENSOR_EXPERTS)
             lm_arch_shape(row, c->arch, &c->h, layer, ne);
         if (row && row->flags & (LM_TENSOR_MATRIX | LM_TENSOR_EXPERTS | LM_TENSOR_HEADS) &&
@@ -353,7 +353,8 @@ static void check_present(struct check *c)
         for (uint64_t k = 0; k < c->shards[i]->n_tensors; k++) {
             const struct lm_gguf_tensor *t = &c->shards[i]->tensors[k];
             uint32_t layer = 0;
-            const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, t->name.p, &layer);
+            const struct lm_arch_tensor *row = lm_arch_row_of(c->arch, &c->h, t->name.p,
+                                                                      &layer);
             if (!row && is_scale(c, t))
                 continue;
             if (!row)

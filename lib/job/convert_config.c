@@ -15,6 +15,17 @@ static const struct lm_jval *present(const struct lm_jval *v)
     return v && v->kind != LM_JSON_NULL ? v : NULL;
 }
 
+/* A member, or with a dot in the name one of an object inside. */
+static const struct lm_jval *member(const struct lm_jval *json, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    char outer[64];
+    if (!dot)
+        return present(lm_jval_get(json, name));
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+    return present(lm_jval_get(present(lm_jval_get(json, outer)), dot + 1));
+}
+
 /* Where the scaling of rotary positions stands: transformers 5 has rope_parameters (split
  * by kinds of layers where they differ), files before it rope_scaling. */
 static const struct lm_jval *find_rope(const struct lm_jval *config)
@@ -308,7 +319,7 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
         else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL ||
                  k->from == LM_FROM_GATING || k->from == LM_FROM_IF_TRUE ||
                  k->from == LM_FROM_POOLING_NAME || k->from == LM_FROM_POSITIONS)
-            v = present(lm_jval_get(g->json, name));
+            v = member(g->json, name);
         else if (k->from == LM_FROM_EACH || k->from == LM_FROM_DENSE_FIRST)
             v = present(lm_jval_get(g->json, name));
         else if ((k->from == LM_FROM_ROPE || k->from == LM_FROM_ROPE_NTK) &&
@@ -539,6 +550,7 @@ static bool attends(const struct lm_convert *c, int64_t i)
 {
     const struct lm_jval *json = c->cfg.json, *types = present(lm_jval_get(json, "layer_types"));
     const struct lm_jval *list = present(lm_jval_get(json, "full_attn_idxs"));
+    const struct lm_jval *from_1 = member(json, "linear_attn_config.full_attn_layers");
     if (kind_of(c, i))
         return kind_of(c, i) == '*';
     int64_t period = 0, offset = 0, at = 0, v;
@@ -550,11 +562,14 @@ static bool attends(const struct lm_convert *c, int64_t i)
     for (const struct lm_jval *t = list ? list->first : NULL; t; t = t->next)
         if (lm_jval_i64(t, &v) && v == i)
             return true;
+    for (const struct lm_jval *t = from_1 ? from_1->first : NULL; t; t = t->next)
+        if (lm_jval_i64(t, &v) && v == i + 1)
+            return true;
     if (lm_jval_i64(lm_jval_get(json, "attn_layer_period"), &period) && period > 0) {
         lm_jval_i64(lm_jval_get(json, "attn_layer_offset"), &offset);
         return i >= offset && (i - offset) % period == 0;
     }
-    if (types || list)
+    if (types || list || from_1)
         return false;
     period = 4;
     lm_jval_i64(lm_jval_get(json, "full_attention_interval"), &period);
@@ -649,8 +664,9 @@ static int lengths(const struct lm_convert *c, const struct lm_arch_key *k, int3
 static int by_attention(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                         size_t max, size_t *n, struct lm_err *err)
 {
-    int64_t heads = 0;
-    if (k->from == LM_FROM_KV_OF_LAYERS &&
+    const bool fixed = k->config[0] && *k->config[0] == '=';
+    int64_t heads = fixed ? strtoll(k->config[0] + 1, NULL, 10) : 0;
+    if (k->from == LM_FROM_KV_OF_LAYERS && !fixed &&
         (!lm_jval_i64(lm_jval_get(c->cfg.json, k->config[0]), &heads) || heads < 1 ||
          heads > 1 << 16))
         return lm_fail(err, LM_EDATA, "config.json: no %s", k->config[0]);

@@ -22,7 +22,9 @@ static const struct {
     { "Gemma4UnifiedForConditionalGeneration", "Gemma4ForCausalLM" },
     { "Idefics3ForConditionalGeneration", NULL },
     { "InternVLForConditionalGeneration", NULL },
+    { "KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM" },
     { "KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM" },
+    { "Kimi_K25ForConditionalGeneration", "DeepseekV3ForCausalLM" },
     { "Lfm2VlForConditionalGeneration", NULL },
     { "LightOnOCRForConditionalGeneration", NULL },
     { "LightOnOcrForConditionalGeneration", NULL },
@@ -54,6 +56,7 @@ static const struct {
     { "cohere2", "Cohere2ForCausalLM",
       "{\"max_position_embeddings\":8192,\"layer_norm_eps\":1e-5,\"sliding_window\":4096}" },
     { "deepseek_v3", "DeepseekV3ForCausalLM", NULL },
+    { "kimi_k2", "DeepseekV3ForCausalLM", NULL },
     { "exaone4", "Exaone4ForCausalLM", NULL },
     { "gemma", "GemmaForCausalLM",
       "{\"max_position_embeddings\":8192,\"head_dim\":256,\"rms_norm_eps\":1e-6}" },
@@ -105,7 +108,7 @@ static const struct {
 /* Parts that are not the language model's, by the words that begin their names, "model." before
  * them or not. */
 static const char *const others[] = {
-    "audio_", "connector.", "embed_audio.", "embed_vision.", "image_newline", "mlp1.",
+    "audio_", "connector.", "embed_audio.", "embed_vision.", "image_newline", "mlp1.", "mm_projector.",
     "multi_modal_projector.", "multimodal_projector.", "vision_", "visual.", "vit_",
 };
 

@@ -22,7 +22,8 @@ static const struct {
 /* Weights that stay F32 whatever the file's type, besides vectors and what is no ".weight". */
 static const char *const always_f32[] = {
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight",
-    "token_types.weight", "ssm_conv1d.weight", "shortconv.conv.weight",
+    "token_types.weight", "ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight",
+    "ssm_conv1d_v.weight", "shortconv.conv.weight", "indexer.proj.weight",
     "altup_correct_coef.weight", "altup_predict_coef.weight",
 };
 

@@ -200,7 +200,7 @@ static int add_scale(struct lm_loader *l, struct lm_tensor *t, size_t device, st
     const size_t stem = n > 7 && !strcmp(t->name + n - 7, ".weight") ? n - 7 : 0;
     snprintf(name, sizeof name, "%.*s.scale", (int)stem, t->name);
     const struct lm_gguf_tensor *f = stem ? tensor(l->m, name, &file) : NULL;
-    if (!f || lm_arch_row_of(l->m->arch, name, &layer))
+    if (!f || lm_arch_row_of(l->m->arch, &l->m->h, name, &layer))
         return LM_OK;
     if (f->type_id != LM_F32 || f->bytes != f->ne[0] * sizeof(float) ||
         (f->ne[0] != 1 && f->ne[0] != t->ne[2]))

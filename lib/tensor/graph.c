@@ -345,7 +345,19 @@ struct lm_tensor *lm_state_delta(struct lm_graph *g, struct lm_tensor *q, struct
 {
     return node(g, LM_OP_STATE_DELTA,
                 &(union lm_op_arg){ .state = { .off = off, .tiled = tiled } },
-                (struct lm_tensor *[]){ v, states, q, k, decay, beta });
+                (struct lm_tensor *[]){ v, states, q, k, decay, beta, NULL });
+}
+
+struct lm_tensor *lm_state_delta_each(struct lm_graph *g, struct lm_tensor *q,
+                                      struct lm_tensor *k, struct lm_tensor *v,
+                                      struct lm_tensor *decay, struct lm_tensor *rate,
+                                      struct lm_tensor *beta, struct lm_tensor *states,
+                                      size_t off)
+{
+    if (!rate)                              /* the row has it as optional */
+        return NULL;
+    return node(g, LM_OP_STATE_DELTA, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ v, states, q, k, decay, beta, rate });
 }
 
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)

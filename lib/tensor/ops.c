@@ -406,14 +406,16 @@ static int shape_state_scan(struct lm_tensor *t, struct lm_err *err)
 
 static int shape_state_delta(struct lm_tensor *t, struct lm_err *err)
 {
-    const struct lm_tensor *v = t->src[0], *q = t->src[2], *k = t->src[3];
+    const struct lm_tensor *v = t->src[0], *q = t->src[2], *k = t->src[3], *rate = t->src[6];
     const size_t heads = v->ne[1], n = v->ne[2];
     int r = want_all_f32(t, err);
     if (r || (r = check_states(t->src[1], n, err)))
         return r;
     if (v->ne[3] != 1 || k->ne[1] == 0 || heads % k->ne[1] ||
         !each_token(q, k->ne[0], k->ne[1], n) || !each_token(k, k->ne[0], k->ne[1], n) ||
-        !each_token(t->src[4], heads, n, 1) || !each_token(t->src[5], heads, n, 1))
+        !(rate ? each_token(t->src[4], k->ne[0], heads, n) && k->ne[1] == heads &&
+                     lm_tensor_len(rate) == heads && lm_tensor_contiguous(rate)
+               : each_token(t->src[4], heads, n, 1)) || !each_token(t->src[5], heads, n, 1))
         return lm_fail(err, LM_EUSE, "inputs of a delta rule do not go together");
     like(t, v);
     return LM_OK;
@@ -524,7 +526,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_AS_LONG]    = { "as_long",    2, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_STATE_CONV] = { "state_conv", 4, 1, false, shape_state_conv, flops_state_conv, NULL },
     [LM_OP_STATE_SCAN] = { "state_scan", 7, 1, false, shape_state_scan, flops_state_scan, NULL },
-    [LM_OP_STATE_DELTA] = { "state_delta", 6, 0, false, shape_state_delta, flops_state_delta,
+    [LM_OP_STATE_DELTA] = { "state_delta", 7, 1, false, shape_state_delta, flops_state_delta,
                             NULL },
     [LM_OP_SELECT]      = { "select",     2, 1, false, shape_select, flops_none, NULL },
     [LM_OP_GATE]       = { "gate",       2, 0, false, shape_gate, flops_silu, NULL },

@@ -401,6 +401,10 @@ struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint
  * h / (heads / key heads), or if tiled h % key heads:
  *   s = exp(decay) s;   s[i] = s[i] + beta (v[i] - k . s[i]) k;   y[i] = q . s[i]
  *   F32 [len, heads, n].  Kept: s, F32 [size, len, heads].
+ *
+ * lm_state_delta_each: the same where each channel of a key decays by itself (Kimi Team, "Kimi
+ * Linear", 2025): decay [size, heads, n] times rate, [heads] in any shape; as many key heads.
+ *   s[i, j] = exp(rate decay[j]) s[i, j], then as above
  */
 struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                                 struct lm_tensor *bias, struct lm_tensor *states, size_t off);
@@ -411,6 +415,11 @@ struct lm_tensor *lm_state_delta(struct lm_graph *g, struct lm_tensor *q, struct
                                  struct lm_tensor *v, struct lm_tensor *decay,
                                  struct lm_tensor *beta, struct lm_tensor *states, size_t off,
                                  bool tiled);
+struct lm_tensor *lm_state_delta_each(struct lm_graph *g, struct lm_tensor *q,
+                                      struct lm_tensor *k, struct lm_tensor *v,
+                                      struct lm_tensor *decay, struct lm_tensor *rate,
+                                      struct lm_tensor *beta, struct lm_tensor *states,
+                                      size_t off);
 
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */

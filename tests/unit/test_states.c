@@ -226,22 +226,31 @@ static void test_scan(void **unused)
 
 /* --- delta rule --------------------------------------------------------------------------- */
 
-static void check_delta(size_t len, size_t heads, size_t size, size_t keys, bool tiled)
+/* each: every channel of a key decays by itself. */
+static void check_delta(size_t len, size_t heads, size_t size, size_t keys, bool tiled, bool each)
 {
     const size_t n_v = len * heads, n_k = size * keys;
     float *q = numbers(n_k * TOKENS, 0.3), *k = numbers(n_k * TOKENS, 0.3);
-    float *v = numbers(n_v * TOKENS, 1), *decay = numbers(heads * TOKENS, 1);
-    float *beta = numbers(heads * TOKENS, 1);
+    const size_t n_decay = each ? n_k : heads;
+    float *v = numbers(n_v * TOKENS, 1), *decay = numbers(n_decay * TOKENS, 1);
+    float *beta = numbers(heads * TOKENS, 1), *rate = numbers(heads, 1);
     struct lm_graph g = {0};
-    for (size_t i = 0; i < heads * TOKENS; i++) {
-        decay[i] = -fabsf(decay[i]);
+    for (size_t i = 0; i < n_decay * TOKENS; i++)
+        decay[i] = each ? fabsf(decay[i]) : -fabsf(decay[i]);
+    for (size_t i = 0; i < heads * TOKENS; i++)
         beta[i] = fabsf(beta[i]);
-    }
+    for (size_t i = 0; i < heads; i++)
+        rate[i] = each ? -fabsf(rate[i]) : 1;
     mix_sequences();
-    struct lm_tensor *t = lm_state_delta(
-        &g, floats(&g, size, keys, TOKENS, q), floats(&g, size, keys, TOKENS, k),
-        floats(&g, len, heads, TOKENS, v), floats(&g, heads, TOKENS, 1, decay),
-        floats(&g, heads, TOKENS, 1, beta), addresses(&g), 0, tiled);
+    struct lm_tensor *tq = floats(&g, size, keys, TOKENS, q);
+    struct lm_tensor *tk = floats(&g, size, keys, TOKENS, k);
+    struct lm_tensor *tv = floats(&g, len, heads, TOKENS, v);
+    struct lm_tensor *tb = floats(&g, heads, TOKENS, 1, beta);
+    struct lm_tensor *t =
+        each ? lm_state_delta_each(&g, tq, tk, tv, floats(&g, size, keys, TOKENS, decay),
+                                   floats(&g, 1, heads, 1, rate), tb, addresses(&g), 0)
+             : lm_state_delta(&g, tq, tk, tv, floats(&g, heads, TOKENS, 1, decay), tb,
+                              addresses(&g), 0, tiled);
     const float *y = evaluate(&g, t, 2);
     for (size_t row = 0; row < n_v; row++)
         for (size_t s = 0; s < SEQS; s++) {
@@ -255,7 +264,8 @@ static void check_delta(size_t len, size_t heads, size_t size, size_t keys, bool
                 const float *vk = k + i * n_k + kh * size, *vq = q + i * n_k + kh * size;
                 double seen = 0, sum = 0;
                 for (size_t e = 0; e < size; e++) {
-                    now[e] *= exp((double)decay[i * heads + h]);
+                    const size_t at = each ? i * n_k + h * size + e : i * heads + h;
+                    now[e] *= exp((double)rate[h] * (double)decay[at]);
                     seen += now[e] * (double)vk[e];
                 }
                 for (size_t e = 0; e < size; e++) {
@@ -274,15 +284,18 @@ static void check_delta(size_t len, size_t heads, size_t size, size_t keys, bool
     free(v);
     free(decay);
     free(beta);
+    free(rate);
 }
 
 static void test_delta(void **unused)
 {
     (void)unused;
-    check_delta(32, 4, 32, 2, false);
-    check_delta(32, 4, 32, 2, true);
-    check_delta(7, 6, 19, 3, true);
-    check_delta(3, 2, 40, 2, false);
+    check_delta(32, 4, 32, 2, false, false);
+    check_delta(32, 4, 32, 2, true, false);
+    check_delta(7, 6, 19, 3, true, false);
+    check_delta(3, 2, 40, 2, false, false);
+    check_delta(32, 4, 32, 4, false, true);
+    check_delta(7, 3, 19, 3, false, true);
 }
 
 /* --- instruction sets, norms, what is refused --------------------------------------------- */
@@ -301,7 +314,7 @@ static void test_kernels(void **unused)
     fill(begin, ROWS * SIZE, 1);
     for (int isa = LM_ISA_AVX2; isa <= (int)lm_isa(); isa++) {
         const struct lm_recur *f = lm_recur_find((enum lm_isa)isa);
-        for (int which = 0; which < 3; which++) {
+        for (int which = 0; which < 4; which++) {
             float s[2][ROWS * SIZE], y[2][ROWS];
             for (int i = 0; i < 2; i++) {
                 const struct lm_recur *use = i ? f : scalar;
@@ -310,8 +323,10 @@ static void test_kernels(void **unused)
                     use->scan(s[i], ROWS, SIZE, 0.9f, 0.2f, x, b, c, y[i]);
                 else if (which == 1)
                     use->scan_each(s[i], ROWS, SIZE, dt, a, x, b, c, y[i]);
-                else
+                else if (which == 2)
                     use->delta(s[i], ROWS, SIZE, 0.9f, 0.3f, x, b, c, y[i]);
+                else
+                    use->delta_each(s[i], ROWS, SIZE, -0.9f, a, 0.3f, x, b, c, y[i]);
             }
             for (size_t i = 0; i < ROWS * SIZE; i++)
                 close_to((double)s[1][i], (double)s[0][i], 2e-6);

@@ -202,6 +202,7 @@ void lm_cpu_state_delta(const struct lm_exec *e, const struct lm_step *s, size_t
 {
     const struct lm_tensor *t = s->t, *v = t->src[0], *q = t->src[2], *k = t->src[3];
     const struct lm_recur *f = e->cpu->recur;
+    const float *rate = t->src[6] ? t->src[6]->data : NULL;
     const size_t size = k->ne[0], all = t->ne[0] * t->ne[1], len = t->ne[0];
     const size_t per_job = rows_of_job(t, size), first = job * per_job;
     const size_t end = all - first < per_job ? all : first + per_job;
@@ -213,8 +214,13 @@ void lm_cpu_state_delta(const struct lm_exec *e, const struct lm_step *s, size_t
             const size_t h = r / len, in = r % len;
             const size_t kh = t->arg.state.tiled ? h % k->ne[1] : h / (v->ne[1] / k->ne[1]);
             n = len - in < end - r ? len - in : end - r;
-            f->delta(state, n, size, expf(at(t->src[4], i, 0)[h]), at(t->src[5], i, 0)[h],
-                     at(v, h, i) + in, at(k, kh, i), at(q, kh, i), at(t, h, i) + in);
+            const float beta = at(t->src[5], i, 0)[h];
+            if (rate)
+                f->delta_each(state, n, size, rate[h], at(t->src[4], h, i), beta,
+                              at(v, h, i) + in, at(k, kh, i), at(q, kh, i), at(t, h, i) + in);
+            else
+                f->delta(state, n, size, expf(at(t->src[4], i, 0)[h]), beta, at(v, h, i) + in,
+                         at(k, kh, i), at(q, kh, i), at(t, h, i) + in);
         }
     }
 }

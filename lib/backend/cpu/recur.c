@@ -59,7 +59,25 @@ static void delta(float *s, size_t rows, size_t size, float decay, float beta, c
     }
 }
 
-static const struct lm_recur scalar = { conv, scan, scan_each, delta };
+static void delta_each(float *s, size_t rows, size_t size, float rate, const float *decay,
+                       float beta, const float *v, const float *k, const float *q, float *y)
+{
+    for (size_t r = 0; r < rows; r++, s += size) {
+        float seen = 0, sum = 0;
+        for (size_t i = 0; i < size; i++) {
+            s[i] *= expf(rate * decay[i]);
+            seen += s[i] * k[i];
+        }
+        float add = beta * (v[r] - seen);
+        for (size_t i = 0; i < size; i++) {
+            s[i] += add * k[i];
+            sum += s[i] * q[i];
+        }
+        y[r] = sum;
+    }
+}
+
+static const struct lm_recur scalar = { conv, scan, scan_each, delta, delta_each };
 
 const struct lm_recur *lm_recur_find(enum lm_isa isa)
 {

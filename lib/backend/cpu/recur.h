@@ -27,6 +27,9 @@ struct lm_recur {
     /* s[r] = decay s[r];  s[r] += beta (v[r] - s[r] . k) k;  y[r] = s[r] . q */
     void (*delta)(float *s, size_t rows, size_t size, float decay, float beta, const float *v,
                   const float *k, const float *q, float *y);
+    /* The same with s[r][i] = exp(rate decay[i]) s[r][i]. */
+    void (*delta_each)(float *s, size_t rows, size_t size, float rate, const float *decay,
+                       float beta, const float *v, const float *k, const float *q, float *y);
 };
 
 /* The fastest table that needs at most isa. */

@@ -116,3 +116,44 @@ static void delta(float *s, size_t rows, size_t size, float decay, float beta, c
     for (; r < rows; r++)
         delta_rows(s + r * size, 1, size, d, beta, v + r, k, q, y + r);
 }
+
+INLINE void delta_each_rows(float *s, size_t N, size_t size, vf rate, const float *decay,
+                            float beta, const float *v, const float *k, const float *q, float *y)
+{
+    vf seen[4], sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++)
+        seen[r] = sum[r] = vf_zero();
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), d = vf_exp(vf_mul(rate, part(decay, i, size)));
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_mul(d, part(row, i, size));
+            seen[r] = vf_fma(h, vk, seen[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        add[r] = vf_set1(beta * (v[r] - vf_sum(seen[r])));
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), vq = part(q, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_fma(add[r], vk, part(row, i, size));
+            sum[r] = vf_fma(h, vq, sum[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]);
+}
+
+static void delta_each(float *s, size_t rows, size_t size, float rate, const float *decay,
+                       float beta, const float *v, const float *k, const float *q, float *y)
+{
+    vf a = vf_set1(rate);
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        delta_each_rows(s + r * size, 4, size, a, decay, beta, v + r, k, q, y + r);
+    for (; r < rows; r++)
+        delta_each_rows(s + r * size, 1, size, a, decay, beta, v + r, k, q, y + r);
+}
