@@ -32,6 +32,8 @@ static const char help[] =
     "  -i, --loop           answer requests, a line each, as they come\n"
     "\n"
     "      --all            for every token, not only the last of each sequence\n"
+    "      --attention=HOW  what tokens see: causal (those before), or non-causal (all,\n"
+    "                       with --embed); the model's\n"
     "      --chunk=N        with --nll: in chunks of N tokens\n"
     "      --embed          embeddings: a JSON array for each sequence\n"
     "      --encoder=FILE   texts of the model's encoder, a line for each sequence\n"
@@ -87,7 +89,7 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
+    OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
     OPT_DEVICE, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FLASH, OPT_FORCE,
     OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD,
     OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN,
@@ -98,6 +100,7 @@ enum {
 
 static const struct option options[] = {
     { "all",       no_argument,       NULL, OPT_ALL },
+    { "attention", required_argument, NULL, OPT_ATTENTION },
     { "batch",     required_argument, NULL, 'b' },
     { "cache-k",   required_argument, NULL, OPT_CACHE_K },
     { "cache-v",   required_argument, NULL, OPT_CACHE_V },
@@ -225,6 +228,14 @@ static void add_rope(int c, const char *arg)
     }
 }
 
+static void add_attention(void)
+{
+    static const char key[] = ".attention.causal";
+    static const char *const names[] = { "non-causal", "causal", NULL };
+    add_kv((struct lm_gguf_kv){ .key = { key, sizeof key - 1 }, .kind = LM_GGUF_BOOL,
+                                .u = cli_choice("attention", optarg, names) });
+}
+
 static void add_override(const char *arg)
 {
     struct lm_err err;
@@ -290,6 +301,7 @@ static void take_option(int c)
                                     .u = number("yarn-orig-ctx", 1, INT32_MAX) });
         break;
     case OPT_ALL:       opt.eval.all = true; break;
+    case OPT_ATTENTION: add_attention(); break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
     case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;

@@ -91,6 +91,8 @@ struct lm_hparams {
     float    ssm_step_least;          /* steps of a scan are not less                     */
     bool     ssm_norms;               /* inputs of a scan are normalized without weights  */
     bool     no_rope;                 /* no layer rotates                                 */
+    bool     no_causal;               /* tokens see later ones, and nothing is remembered;
+                                         of encoders always                               */
     bool     rope_switch;             /* what a key says that no_rope is made from        */
     bool     has_recurrent;           /* recurrent[] says which layers are               */
     uint64_t recurrent[LM_MAX_LAYERS / 64];      /* bit i: layer i                       */

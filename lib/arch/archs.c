@@ -472,6 +472,23 @@ static int turn_of(const struct lm_arch_key *k)
     return k->kind != LM_GGUF_ARR ? 0 : k->from == LM_FROM_LOCAL_LAYERS ? 1 : 2;
 }
 
+/* Decoders whose tokens may see their whole sequence: nothing else may say what they see. */
+static int settle_causal(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
+                         struct lm_err *err)
+{
+    char key[LM_ARCH_NAME];
+    bool causal = !a->encoder;
+    snprintf(key, sizeof key, "%s.attention.causal", a->name);
+    if (lm_gguf_bool(g, key, &causal, err) < 0)
+        return LM_EDATA;
+    h->no_causal = !causal;
+    const bool other = a->build != lm_dense_build || a->dense->recurrent || a->dense->values ||
+                       h->window || h->attn_cap > 0 || h->latent || h->n_shared_kv;
+    if (a->encoder ? causal : h->no_causal && other)
+        return lm_fail(err, LM_ENOSUP, "%s: %s is not supported", key, causal ? "true" : "false");
+    return LM_OK;
+}
+
 int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
                  struct lm_err *err)
 {
@@ -492,7 +509,8 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
             if (r == 1 && k->flags & LM_KEY_REQUIRED)
                 return lm_fail(err, LM_EDATA, "%s: missing", key);
         }
-    return a->settle(a, h, err);
+    int r = a->settle(a, h, err);
+    return r ? r : settle_causal(a, g, h, err);
 }
 
 uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer)
@@ -545,7 +563,7 @@ void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_
         .n_head_kv = own ? h->n_head_kv : 0, .head_k = h->head_k, .head_v = h->head_v,
         .v_in_k = h->latent, .window = lm_arch_window(a, h, layer),
     };
-    if (a->encoder || (a->has_encoder && layer >= h->n_layer_dec))
+    if (h->no_causal || (a->has_encoder && layer >= h->n_layer_dec))
         *out = (struct lm_memory_layer){0};
     if (a->memory)
         a->memory(a, h, layer, out);

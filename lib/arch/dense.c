@@ -342,10 +342,14 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     struct lm_tensor *qkv[4] = { NULL };
     float scale = h->attn_scale > 0 ? h->attn_scale : 1.0f / sqrtf((float)h->head_k);
     (d->qkv ? d->qkv : plain_qkv)(b, layer, x, table, qkv);
-    if (b->arch->encoder)
-        return only_store ? NULL
-                          : lm_attn_whole(b->graph, qkv[0], qkv[1], qkv[2], b->runs, scale,
-                                          lm_arch_window(b->arch, h, layer) / 2);
+    if (h->no_causal && only_store)
+        return NULL;
+    if (h->no_causal) {
+        struct lm_tensor *y = lm_attn_whole(b->graph, qkv[0], qkv[1], qkv[2], b->runs, scale,
+                                            lm_arch_window(b->arch, h, layer) / 2);
+        lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
+        return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
+    }
     const uint32_t from = lm_arch_kv_layer(b->arch, h, layer);
     struct lm_tensor *pages = lm_build_pages(b, from), *stored = NULL;
     if (from == layer)

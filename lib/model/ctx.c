@@ -223,9 +223,12 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     if (c->m->arch->encoder && !c->embed)
         return lm_fail(err, LM_ENOSUP, "a %s model has no logits, only embeddings",
                        c->m->arch->name);
-    if (c->m->arch->encoder && c->n_ubatch < c->n_ctx)
+    if (c->m->h.no_causal && !c->embed)
+        return lm_fail(err, LM_ENOSUP, "without causal attention there are no logits, only "
+                       "embeddings");
+    if (c->m->h.no_causal && c->n_ubatch < c->n_ctx)
         c->n_ubatch = c->n_ctx;             /* sequences are evaluated whole */
-    if (c->m->arch->encoder && c->n_batch < c->n_ctx)
+    if (c->m->h.no_causal && c->n_batch < c->n_ctx)
         c->n_batch = c->n_ctx;
     if (c->n_ubatch > c->n_batch)
         c->n_ubatch = c->n_batch;
@@ -458,7 +461,7 @@ static int check_batch(const struct lm_ctx *c, const struct lm_batch_token *t, s
 static size_t piece(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n)
 {
     size_t len = n < c->n_ubatch ? n : c->n_ubatch;
-    if (len == n || !c->m->arch->encoder)
+    if (len == n || !c->m->h.no_causal)
         return len;
     while (len > 1 && t[len].pos != 0)
         len--;
@@ -495,7 +498,7 @@ int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
     if (!err)
         err = &mine;
     int r = check_batch(c, t, n, &n_out, err);
-    if (!r && c->m->arch->encoder)
+    if (!r && c->m->h.no_causal)
         r = check_whole(t, n, err);
     if (!r && c->cross)
         r = lm_ctx_check_cross(c, t, n, err);

@@ -441,7 +441,7 @@ uint32_t lm_model_n_ctx_train(const struct lm_model *m)
 
 bool lm_model_is_encoder(const struct lm_model *m)
 {
-    return m->arch->encoder;
+    return m->h.no_causal;
 }
 
 bool lm_model_has_encoder(const struct lm_model *m)
@@ -481,7 +481,7 @@ struct lm_str lm_model_label(const struct lm_model *m, uint32_t i)
 
 enum lm_pooling lm_model_class_pooling(const struct lm_model *m)
 {
-    return !m->arch->encoder                          ? LM_POOLING_LAST
+    return !m->arch->encoder                        ? LM_POOLING_LAST
            : m->h.class_pooling == LM_POOLING_MEAN ? LM_POOLING_MEAN : LM_POOLING_CLS;
 }
 

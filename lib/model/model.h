@@ -78,8 +78,8 @@ const struct lm_gguf *lm_model_gguf(const struct lm_model *m);
 const char *lm_model_arch(const struct lm_model *m);
 uint32_t lm_model_n_vocab(const struct lm_model *m);
 uint32_t lm_model_n_ctx_train(const struct lm_model *m);
-/* Is it an encoder: no logits, sequences evaluated whole; and how its file says that their
- * vectors become one. */
+/* Is it an encoder, or are its tokens to see later ones as if it were: no logits, sequences
+ * evaluated whole; and how its file says that their vectors become one. */
 bool lm_model_is_encoder(const struct lm_model *m);
 /* Has it an encoder beside its decoder, see lm_ctx_encode? */
 bool lm_model_has_encoder(const struct lm_model *m);

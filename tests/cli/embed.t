@@ -70,4 +70,35 @@ for use in "--pooling mean" "--normalize" "--frames" "--embed --top 3" "--embed 
     decode -m "$m" $use </dev/null >got 2>err
     ok "$? $(wc -c <got) $(wc -l <err)" "2 0 2" "refused: $use"
 done
+# Every token sees its whole sequence: means of the hidden states that transformers 5.24 gives
+# with an attention mask of zeros, in single precision, the first four of each.
+gguf-convert -q -T f32 "$root/tests/data/hf" full.gguf
+printf '5 6 7 100 200 31\n9 8\n300 4 17 60 61 62 63 64 65 66 67 68\n' >seen
+cat >want <<'END'
+-0.46197 0.02503 -0.18773 0.76242
+0.41044 -0.16778 -0.33050 0.83610
+0.27665 0.29828 0.15994 -0.81496
+END
+for how in '' '-t 3' '-b 13'; do
+    # shellcheck disable=SC2086
+    decode --embed --attention non-causal $how -c 20 -m full.gguf seen | tr -d '[]' |
+        awk -F, '{ printf "%.5f %.5f %.5f %.5f\n", $1, $2, $3, $4 }' >got
+    ok "$(paste -d ' ' want got | awk '{ for (i = 1; i < 5; i++) if (($i - $(i + 4))^2 > 1e-9) bad++ }
+        END { print bad + 0, NR, NF }')" "0 3 8" "--attention non-causal $how"
+done
+decode --embed --override-kv llama.attention.causal=bool:false -c 20 -m full.gguf seen >got
+ok "$(decode --embed --attention=non-causal -c 20 -m full.gguf seen | cmp - got)" "" \
+    "and what the model says"
+decode --embed --attention=causal --override-kv llama.attention.causal=bool:false -m full.gguf seen |
+    cmp - got >/dev/null
+ok $? 1 "or does not"
+says() { # OPTIONS...
+    decode "$@" -m full.gguf seen 2>&1 | sed 's/^[^:]*: [^:]*: //'
+}
+ok "$(says --attention non-causal)" "without causal attention there are no logits, only embeddings" \
+    "but there are no logits"
+ok "$(says --embed --attention non-causal --override-kv llama.attention.sliding_window=u32:4)" \
+    "llama.attention.causal: false is not supported" "nor windows"
+decode --embed --attention causal -m "$root/tests/data/classify/bert.gguf" seen >got 2>err
+ok $? 2 "and an encoder stays one"
 echo "1..$n"
