@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+
 #define ALIGN     16
 #define BLOCK_MIN 4096
-#define BLOCK_MAX (1 << 20)
+#define BLOCK_MAX ((size_t)2 << 20)    /* a large page; such blocks are tables (base/table.h) */
 
 struct lm_arena_block {
     struct lm_arena_block *prev;
-    size_t                 size, used;
+    size_t                 size, used, mapped;    /* mapped: 0, or bytes of a table */
     _Alignas(ALIGN) unsigned char data[];
 };
 
@@ -24,18 +26,21 @@ struct lm_arena_owned {              /* lies in the arena itself */
  * a small arena stays small; a larger item gets a block of its own size. */
 static struct lm_arena_block *new_block(struct lm_arena *a, size_t need)
 {
-    size_t size = a->last ? a->last->size * 2 : BLOCK_MIN;
+    size_t size = a->last ? 2 * (a->last->size + sizeof *a->last) : BLOCK_MIN, mapped = 0;
     if (size > BLOCK_MAX)
         size = BLOCK_MAX;
-    if (size < need)
-        size = need;
-    if (size > SIZE_MAX - sizeof(struct lm_arena_block))
+    if (need > SIZE_MAX - sizeof *a->last - BLOCK_MAX)
         return NULL;
+    if (size < need + sizeof *a->last)
+        size = need + sizeof *a->last;
+    if (size >= BLOCK_MAX / 2)
+        size = mapped = (size + BLOCK_MAX - 1) & ~(BLOCK_MAX - 1);
 
-    struct lm_arena_block *b = calloc(1, sizeof *b + size);
+    struct lm_arena_block *b = mapped ? lm_table_new(mapped) : calloc(1, size);
     if (!b)
         return NULL;
-    b->size = size;
+    b->size = size - sizeof *b;
+    b->mapped = mapped;
     b->prev = a->last;
     a->last = b;
     return b;
@@ -95,7 +100,10 @@ void lm_arena_release(struct lm_arena *a)
     struct lm_arena_block *b = a->last;
     while (b) {
         struct lm_arena_block *prev = b->prev;
-        free(b);
+        if (b->mapped)
+            lm_table_free(b, b->mapped);
+        else
+            free(b);
         b = prev;
     }
     a->last = NULL;

@@ -4,6 +4,7 @@
 #include "base/table.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #define LARGE ((size_t)2 << 20)
@@ -19,10 +20,29 @@ void lm_use_all(void *p, size_t size)
 #endif
 }
 
+/* To whole large pages where what stands over is half of one or more; memory is given in those. */
+static size_t rounded(size_t size)
+{
+    const size_t over = size & (LARGE - 1);
+    return over >= LARGE / 2 && size <= SIZE_MAX - LARGE ? size - over + LARGE : size;
+}
+
+void *lm_malloc_large(size_t size)
+{
+    if (rounded(size) < LARGE || size > SIZE_MAX / 2)
+        return malloc(size);
+    size = (rounded(size) + LARGE - 1) & ~(LARGE - 1);
+    void *p = aligned_alloc(LARGE, size);
+    if (p)
+        lm_use_all(p, size);
+    return p;
+}
+
 /* Large pages begin at multiples of their size: one more is mapped, and what stands out of
  * the aligned part is unmapped again. */
 void *lm_table_new(size_t size)
 {
+    size = rounded(size);
     size_t more = size >= LARGE ? LARGE : 0;
     if (size > SIZE_MAX - more)
         return NULL;
@@ -44,5 +64,5 @@ void *lm_table_new(size_t size)
 void lm_table_free(void *table, size_t size)
 {
     if (table)
-        munmap(table, size);
+        munmap(table, rounded(size));
 }

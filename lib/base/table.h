@@ -12,6 +12,9 @@
 void *lm_table_new(size_t size);
 void lm_table_free(void *table, size_t size);
 
+/* malloc for what is filled as soon as it is there: from half a large page on it has whole ones. */
+void *lm_malloc_large(size_t size);
+
 /* Memory that malloc just gave, all of which will be used: where it is large it comes in large
  * pages, if the system has them, because a fault a small page takes longer than filling it. */
 void lm_use_all(void *p, size_t size);

@@ -35,9 +35,11 @@ enum lm_gguf_kind {
 
 #define LM_GGUF_MAX_DIMS  4
 #define LM_GGUF_MAX_NAME  65535     /* bytes of a key or a tensor name               */
+#define LM_GGUF_SLACK     16
 #define LM_GGUF_MAX_DEPTH 16        /* arrays of arrays                              */
 
-/* Bytes with a length; may hold NUL or broken UTF-8, a NUL follows. */
+/* Bytes with a length; may hold NUL or broken UTF-8, a NUL follows.  Behind those that were read
+ * from a file LM_GGUF_SLACK bytes may be read, whatever they are. */
 struct lm_str {
     const char *p;
     size_t      len;

@@ -15,6 +15,9 @@
 #include "base/size.h"
 
 #define CHUNK (64 * 1024)       /* read, and allocated, before more is believed */
+#define TRUST 64                /* times as much is allocated, once that has arrived */
+#define BLOCK (256 * 1024)      /* strings of an array that are read at once    */
+#define FEW   (CHUNK / 2)       /* bytes that are not worth a block of their own */
 #define POOL  (64 * 1024)       /* short strings share blocks of this size      */
 #define SHORT (POOL / 8)
 #define MOST  (UINT64_C(1) << 30) /* bytes before the data: many times any model's */
@@ -27,11 +30,12 @@ struct reader {
     bool            wide;       /* u64 counts and lengths: all but version 1    */
     char           *pool;
     size_t          pool_left, kv_cap, tensor_cap;
+    size_t          held;       /* bytes of a string that were read before its claim is judged */
 };
 
 static uint64_t left(const struct reader *r)
 {
-    uint64_t pos = lm_in_pos(r->in);
+    uint64_t pos = lm_in_pos(r->in) - r->held;
     if (r->g->file_size == LM_SIZE_UNKNOWN)
         return LM_SIZE_UNKNOWN;
     return r->g->file_size > pos ? r->g->file_size - pos : 0;
@@ -59,7 +63,7 @@ static int get(const struct reader *r, void *dst, size_t n)
 }
 
 /* The number in the first n of 8 bytes; zeros are behind them. */
-static uint64_t number(const uint8_t b[8], size_t n, bool big_endian)
+static inline uint64_t number(const uint8_t b[8], size_t n, bool big_endian)
 {
     uint64_t x = (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 |
                  (uint64_t)b[3] << 24 | (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 |
@@ -90,7 +94,7 @@ static size_t count_size(const struct reader *r)
     return r->wide ? 8 : 4;
 }
 
-static uint64_t count_at(const struct reader *r, const uint8_t *p)
+static inline uint64_t count_at(const struct reader *r, const uint8_t *p)
 {
     uint8_t b[8] = { 0 };
     memcpy(b, p, 4);
@@ -104,57 +108,52 @@ static int get_count(const struct reader *r, uint64_t *v)
     return get_number(r, count_size(r), v);
 }
 
-/*
- * n bytes whose number the file chose: *out is malloc'ed, has a NUL after them
- * and is the caller's.  It is never more than twice what has arrived.
- */
-static int get_bytes(const struct reader *r, uint64_t n, const char *what, char **out)
+/* Room for more than `have` of n items, of which `few` are believed before any arrived: memory
+ * that is not used costs nothing, so once some are there the claim is believed much further. */
+static size_t believed(uint64_t n, size_t have, size_t few)
 {
-    size_t have = 0, cap = 0;
-    char *p = NULL;
-    while (have < n) {
-        size_t want = n - have < CHUNK ? (size_t)(n - have) : CHUNK, got;
-        if (have + want + 1 > cap) {
-            size_t room = have + want > cap * 2 ? have + want : cap * 2;
-            char *q = realloc(p, room + 1);
-            if (!q) {
-                free(p);
-                return lm_fail_nomem(r->err);
-            }
-            p = q;
-            cap = room + 1;
-        }
-        int s = lm_in_read(r->in, p + have, want, &got, r->err);
-        have += got;
-        if (s == LM_OK && got < want)
-            s = lm_fail(r->err, LM_EDATA, "claims %llu bytes of %s, but the input ends after "
-                        "%llu of them", (unsigned long long)n, what, (unsigned long long)have);
-        if (s != LM_OK) {
-            free(p);
-            return s;
-        }
-    }
-    if (!p && !(p = malloc(1)))
-        return lm_fail_nomem(r->err);
-    p[have] = '\0';
-    *out = p;
-    return LM_OK;
+    const size_t most = have > few / TRUST ? have * TRUST : few;
+    return n < most ? (size_t)n : most;
 }
 
-/* What get_bytes gave belongs to the result. */
-static int keep(const struct reader *r, void *p)
+/*
+ * n bytes whose number the file chose, into the arena, a NUL after them; the first `have` of
+ * them, at head, have been read.
+ */
+static int get_bytes(struct reader *r, const uint8_t *head, size_t have, uint64_t n,
+                     const char *what, char **out)
 {
-    if (lm_arena_own(&r->g->arena, p))
-        return LM_OK;
-    free(p);
-    return lm_fail_nomem(r->err);
+    size_t room = 0;
+    char *p = NULL;
+    const char *old = (const char *)head;
+    do {
+        if (!p || have == room) {
+            room = believed(n, have, CHUNK);
+            p = lm_arena_alloc(&r->g->arena, room + LM_GGUF_SLACK);
+            if (!p)
+                return lm_fail_nomem(r->err);
+            if (have)
+                memcpy(p, old, have);
+            old = p;
+        }
+        size_t got;
+        int s = lm_in_read(r->in, p + have, room - have, &got, r->err);
+        have += got;
+        if (s == LM_OK && have < room)
+            s = lm_fail(r->err, LM_EDATA, "claims %llu bytes of %s, but the input ends after "
+                        "%llu of them", (unsigned long long)n, what, (unsigned long long)have);
+        if (s != LM_OK)
+            return s;
+    } while (have < n);
+    *out = p;
+    return LM_OK;
 }
 
 /* n + 1 bytes for a short string, packed. */
 static char *pool_room(struct reader *r, size_t n)
 {
     if (n + 1 > r->pool_left) {
-        r->pool = lm_arena_alloc(&r->g->arena, POOL);
+        r->pool = lm_arena_alloc(&r->g->arena, POOL + LM_GGUF_SLACK);
         r->pool_left = r->pool ? POOL : 0;
         if (!r->pool)
             return NULL;
@@ -165,56 +164,79 @@ static char *pool_room(struct reader *r, size_t n)
     return p;
 }
 
+/* The text of a string of n bytes, of which those at head have been read. */
+static int get_text(struct reader *r, uint64_t n, const uint8_t *head, size_t have,
+                    struct lm_str *out)
+{
+    char *p = NULL;
+    r->held = have;
+    int s = claim(r, "bytes of text", n, 1, PIECE);
+    r->held = 0;
+    if (s != LM_OK)
+        return s;
+    if (n >= SHORT) {
+        s = get_bytes(r, head, have, n, "text", &p);
+    } else if (!(p = pool_room(r, (size_t)n))) {
+        s = lm_fail_nomem(r->err);
+    } else {
+        if (have)
+            memcpy(p, head, have);
+        s = get(r, p + have, (size_t)n - have);
+        p[n] = '\0';
+    }
+    if (s == LM_OK)
+        *out = (struct lm_str){ p, (size_t)n };
+    return s;
+}
+
 static int get_str(struct reader *r, struct lm_str *out)
 {
     uint64_t n;
     int s = get_count(r, &n);
-    if (s == LM_OK)
-        s = claim(r, "bytes of text", n, 1, PIECE);
-    if (s != LM_OK)
-        return s;
-
-    if (n < SHORT) {
-        char *p = pool_room(r, (size_t)n);
-        if (!p)
-            return lm_fail_nomem(r->err);
-        s = get(r, p, (size_t)n);
-        p[n] = '\0';
-        *out = (struct lm_str){ p, (size_t)n };
-        return s;
-    }
-    char *p;
-    s = get_bytes(r, n, "text", &p);
-    if (s == LM_OK) {
-        *out = (struct lm_str){ p, (size_t)n };
-        s = keep(r, p);
-    }
-    return s;
+    return s == LM_OK ? get_text(r, n, NULL, 0, out) : s;
 }
 
-/* The strings that lie whole in what was read ahead, at most n: a vocabulary has hundreds of
- * thousands.  Returns their number. */
-static uint64_t strs_ahead(struct reader *r, struct lm_str *out, uint64_t n)
+/* A string whose first bytes were read, fewer than all. */
+static int get_rest(struct reader *r, const uint8_t *head, size_t have, struct lm_str *out)
 {
-    const size_t head = count_size(r);
-    const uint8_t *p;
-    const size_t have = lm_in_ahead(r->in, &p);
-    size_t at = 0;
+    const size_t size = count_size(r);
+    uint8_t count[8] = { 0 };
+    if (have >= size)
+        return get_text(r, count_at(r, head), head + size, have - size, out);
+    memcpy(count, head, have);
+    int s = get(r, count + have, size - have);
+    return s == LM_OK ? get_text(r, count_at(r, count), NULL, 0, out) : s;
+}
+
+/*
+ * Of n strings, *done of those that are read in one block, which they stay in: a vocabulary has
+ * hundreds of thousands.  Each has at least its length, so that many bytes can be read without
+ * reading past the last.  The NUL after a string takes the place of the next one's length.
+ */
+static int get_block(struct reader *r, struct lm_str *out, uint64_t n, uint64_t *done)
+{
+    const size_t head = count_size(r), want = n < BLOCK / head ? (size_t)n * head : BLOCK;
+    uint8_t *p = lm_arena_alloc(&r->g->arena, want + LM_GGUF_SLACK);
+    size_t have, at = 0;
     uint64_t i = 0;
-    for (; i < n && have - at >= head; i++) {
+    int s = p ? lm_in_read(r->in, p, want, &have, r->err) : lm_fail_nomem(r->err);
+    if (s != LM_OK)
+        return s;
+    while (have - at >= head) {
         const uint64_t len = count_at(r, p + at);
-        if (len >= SHORT || len > have - at - head)
+        if (len > have - at - head)
             break;
-        char *s = pool_room(r, (size_t)len);
-        if (!s)
-            break;
-        memcpy(s, p + at + head, (size_t)len);
-        s[len] = '\0';
-        out[i] = (struct lm_str){ s, (size_t)len };
+        p[at] = '\0';
+        out[i++] = (struct lm_str){ (char *)p + at + head, (size_t)len };
         at += head + (size_t)len;
     }
-    lm_in_skip(r->in, at, NULL);                 /* cannot fail: it is there */
-    return i;
+    *done = i;
+    if (at < have || have < want) {              /* if that was all, it says what is missing */
+        s = get_rest(r, p + at, have - at, &out[i]);
+        *done += s == LM_OK;
+    }
+    p[at] = '\0';
+    return s;
 }
 
 /* A key or a tensor's name. */
@@ -253,42 +275,54 @@ static int get_numbers(struct reader *r, struct lm_gguf_arr *a)
     size_t size = lm_gguf_kind_size(a->kind);
     uint64_t bytes = a->n * size;               /* claim has seen that it fits */
     char *p;
-    int s = get_bytes(r, bytes, "an array", &p);
+    int s = get_bytes(r, NULL, 0, bytes, "an array", &p);
     if (s != LM_OK)
         return s;
     to_native(r, p, a->n, size);
     a->data = p;
-    return keep(r, p);
+    return LM_OK;
 }
 
 static int get_arr(struct reader *r, struct lm_gguf_arr *a, int depth);
+
+/* At least one item at *i of n, `size` bytes each; *i counts on. */
+static int get_some(struct reader *r, enum lm_gguf_kind kind, char *items, size_t size,
+                    uint64_t *i, uint64_t n, int depth)
+{
+    void *item = items + *i * size;
+    uint64_t done = 0;
+    int s;
+    if (kind == LM_GGUF_STR && (n - *i) * count_size(r) > FEW) {
+        s = get_block(r, item, n - *i, &done);
+    } else {
+        s = kind == LM_GGUF_STR ? get_str(r, item) : get_arr(r, item, depth + 1);
+        done = s == LM_OK;
+    }
+    *i += done;
+    return s;
+}
 
 /* Strings, or arrays: `size` bytes each in memory. */
 static int get_items(struct reader *r, struct lm_gguf_arr *a, size_t size, int depth)
 {
     char *items = NULL;
-    size_t cap = 0;
-    int s = lm_grow(&items, &cap, 1, size) ? LM_OK : lm_fail_nomem(r->err);
-    for (uint64_t i = 0, ahead; i < a->n && s == LM_OK; i += ahead) {
-        if (!lm_grow(&items, &cap, (size_t)i + 1, size)) {
-            s = lm_fail_nomem(r->err);
-            break;
+    size_t room = 0;
+    int s = LM_OK;
+    for (uint64_t i = 0; (i < a->n || !items) && s == LM_OK;) {
+        if (i == room) {
+            const char *old = items;
+            room = believed(a->n, (size_t)i, FEW / 8);
+            items = lm_arena_array(&r->g->arena, room, size);
+            if (!items)
+                return lm_fail_nomem(r->err);
+            if (i)
+                memcpy(items, old, (size_t)i * size);
         }
-        void *item = items + i * size;
-        const uint64_t room = cap < a->n ? cap - i : a->n - i;
-        ahead = a->kind == LM_GGUF_STR ? strs_ahead(r, item, room) : 0;
-        if (ahead)
-            continue;
-        ahead = 1;
-        s = a->kind == LM_GGUF_STR ? get_str(r, item) : get_arr(r, item, depth + 1);
-        if (s != LM_OK)
+        if (i < a->n && (s = get_some(r, a->kind, items, size, &i, room, depth)) != LM_OK)
             lm_err_at(r->err, s, "element %llu of %llu", (unsigned long long)i,
                       (unsigned long long)a->n);
     }
     a->data = items;
-    if (s == LM_OK)
-        return keep(r, items);
-    free(items);
     return s;
 }
 
