@@ -13,18 +13,17 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "base/table.h"
 #include "base/thread.h"
 #include "hf/hf_vocab.h"
-#include "vocab/tokenizer.h"
+#include "vocab/text_find.h"
 
-#define N_AHEAD 32                               /* merges looked up together           */
+#define N_AHEAD 64                               /* merges looked up together           */
 #define MERGES  4096u                            /* looked up by one thread at a time   */
 #define MOST_THREADS 8                           /* more only wait for memory           */
 #define NONE    UINT32_MAX
 #define BLOCK   ((size_t)1 << 16)                /* of text worked on at a time         */
 
-/* The character of a byte, and back; -1: none. */
+/* The character of a byte. */
 static uint16_t rune_of(unsigned b)
 {
     if (b <= 0x20)
@@ -32,16 +31,6 @@ static uint16_t rune_of(unsigned b)
     if (b >= 0x7F && b <= 0xA0)
         return (uint16_t)(256 + 33 + (b - 0x7F));
     return b == 0xAD ? 256 + 67 : (uint16_t)b;
-}
-
-static int byte_of(uint32_t r)
-{
-    if (r >= 256)
-        return r < 256 + 33   ? (int)r - 256
-               : r < 256 + 67 ? (int)r - 256 - 33 + 0x7F
-               : r == 256 + 67 ? 0xAD
-                              : -1;
-    return rune_of(r) == r ? (int)r : -1;
 }
 
 /* Write a byte's character: 1 or 2 bytes. */
@@ -56,24 +45,61 @@ static size_t put_rune(char *to, uint16_t r)
     return 2;
 }
 
-/* The bytes that a piece stands for; a piece not written in the alphabet is itself. */
-static size_t decode_piece(const char *p, size_t len, char *to)
+/* How many of the 8 bytes in x, the first lowest, are printable ASCII before one that is not. */
+static size_t plain_bytes(uint64_t x)
 {
-    const char *end = p + len;
+    const uint64_t ones = UINT64_MAX / 255, high = ones << 7;
+    const uint64_t others = (x | (x + ones) | (x - ones * 0x21)) & high;
+    return others ? (size_t)__builtin_ctzll(others) / 8 : 8;
+}
+
+/* The bytes of characters that UTF-8 writes in two, C2 80 to C5 BF; -1: none. */
+enum { FIRST_LEAD = 0xC2, N_LEADS = 4 };
+
+struct alphabet {
+    int16_t byte[N_LEADS][64];
+};
+
+static void fill_alphabet(struct alphabet *a)
+{
+    memset(a, 0xFF, sizeof *a);
+    for (int b = 0; b < 256; b++) {
+        const uint16_t r = rune_of((unsigned)b);
+        if (r >= 0x80)
+            a->byte[(r >> 6) - (FIRST_LEAD & 0x1F)][r & 63] = (int16_t)b;
+    }
+}
+
+/* The byte of the two at p; -1: they are no such character. */
+static inline int byte_at(const struct alphabet *a, const char *p)
+{
+    const unsigned lead = (unsigned char)p[0] - (unsigned)FIRST_LEAD, next = (unsigned char)p[1];
+    return lead < N_LEADS && next >> 6 == 2 ? a->byte[lead][next & 63] : -1;
+}
+
+/*
+ * The bytes that a piece stands for; a piece not written in the alphabet is itself.  Behind it
+ * LM_SLACK bytes may be read, behind what is written that many may be spoilt.
+ */
+static size_t decode_piece(const struct alphabet *a, const char *p, size_t len, char *to)
+{
+    const char *q = p, *end = p + len;
     size_t n = 0;
-    for (const char *q = p; q < end;) {
-        int k;
-        if (*q > 0x20 && *q < 0x7F) {            /* most of them */
-            to[n++] = *q++;
+    while (q < end) {
+        int b = byte_at(a, q);
+        if (b >= 0 && end - q >= 2) {
+            to[n++] = (char)b;
+            q += 2;
             continue;
         }
-        int b = byte_of(lm_uni_next(q, end, &k));
-        if (b < 0) {
+        const size_t plain = plain_bytes(lm_load_8(q)), left = (size_t)(end - q);
+        if (!plain) {
             memcpy(to, p, len);
             return len;
         }
-        to[n++] = (char)b;
-        q += k;
+        memcpy(to + n, q, 8);
+        n += plain < left ? plain : left;
+        q += plain < left ? plain : left;
     }
     return n;
 }
@@ -81,6 +107,8 @@ static size_t decode_piece(const char *p, size_t len, char *to)
 /* Fill v->bytes, which has room. */
 static void decode_pieces(struct lm_vocab *v)
 {
+    struct alphabet a;
+    fill_alphabet(&a);
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pieces_get(&v->text, i, &len);
@@ -89,7 +117,7 @@ static void decode_pieces(struct lm_vocab *v)
         if (t == LM_TOKEN_CONTROL || t == LM_TOKEN_USER || t == LM_TOKEN_UNKNOWN)
             memcpy(to, p, len);
         else
-            len = decode_piece(p, len, to);
+            len = decode_piece(&a, p, len, to);
         v->bytes.at[i + 1] = v->bytes.at[i] + (uint32_t)len;
     }
 }
@@ -102,26 +130,26 @@ static void find_bytes(struct lm_vocab *v)
     }
 }
 
-/* Left and right become id; NONE as id: they are no pieces, or make none. */
-struct merge {
-    uint32_t left, right, id;
-};
-
-/* Parts of a merge that are being looked up. */
-struct asked {
-    struct lm_hf_merge part;
-    uint32_t           left_hash, right_hash;
-};
-
-/* What looks the merges up, in blocks that do not depend on each other. */
+/* What looks the merges up, in blocks that do not depend on each other.  Those that are none have
+ * NONE as id. */
 struct lookup {
     struct lm_vocab           *v;
     const struct lm_vocab_src *src;
     void                     (*meanwhile)(struct lm_vocab *v);
-    struct merge              *merges;
     char                      *joined;           /* of each thread: room for two pieces */
     size_t                     room, skip;
 };
+
+static const char no_text[LM_SLACK] = "";
+
+/* The number of the first space among the 8 bytes in x, the first lowest; 8: there is none. */
+static size_t first_space(uint64_t x)
+{
+    const uint64_t ones = UINT64_MAX / 255;
+    x ^= ones * ' ';
+    x = (x - ones) & ~x & ones << 7;
+    return x ? (size_t)__builtin_ctzll(x) / 8 : 8;
+}
 
 /* Entry i of the merges.  In "left right" the separator is the first space that is not the
  * first byte; false: there is none. */
@@ -131,36 +159,49 @@ static bool parts_of(const struct lm_vocab_src *src, uint64_t i, struct lm_hf_me
         *m = src->parts[i];
         return true;
     }
-    struct lm_str s = src->merges[i];
-    const char *sep = s.len > 1 && s.len <= UINT32_MAX ? memchr(s.p + 1, ' ', s.len - 1) : NULL;
-    if (!sep)
+    const struct lm_str s = src->merges[i];
+    size_t left = src->slack && s.len > 1 ? 1 + first_space(lm_load_8(s.p + 1)) : 1;
+    if (left == 1 || left == 9) {                /* not there, or it was not looked for */
+        const char *sep = s.len > left && s.len <= UINT32_MAX
+                              ? memchr(s.p + left, ' ', s.len - left) : NULL;
+        left = sep ? (size_t)(sep - s.p) : s.len;
+    }
+    if (left >= s.len)
         return false;
-    size_t left = (size_t)(sep - s.p);
-    *m = (struct lm_hf_merge){ s.p, sep + 1, (uint32_t)left, (uint32_t)(s.len - left - 1) };
+    *m = (struct lm_hf_merge){ s.p, s.p + left + 1, (uint32_t)left, (uint32_t)(s.len - left - 1) };
     return true;
 }
 
+/* The piece that the parts make, which are short: first where the last merge's piece was, as most
+ * vocabularies have them in order. */
+static int32_t find_short(const struct lm_vocab *v, uint32_t guess, const struct lm_asked *left,
+                          const struct lm_asked *right)
+{
+    struct lm_asked a = { .len = left->len + right->len };
+    a.key = lm_join_keys(left->key, left->len, right->key);
+    for (uint32_t id = guess; id < v->n && id < guess + 2; id++)
+        if (lm_is_asked(v, id, &a))
+            return (int32_t)id;
+    a.hash = lm_hash_text(NULL, a.len, a.key);
+    a.slot = a.hash & v->slot_mask;
+    return lm_find_asked(v, &a);
+}
+
 /*
- * The piece that the parts make, -1 if there is none: first where the last merge's piece
- * was, as most vocabularies have them in order.  What marks the right one as going on, its
+ * The piece that the parts make, -1 if there is none.  What marks the right one as going on, its
  * first `skip` bytes, is not in what they make.  joined has room for the longest piece.
  */
-static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struct lm_hf_merge *m,
-                           size_t skip, char *joined)
+static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struct lm_asked *left,
+                           const struct lm_asked *right, size_t skip, char *joined)
 {
-    skip = skip < m->right_len ? skip : m->right_len;
-    const char *right = m->right + skip;
-    size_t l = m->left_len, r = m->right_len - skip;
-    for (uint32_t id = guess; id < v->n && id < guess + 2; id++) {
-        size_t n;
-        const char *t = lm_pieces_get(&v->text, id, &n);
-        if (n == l + r && lm_same(t, m->left, l) && lm_same(t + l, right, r))
-            return (int32_t)id;
-    }
+    skip = skip < right->len ? skip : right->len;
+    size_t l = left->len, r = right->len - skip;
+    if (!skip && l && l + r <= 16)
+        return find_short(v, guess, left, right);
     if (l + r > v->longest)
         return -1;
-    memcpy(joined, m->left, l);
-    memcpy(joined + l, right, r);
+    memcpy(joined, left->p, l);
+    memcpy(joined + l, right->p + skip, r);
     return lm_vocab_find(v, joined, l + r);
 }
 
@@ -171,26 +212,27 @@ static int32_t find_joined(const struct lm_vocab *v, uint32_t guess, const struc
  */
 static void look_up(const struct lookup *x, uint32_t i, uint32_t end, char *joined, uint32_t *last)
 {
-    struct asked a[N_AHEAD];
+    struct lm_asked left[N_AHEAD], right[N_AHEAD];
     const struct lm_vocab *v = x->v;
-    struct merge *to = x->merges + i;
+    struct lm_merge *to = v->pairs.merge + i;
+    const bool slack = x->src->slack;
     uint32_t n = end - i;
     for (uint32_t k = 0; k < n; k++) {
-        if (!parts_of(x->src, i + k, &a[k].part))
-            a[k].part = (struct lm_hf_merge){ "", "", 0, 0 };    /* which no piece is */
-        a[k].left_hash = lm_vocab_ask(v, a[k].part.left, a[k].part.left_len);
-        a[k].right_hash = lm_vocab_ask(v, a[k].part.right, a[k].part.right_len);
+        struct lm_hf_merge m;
+        if (!parts_of(x->src, i + k, &m))
+            m = (struct lm_hf_merge){ no_text, no_text, 0, 0 };  /* which no piece is */
+        left[k] = lm_ask(v, m.left, m.left_len, slack);
+        right[k] = lm_ask(v, m.right, m.right_len, slack);
     }
     for (uint32_t k = 0; k < n; k++) {
-        lm_vocab_ask_text(v, a[k].left_hash);
-        lm_vocab_ask_text(v, a[k].right_hash);
+        lm_ask_text(v, &left[k]);
+        lm_ask_text(v, &right[k]);
     }
     for (uint32_t k = 0; k < n; k++) {
-        const struct lm_hf_merge *m = &a[k].part;
-        int32_t left = lm_vocab_find_hashed(v, m->left, m->left_len, a[k].left_hash);
-        int32_t right = lm_vocab_find_hashed(v, m->right, m->right_len, a[k].right_hash);
-        int32_t id = left < 0 || right < 0 ? -1 : find_joined(v, *last, m, x->skip, joined);
-        to[k] = (struct merge){ (uint32_t)left, (uint32_t)right, (uint32_t)id };
+        int32_t l = lm_find_asked(v, &left[k]), r = lm_find_asked(v, &right[k]);
+        int32_t id = l < 0 || r < 0 ? -1 : find_joined(v, *last, &left[k], &right[k], x->skip,
+                                                       joined);
+        to[k] = (struct lm_merge){ (uint32_t)l, (uint32_t)r, (uint32_t)id };
         *last = id < 0 ? *last : (uint32_t)id;
     }
 }
@@ -240,17 +282,21 @@ static bool reachable(const struct lm_vocab *v, uint32_t id)
 /* All merges are looked up: into the table of pairs, in their order. */
 static int add_merges(struct lm_vocab *v, const struct lookup *x, struct lm_err *err)
 {
+    const bool bytes = memchr(v->type, LM_TOKEN_BYTE, v->n) != NULL;
+    uint64_t hash[N_AHEAD];
     for (uint32_t i = 0; i < v->n_merges; i++) {
-        const struct merge *m = &x->merges[i];
-        if (v->n_merges - i > N_AHEAD)
-            lm_pairs_ask(&v->pairs, m[N_AHEAD].left, m[N_AHEAD].right);
+        const struct lm_merge *m = &v->pairs.merge[i];
+        for (uint32_t k = i; i % N_AHEAD == 0 && k < v->n_merges && k - i < N_AHEAD; k++)
+            hash[k - i] = lm_pairs_ask(&v->pairs, k);
         if (m->id == NONE)
             return no_merge(x, i, err);
         if (!reachable(v, m->id))
             continue;
         v->attr[m->id] |= LM_ATTR_MERGED;
-        v->bonds.all |= v->type[m->left] == LM_TOKEN_BYTE || v->type[m->right] == LM_TOKEN_BYTE;
-        lm_pairs_add(&v->pairs, m->left, m->right, m->id, i);
+        if (bytes)
+            v->bonds.all |= v->type[m->left] == LM_TOKEN_BYTE ||
+                            v->type[m->right] == LM_TOKEN_BYTE;
+        lm_pairs_add(&v->pairs, i, hash[i % N_AHEAD]);
     }
     return LM_OK;
 }
@@ -266,17 +312,14 @@ static int load_merges(struct lm_vocab *v, const struct lm_vocab_src *src,
     struct lookup x = { v, src, meanwhile, .room = 2 * (size_t)v->longest + 64 };
     int s = pool ? LM_OK : err ? (int)err->code : LM_ENOMEM;
     x.skip = v->rules && src->go_on ? strlen(src->go_on) : 0;
-    x.merges = lm_malloc_array(v->n_merges, sizeof *x.merges);
     x.joined = lm_malloc_array((size_t)threads, x.room);
-    if (pool && (!x.merges || !x.joined))
+    if (pool && !x.joined)
         s = lm_fail_nomem(err);
     if (s == LM_OK) {
-        lm_use_all(x.merges, v->n_merges * sizeof *x.merges);
         lm_pool_run(pool, look_up_block, &x, 1 + blocks);
         s = add_merges(v, &x, err);
     }
     lm_pool_free(pool);
-    free(x.merges);
     free(x.joined);
     return s;
 }
@@ -295,7 +338,7 @@ int lm_bpe_load(struct lm_vocab *v, const struct lm_vocab_src *src,
         return lm_fail(err, LM_EDATA, "the merges of the vocabulary are missing");
     if (n > INT32_MAX)
         return lm_fail(err, LM_EDATA, "the vocabulary has %llu merges", (unsigned long long)n);
-    int s = lm_pairs_init(&v->pairs, n, err);
+    int s = lm_pairs_init(&v->pairs, (uint32_t)n, err);
     v->n_merges = (uint32_t)n;
     return s == LM_OK ? load_merges(v, src, meanwhile, env, err) : s;
 }

@@ -31,21 +31,32 @@ static uint64_t hash_pair(uint32_t left, uint32_t right)
 
 /* ---- the table of merges ---------------------------------------------------- */
 
-int lm_pairs_init(struct lm_pairs *t, uint64_t n, struct lm_err *err)
+static size_t table_size(const struct lm_pairs *t)
+{
+    const size_t slots = (size_t)t->mask + 1;
+    return slots + slots * sizeof *t->slot + t->n * sizeof *t->merge;
+}
+
+int lm_pairs_init(struct lm_pairs *t, uint32_t n, struct lm_err *err)
 {
     uint64_t size = 64;
-    while (size < n + n / 2)
+    while (size < n + (uint64_t)n / 2)
         size *= 2;
-    t->slot = lm_table_new(size * sizeof *t->slot);
-    t->seen = lm_table_new(size);                    /* eight bits a slot */
+    t->n = n;
     t->mask = (uint32_t)(size - 1);
-    return t->slot && t->seen ? LM_OK : lm_fail_nomem(err);
+    while (t->number < n)
+        t->number = 2 * t->number + 1;
+    t->seen = lm_table_new(table_size(t));
+    if (!t->seen)
+        return lm_fail_nomem(err);
+    t->slot = (uint32_t *)(t->seen + size / 8);      /* eight bits a slot */
+    t->merge = (struct lm_merge *)(t->slot + size);
+    return LM_OK;
 }
 
 void lm_pairs_release(struct lm_pairs *t)
 {
-    lm_table_free(t->slot, ((size_t)t->mask + 1) * sizeof *t->slot);
-    lm_table_free(t->seen, (size_t)t->mask + 1);
+    lm_table_free(t->seen, table_size(t));
     *t = (struct lm_pairs){ 0 };
 }
 
@@ -54,33 +65,49 @@ static uint64_t seen_bit(const struct lm_pairs *t, uint64_t h)
     return (h >> 3) & ((uint64_t)t->mask << 3 | 7);
 }
 
-void lm_pairs_ask(const struct lm_pairs *t, uint32_t left, uint32_t right)
+uint64_t lm_pairs_ask(const struct lm_pairs *t, uint32_t i)
 {
-    uint64_t h = hash_pair(left, right);
+    const uint64_t h = hash_pair(t->merge[i].left, t->merge[i].right);
     __builtin_prefetch(&t->slot[h >> 32 & t->mask], 1);
+    __builtin_prefetch(&t->seen[seen_bit(t, h) >> 6], 1);
+    return h;
 }
 
-void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id, uint32_t rank)
+/* The slot of a pair with this hash, or the empty one where that would be. */
+static inline uint32_t find_slot(const struct lm_pairs *t, uint64_t h, uint32_t left,
+                                 uint32_t right)
 {
-    uint64_t h = hash_pair(left, right), bit = seen_bit(t, h);
-    uint32_t i = h >> 32 & t->mask;
-    while (t->slot[i].rank_1 && (t->slot[i].left != left || t->slot[i].right != right))
-        i = (i + 1) & t->mask;
-    t->slot[i] = (struct lm_pair_slot){ left, right, id, rank + 1 };
+    const uint32_t bits = (uint32_t)(h >> 32);
+    for (uint32_t i = bits & t->mask, s;; i = (i + 1) & t->mask)
+        if (!(s = t->slot[i]))
+            return i;
+        else if (!((s ^ bits) & ~t->number)) {
+            const struct lm_merge *m = &t->merge[(s & t->number) - 1];
+            if (m->left == left && m->right == right)
+                return i;
+        }
+}
+
+void lm_pairs_add(struct lm_pairs *t, uint32_t i, uint64_t h)
+{
+    const struct lm_merge *m = &t->merge[i];
+    const uint64_t bit = seen_bit(t, h);
+    const uint32_t bits = (uint32_t)(h >> 32) & ~t->number;
+    t->slot[find_slot(t, h, m->left, m->right)] = bits | (i + 1);
     t->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
 }
 
 static bool find_pair(const struct lm_pairs *t, uint32_t left, uint32_t right, struct join *j)
 {
-    uint64_t h = hash_pair(left, right), bit = seen_bit(t, h);
+    const uint64_t h = hash_pair(left, right), bit = seen_bit(t, h);
     if (!(t->seen[bit >> 6] >> (bit & 63) & 1))
         return false;                            /* most pairs, and without a slow look */
-    for (uint32_t i = h >> 32 & t->mask; t->slot[i].rank_1; i = (i + 1) & t->mask)
-        if (t->slot[i].left == left && t->slot[i].right == right) {
-            *j = (struct join){ t->slot[i].rank_1 - 1, t->slot[i].id };
-            return true;
-        }
-    return false;
+    const uint32_t number = t->slot[find_slot(t, h, left, right)] & t->number;
+    if (!number)
+        return false;
+    const uint32_t id = t->merge[number - 1].id;
+    *j = (struct join){ t->by_id ? id : number - 1, id };
+    return true;
 }
 
 /* ---- pieces with scores ------------------------------------------------------- */

@@ -24,7 +24,8 @@ static void part(struct lm_vocab *v, uint32_t i, bool add, uint64_t *n)
             v->type[left] != LM_TOKEN_NORMAL || v->type[right] != LM_TOKEN_NORMAL)
             continue;
         if (add) {
-            lm_pairs_add(&v->pairs, (uint32_t)left, (uint32_t)right, i, i);
+            v->pairs.merge[*n] = (struct lm_merge){ (uint32_t)left, (uint32_t)right, i };
+            lm_pairs_add(&v->pairs, (uint32_t)*n, lm_pairs_ask(&v->pairs, (uint32_t)*n));
             v->attr[i] |= LM_ATTR_MERGED;
         }
         ++*n;
@@ -38,7 +39,8 @@ int lm_ranks_load(struct lm_vocab *v, struct lm_err *err)
         part(v, i, false, &n);
     if (n > INT32_MAX)
         return lm_fail(err, LM_ENOSUP, "the pieces have %llu parts", (unsigned long long)n);
-    int s = lm_pairs_init(&v->pairs, n, err);
+    int s = lm_pairs_init(&v->pairs, (uint32_t)n, err);
+    v->pairs.by_id = true;
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++)
         part(v, i, true, &again);
     v->n_merges = (uint32_t)n;

@@ -16,7 +16,8 @@
 #include "vocab/unicode.h"
 #include "vocab/vocab.h"
 
-/* Strings one after the other: string i is data[at[i]] .. data[at[i + 1]]. */
+/* Strings one after the other: string i is data[at[i]] .. data[at[i + 1]].  One block of malloc,
+ * which begins at `at`. */
 struct lm_pieces {
     char     *data;
     uint32_t *at;
@@ -32,19 +33,20 @@ enum lm_join {
                                 makes one space of many                              */
 };
 
-/* Open addressing over strings; id 0 is stored as 1. */
-struct lm_text_slot {
-    uint32_t hash, id_1;
+/* Left and right become id. */
+struct lm_merge {
+    uint32_t left, right, id;
 };
 
-/* Left and right become id, by the merge of that rank: open addressing, and a few bits a
- * slot that tell quickly of most pairs that they have none. */
+/* The merges in their order, and where in that a pair is: open addressing over its number plus
+ * 1, 0: empty, with bits of its hash above those that the number needs.  A few bits a slot tell
+ * quickly of most pairs that they have none. */
 struct lm_pairs {
-    struct lm_pair_slot {
-        uint32_t left, right, id, rank_1;        /* rank_1 0: empty */
-    } *slot;
-    uint64_t *seen;
-    uint32_t  mask;
+    uint64_t        *seen;                       /* of the table that all lie in     */
+    uint32_t        *slot;
+    struct lm_merge *merge;                      /* [n]                              */
+    uint32_t         n, mask, number;            /* number: those bits of a slot     */
+    bool             by_id;                      /* ids are the order of the merges  */
 };
 
 /* Characters that stand beside each other in a piece (bonds.c). */
@@ -53,6 +55,9 @@ struct lm_bonds {
     uint64_t *wide;
     bool      all;                               /* nothing may be cut               */
 };
+
+/* Bytes behind texts that may be read, though they say nothing. */
+enum { LM_SLACK = LM_GGUF_SLACK };
 
 /* U+2581, in the place of a space in the pieces of some vocabularies. */
 enum { LM_MARK = 0x2581 };
@@ -101,8 +106,8 @@ struct lm_vocab {
     float                     *score;            /* NULL: none                       */
     uint32_t                   longest;          /* text of a piece, in bytes        */
     uint32_t                   reach;            /* of text that merges make one piece of */
-    struct lm_text_slot       *slots;
-    uint32_t                   slot_mask;
+    uint32_t                  *slots;            /* see lm_pairs: ids by their text's hash */
+    uint32_t                   slot_mask, slot_id;   /* slot_id: the bits of a slot for that */
 
     int32_t                    bos, eos, eot, unk, sep;
     bool                       add_bos, add_eos, space_prefix;
@@ -286,6 +291,7 @@ struct lm_vocab_src {
     const struct lm_str *merges;             /* "left right", NULL: not there           */
     const struct lm_hf_merge *parts;         /* the same in two, instead                */
     uint64_t             n_merges;
+    bool                 slack;              /* LM_SLACK bytes behind tokens and merges may be read */
     const struct lm_pretok *pretok;          /* its steps, instead of those by the name */
     struct lm_rules     *rules;              /* of a tokenizer.json; lm_vocab_load takes
                                                 them over, whatever comes of it         */
@@ -401,50 +407,12 @@ static inline const char *lm_pieces_get(const struct lm_pieces *p, uint32_t i, s
     return p->data + p->at[i];
 }
 
-/* memcmp of what is mostly short, without the call. */
-static inline bool lm_same(const char *a, const char *b, size_t n)
-{
-    uint64_t x, y;
-    uint32_t s, t;
-    if (n > 16 || n < 4)
-        return n > 16 ? memcmp(a, b, n) == 0
-                      : n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
-    if (n >= 8) {
-        memcpy(&x, a, 8), memcpy(&y, b, 8);
-        if (x != y)
-            return false;
-        memcpy(&x, a + n - 8, 8), memcpy(&y, b + n - 8, 8);
-        return x == y;
-    }
-    memcpy(&s, a, 4), memcpy(&t, b, 4);
-    if (s != t)
-        return false;
-    memcpy(&s, a + n - 4, 4), memcpy(&t, b + n - 4, 4);
-    return s == t;
-}
-
-/* Room for n strings of `size` bytes in all. */
+/* Room for n strings of `size` bytes in all, and LM_SLACK behind them. */
 bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size);
 void lm_pieces_release(struct lm_pieces *p);
 
 /* Build v->slots from v->text; LM_EDATA when a text is there twice. */
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err);
-
-/*
- * lm_vocab_find in two halves, for those who look many up at once: asking fetches the place
- * from memory, which takes longer than all else, and gives the hash to find it by.
- */
-uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len);
-int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h);
-
-/* Between the two: when that place is there, fetch the text of the piece in it. */
-static inline void lm_vocab_ask_text(const struct lm_vocab *v, uint32_t h)
-{
-    uint32_t i = h & v->slot_mask, id_1;
-    while ((id_1 = v->slots[i].id_1) && v->slots[i].hash != h)
-        i = (i + 1) & v->slot_mask;
-    __builtin_prefetch(v->text.data + v->text.at[id_1 - (id_1 > 0)]);
-}
 
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
@@ -479,12 +447,13 @@ int lm_bpe_part(struct lm_encoder *e, bool more, struct lm_err *err);
 /* The same without a list: whatever two pieces make a piece, by ids (ranks.c). */
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);
 
-/* A table with room for n pairs; ask fetches the place of one that is added soon.  Of a pair
- * that is added twice the later rank counts, as in the reference (merge.c). */
-int lm_pairs_init(struct lm_pairs *t, uint64_t n, struct lm_err *err);
+/* A table with room for n merges, to be filled in; ask fetches the place of number i and gives
+ * the hash it is added with.  Of a pair that is added twice the later merge counts, as in the reference
+ * (merge.c). */
+int lm_pairs_init(struct lm_pairs *t, uint32_t n, struct lm_err *err);
 void lm_pairs_release(struct lm_pairs *t);
-void lm_pairs_ask(const struct lm_pairs *t, uint32_t left, uint32_t right);
-void lm_pairs_add(struct lm_pairs *t, uint32_t left, uint32_t right, uint32_t id, uint32_t rank);
+uint64_t lm_pairs_ask(const struct lm_pairs *t, uint32_t i);
+void lm_pairs_add(struct lm_pairs *t, uint32_t i, uint64_t hash);
 
 /*
  * lm_merge - append the tokens that a word becomes by merging.

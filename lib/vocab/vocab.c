@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "base/table.h"
+#include "vocab/text_find.h"
 #include "vocab/vocab_rules.h"
 
 /* Pieces that end a turn, whatever the file says of them. */
@@ -37,65 +38,28 @@ static const char *const type_names[] = {
 
 bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size)
 {
-    p->at = lm_malloc_array((size_t)n + 1, sizeof *p->at);
-    p->data = malloc(size + 1);
-    if (!p->at || !p->data)
+    const size_t places = ((size_t)n + 1) * sizeof *p->at + LM_SLACK;
+    p->at = size < SIZE_MAX - places ? lm_malloc_large(places + size) : NULL;
+    if (!p->at)
         return false;
-    lm_use_all(p->at, ((size_t)n + 1) * sizeof *p->at);
-    lm_use_all(p->data, size + 1);
+    p->data = (char *)&p->at[(size_t)n + 1];
     p->at[0] = 0;
     return true;
 }
 
 void lm_pieces_release(struct lm_pieces *p)
 {
-    free(p->data);
     free(p->at);
     *p = (struct lm_pieces){ 0 };
 }
 
 enum { N_ASKED = 32 };                           /* places fetched from memory at once */
 
-/* The 1 to 8 bytes at p in a word; which of them stands where does not matter. */
-static inline uint64_t load_few(const char *p, size_t len)
-{
-    uint64_t w = 0;
-    uint32_t low, high;
-    if (len >= 4) {
-        memcpy(&low, p, 4);
-        memcpy(&high, p + len - 4, 4);
-        return (uint64_t)high << 32 | low;
-    }
-    w = (unsigned char)p[0];
-    w |= (uint64_t)(unsigned char)p[len / 2] << 8;
-    return w | (uint64_t)(unsigned char)p[len - 1] << 16;
-}
-
-static inline uint32_t hash_text(const char *p, size_t len)
-{
-    uint64_t h = len * 0x9E3779B97F4A7C15u, w;
-    for (; len > 8; p += 8, len -= 8) {
-        memcpy(&w, p, 8);
-        h = (h ^ w) * 0xD6E8FEB86659FD93u;
-        h ^= h >> 32;
-    }
-    w = len ? load_few(p, len) : 0;
-    h = (h ^ w) * 0xD6E8FEB86659FD93u;
-    return (uint32_t)(h ^ h >> 32);
-}
-
 static inline bool same_text(const struct lm_vocab *v, uint32_t id, const char *p, size_t len)
 {
     size_t n;
     const char *t = lm_pieces_get(&v->text, id, &n);
-    return n == len && lm_same(t, p, len);
-}
-
-uint32_t lm_vocab_ask(const struct lm_vocab *v, const char *text, size_t len)
-{
-    uint32_t h = hash_text(text, len);
-    __builtin_prefetch(&v->slots[h & v->slot_mask]);
-    return h;
+    return n == len && memcmp(t, p, len) == 0;
 }
 
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
@@ -107,40 +71,30 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
     if (!v->slots)
         return lm_fail_nomem(err);
     v->slot_mask = (uint32_t)(size - 1);
-    uint32_t ahead[N_ASKED];
+    while (v->slot_id < v->n)
+        v->slot_id = 2 * v->slot_id + 1;
+    struct lm_asked a[N_ASKED];
     for (uint32_t id = 0; id < v->n; id++) {
-        size_t len;
-        const char *p;
         for (uint32_t k = id; id % N_ASKED == 0 && k < v->n && k < id + N_ASKED; k++) {
-            p = lm_pieces_get(&v->text, k, &len);
-            ahead[k - id] = lm_vocab_ask(v, p, len);
+            size_t len;
+            const char *p = lm_pieces_get(&v->text, k, &len);
+            a[k - id] = lm_ask(v, p, len, true);
         }
-        p = lm_pieces_get(&v->text, id, &len);
-        uint32_t h = ahead[id % N_ASKED], i = h & v->slot_mask;
-        for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
-            if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, p, len)) {
-                if (v->doubles)
-                    break;
-                return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
-                               v->slots[i].id_1 - 1, id);
-            }
-        v->slots[i] = (struct lm_text_slot){ h, id + 1 };
+        const uint32_t i = lm_asked_slot(v, &a[id % N_ASKED]);
+        if (v->slots[i] && !v->doubles)
+            return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
+                           (v->slots[i] & v->slot_id) - 1, id);
+        v->slots[i] = (a[id % N_ASKED].hash & ~v->slot_id) | (id + 1);
     }
     return LM_OK;
 }
 
-int32_t lm_vocab_find_hashed(const struct lm_vocab *v, const char *text, size_t len, uint32_t h)
-{
-    uint32_t i = h & v->slot_mask;
-    for (; v->slots[i].id_1; i = (i + 1) & v->slot_mask)
-        if (v->slots[i].hash == h && same_text(v, v->slots[i].id_1 - 1, text, len))
-            return (int32_t)(v->slots[i].id_1 - 1);
-    return -1;
-}
-
 int32_t lm_vocab_find(const struct lm_vocab *v, const void *text, size_t len)
 {
-    return len > v->longest ? -1 : lm_vocab_find_hashed(v, text, len, hash_text(text, len));
+    if (len > v->longest)
+        return -1;
+    const struct lm_asked a = lm_ask(v, text, len, false);
+    return lm_find_asked(v, &a);
 }
 
 static int32_t find_str(const struct lm_vocab *v, const char *s)
@@ -149,7 +103,7 @@ static int32_t find_str(const struct lm_vocab *v, const char *s)
 }
 
 /* The pieces.  An empty one gets a name, so that it never matches. */
-static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n,
+static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n, bool slack,
                       struct lm_err *err)
 {
     if (n == 0 || n > INT32_MAX - 1)
@@ -165,7 +119,9 @@ static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n,
     char *to = v->text.data;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len = str[i].len;
-        if (len)
+        if (slack && len && len <= LM_SLACK)
+            memcpy(to, str[i].p, LM_SLACK);      /* a constant is copied without a call */
+        else if (len)
             memcpy(to, str[i].p, len);
         else
             len = (size_t)snprintf(to, 24, "[EMPTY_%u]", i);
@@ -343,7 +299,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.60s...' is not supported", src->pre.p);
     memcpy(v->pre_name, src->pre.p, src->pre.len);
     v->doubles = src->scores64 != NULL;          /* the library's Unigram has them */
-    if ((s = load_texts(v, src->tokens, src->n, err)) || (s = load_types(v, src->types, err)) ||
+    if ((s = load_texts(v, src->tokens, src->n, src->slack, err)) || (s = load_types(v, src->types, err)) ||
         (s = load_scores(v, src, err)))
         return s;
     if (src->attr)

@@ -376,7 +376,6 @@ int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
 {
     struct lm_rules_detok *d = lm_rules_detok_new(v->rules);
     struct lm_buf text = { 0 };
-    struct lm_pieces out = { 0 };
     int s = d ? LM_OK : lm_fail_nomem(err);
     uint32_t *at = s == LM_OK ? lm_malloc_array((size_t)v->n + 1, sizeof *at) : NULL;
     if (s == LM_OK && !at)
@@ -387,18 +386,19 @@ int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
         if (s == LM_OK && text.len >= UINT32_MAX)
             s = lm_fail(err, LM_ENOSUP, "the vocabulary has more than 4 GiB of text");
     }
+    lm_rules_detok_free(d);
     if (s == LM_OK) {
         at[v->n] = (uint32_t)text.len;
-        lm_buf_add(&text, "", 0);
-        out = (struct lm_pieces){ text.data, at };
         lm_pieces_release(&v->bytes);
-        v->bytes = out;
-        if (text.failed)
+        if (text.failed || !lm_pieces_init(&v->bytes, v->n, text.len)) {
             s = lm_fail_nomem(err);
-    } else {
-        lm_buf_release(&text);
-        free(at);
+        } else {
+            memcpy(v->bytes.at, at, ((size_t)v->n + 1) * sizeof *at);
+            if (text.len)
+                memcpy(v->bytes.data, text.data, text.len);
+        }
     }
-    lm_rules_detok_free(d);
+    lm_buf_release(&text);
+    free(at);
     return s;
 }
