@@ -36,86 +36,96 @@ struct stretch {
     uint8_t  sort;
 };
 
-static int by_value(const void *a, const void *b)
+/* A set begins or ends. */
+struct bound {
+    uint32_t at, set;
+};
+
+static int by_place(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    const struct bound *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Where some set begins or ends, ascending, each once; begins with 0.  NULL: no memory. */
-static uint32_t *bounds_of(const struct lm_regex_parsed *x, size_t *n)
+/* Where sets begin and end, ascending, *n of them.  NULL: no memory. */
+static struct bound *bounds_of(const struct lm_regex_parsed *x, size_t *n)
 {
-    size_t room = 1;
+    size_t room = 1, k = 0;
     for (size_t i = 0; i < x->n_sets; i++)
         room += 2 * x->set[i].n;
-    uint32_t *b = lm_malloc_array(room, sizeof *b);
-    if (!b)
-        return NULL;
-    size_t k = 0;
-    b[k++] = 0;
-    for (size_t i = 0; i < x->n_sets; i++)
+    struct bound *b = lm_malloc_array(room, sizeof *b);
+    for (size_t i = 0; b && i < x->n_sets; i++)
         for (size_t j = 0; j < x->set[i].n; j++) {
-            b[k++] = x->set[i].r[j].first;
-            b[k++] = x->set[i].r[j].last + 1;
+            b[k++] = (struct bound){ x->set[i].r[j].first, (uint32_t)i };
+            b[k++] = (struct bound){ x->set[i].r[j].last + 1, (uint32_t)i };
         }
-    qsort(b, k, sizeof *b, by_value);
-    *n = 0;
-    for (size_t i = 0; i < k; i++)
-        if (b[i] <= LM_RUNE_MAX && (i == 0 || b[i] != b[i - 1]))
-            b[(*n)++] = b[i];
+    if (b)
+        qsort(b, k, sizeof *b, by_place);
+    *n = k;
     return b;
 }
 
-/* To which sets does r belong?  words 64-bit words of it. */
-static void member_of(const struct lm_regex_parsed *x, uint32_t r, uint64_t *bits, size_t words)
+/* Number the sorts: out[*n_out] for the stretches between the n bounds, the first from 0 on;
+ * which[sort] says which sets have it, `words` words each. */
+static int number_sorts(struct lm_regex *r, const struct bound *b, size_t n, struct stretch *out,
+                        size_t *n_out, uint64_t *which, size_t words, struct lm_err *err)
 {
-    memset(bits, 0, words * sizeof *bits);
-    for (size_t i = 0; i < x->n_sets; i++)
-        if (lm_runeset_has(&x->set[i], r))
-            bits[i / 64] |= (uint64_t)1 << i % 64;
-}
-
-/* Number the sorts: out[n] for the stretches that begin at b[n]; which[sort] says which sets
- * have it, `words` words each. */
-static int number_sorts(struct lm_regex *r, const struct lm_regex_parsed *x, const uint32_t *b,
-                        size_t n, struct stretch *out, uint64_t *which, size_t words,
-                        struct lm_err *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint64_t *mine = which + r->n_sorts * words;
+    uint64_t *now = which + (MAX_SORTS + 1) * words;     /* the sets that are open */
+    memset(now, 0, words * sizeof *now);
+    *n_out = 0;
+    for (size_t i = 0, at = 0; at <= LM_RUNE_MAX; at = i < n ? b[i].at : LM_RUNE_MAX + 1) {
+        for (; i < n && b[i].at == at; i++)
+            now[b[i].set / 64] ^= (uint64_t)1 << b[i].set % 64;
         unsigned k = 0;
-        member_of(x, b[i], mine, words);
-        while (k < r->n_sorts && memcmp(which + k * words, mine, words * sizeof *mine) != 0)
+        while (k < r->n_sorts && memcmp(which + k * words, now, words * sizeof *now) != 0)
             k++;
         if (k == r->n_sorts && ++r->n_sorts > MAX_SORTS)
             return lm_fail(err, LM_ENOSUP, "pattern: more than %d sorts of characters",
                            (int)MAX_SORTS);
-        out[i] = (struct stretch){ b[i], (uint8_t)k };
+        memcpy(which + k * words, now, words * sizeof *now);
+        out[(*n_out)++] = (struct stretch){ (uint32_t)at, (uint8_t)k };
     }
     return LM_OK;
 }
 
-/* The table from characters to sorts; pages that are the same are there once. */
+/* The number of a page, which is kept if there is none like it; -1: no memory. */
+static int find_page(struct lm_regex *r, const uint8_t page[256])
+{
+    for (size_t i = r->n_pages; i > 0; i--)
+        if (memcmp(r->sorts[i - 1], page, 256) == 0)
+            return (int)i - 1;
+    if (!lm_grow(&r->sorts, &r->pages_cap, r->n_pages + 1, 256))
+        return -1;
+    memcpy(r->sorts[r->n_pages], page, 256);
+    return (int)r->n_pages++;
+}
+
+/* The table from characters to sorts; pages that are the same are there once, as are most,
+ * which lie in one stretch. */
 static bool fill_pages(struct lm_regex *r, const struct stretch *s, size_t n)
 {
+    int whole[MAX_SORTS];
+    memset(whole, 0xFF, sizeof whole);
     size_t k = 0;
     for (uint32_t page = 0; page < N_PAGES; page++) {
         uint8_t now[256];
-        for (uint32_t i = 0; i < 256; i++) {
-            while (k + 1 < n && s[k + 1].first <= page * 256 + i)
-                k++;
-            now[i] = s[k].sort;
-        }
-        size_t same = r->n_pages;
-        while (same > 0 && memcmp(r->sorts[same - 1], now, 256) != 0)
-            same--;
-        if (!same) {
-            if (!lm_grow(&r->sorts, &r->pages_cap, r->n_pages + 1, 256))
+        const uint32_t first = page * 256, end = first + 256;
+        while (k + 1 < n && s[k + 1].first <= first)
+            k++;
+        const bool one = k + 1 == n || s[k + 1].first >= end;
+        int number = one ? whole[s[k].sort] : -1;
+        if (number < 0) {
+            for (uint32_t i = 0; i < 256; i++) {
+                while (k + 1 < n && s[k + 1].first <= first + i)
+                    k++;
+                now[i] = s[k].sort;
+            }
+            if ((number = find_page(r, now)) < 0)
                 return false;
-            memcpy(r->sorts[r->n_pages++], now, 256);
-            same = r->n_pages;
         }
-        r->page[page] = (uint16_t)(same - 1);
+        if (one)
+            whole[s[k].sort] = number;
+        r->page[page] = (uint16_t)number;
     }
     return true;
 }
@@ -152,12 +162,13 @@ static void write_pattern(struct lm_buf *b, const struct lm_regex *r,
 /* Sorts, table and PCRE2's pattern of what was parsed. */
 static int translate(struct lm_regex *r, const struct lm_regex_parsed *x, struct lm_err *err)
 {
-    size_t n = 0, words = x->n_sets / 64 + 1;
-    uint32_t *b = bounds_of(x, &n);
-    struct stretch *s = b ? lm_malloc_array(n, sizeof *s) : NULL;
+    size_t n_bounds = 0, n = 0, words = x->n_sets / 64 + 1;
+    struct bound *b = bounds_of(x, &n_bounds);
+    struct stretch *s = b ? lm_malloc_array(n_bounds + 1, sizeof *s) : NULL;
     uint64_t *which = lm_malloc_array((MAX_SORTS + 2) * words, sizeof *which);
     struct lm_buf text = { 0 };
-    int e = b && s && which ? number_sorts(r, x, b, n, s, which, words, err) : lm_fail_nomem(err);
+    int e = b && s && which ? number_sorts(r, b, n_bounds, s, &n, which, words, err)
+                            : lm_fail_nomem(err);
     if (e == LM_OK && !fill_pages(r, s, n))
         e = lm_fail_nomem(err);
     if (e == LM_OK) {

@@ -54,8 +54,8 @@ static int refuse(struct parser *s, const char *what)
                    (size_t)(s->p - s->begin), what);
 }
 
-/* Before all characters are looked at for a set: milliseconds, of which a pattern from
- * anywhere must not want thousands. */
+/* Before all of Unicode is looked at for a set, of which a pattern from anywhere must not want
+ * thousands. */
 static int search(struct parser *s)
 {
     enum { MOST = 256 };

@@ -6,6 +6,7 @@
 
 #include "base/size.h"
 #include "vocab/unicode.h"
+#include "vocab/unicode_runs.h"
 
 void lm_runeset_release(struct lm_runeset *s)
 {
@@ -93,30 +94,24 @@ bool lm_runeset_has(const struct lm_runeset *s, uint32_t rune)
     return lo < s->n && s->r[lo].first <= rune;
 }
 
-/* Case exists below this only, but for these scripts' last, at U+1E943. */
-#define CASE_END 0x1E944u
-
 void lm_runeset_fold(struct lm_runeset *s)
 {
-    struct lm_runeset keys = { 0 };
-    for (uint32_t r = 0; r < CASE_END; r++) {
-        uint32_t key = lm_uni_fold(r);
-        if (lm_runeset_has(s, r) && !lm_runeset_has(&keys, key))
-            lm_runeset_add(&keys, key, key);
+    const struct lm_uni_runs *u = lm_uni_runs();
+    struct lm_runeset others = { .failed = !u };
+    for (size_t i = 0, end; u && i < u->n_cased; i = end) {
+        bool has = false;
+        for (end = i; end < u->n_cased && u->cased[end].key == u->cased[i].key; end++)
+            has = has || lm_runeset_has(s, u->cased[end].rune);
+        for (size_t k = i; has && k < end; k++)
+            lm_runeset_add(&others, u->cased[k].rune, u->cased[k].rune);
     }
-    struct lm_runeset out = { 0 };
-    for (uint32_t r = 0; r < CASE_END; r++)
-        if (lm_runeset_has(&keys, lm_uni_fold(r)))
-            lm_runeset_add(&out, r, r);
-    s->failed |= keys.failed;
-    lm_runeset_union(s, &out);
-    lm_runeset_release(&out);
-    lm_runeset_release(&keys);
+    lm_runeset_union(s, &others);
+    lm_runeset_release(&others);
 }
 
 /* General categories in the order of enum lm_uni_category. */
 static const struct {
-    const char *names;           /* separated by blanks, lower case, nothing but letters */
+    const char *names;           /* separated by blanks, lower case                      */
     uint32_t    set;             /* a bit for each category                              */
 } categories[] = {
 #define C(x) (1u << LM_UC_##x)
@@ -161,10 +156,14 @@ static const struct {
     { "any",                      ~0u },
     { "graph", ~(C(CC) | C(CN) | C(CS) | C(ZS) | C(ZL) | C(ZP)) },
     { "print", ~(C(CC) | C(CN) | C(CS) | C(ZL) | C(ZP)) },
+    { ":punct", C(PC) | C(PD) | C(PS) | C(PE) | C(PI) | C(PF) | C(PO) |
+                C(SM) | C(SC) | C(SK) | C(SO) },
+    { "word", C(LU) | C(LL) | C(LT) | C(LM) | C(LO) | C(MN) | C(MC) | C(ME) | C(ND) | C(NL) |
+              C(PC) },                           /* and what `tables` adds              */
 #undef C
 };
 
-/* Scripts.txt of Unicode 15, and classes; "word" and the like are made below. */
+/* Scripts.txt of Unicode 15, and classes. */
 static const struct lm_range
     hiragana[] = { { 0x3041, 0x3096 }, { 0x309D, 0x309F }, { 0x1B001, 0x1B11F },
                    { 0x1B132, 0x1B132 }, { 0x1B150, 0x1B152 }, { 0x1F200, 0x1F200 }, { 0, 0 } },
@@ -199,6 +198,11 @@ static const struct lm_range
     blank[] = { { '\t', '\t' }, { ' ', ' ' }, { 0xA0, 0xA0 }, { 0x1680, 0x1680 },
                 { 0x2000, 0x200A }, { 0x202F, 0x202F }, { 0x205F, 0x205F }, { 0x3000, 0x3000 },
                 { 0, 0 } },
+    space[] = { { '\t', '\r' }, { ' ', ' ' }, { 0x85, 0x85 }, { 0xA0, 0xA0 }, { 0x1680, 0x1680 },
+                { 0x2000, 0x200A }, { 0x2028, 0x2029 }, { 0x202F, 0x202F }, { 0x205F, 0x205F },
+                { 0x3000, 0x3000 }, { 0, 0 } },
+    circled[] = { { 0x24B6, 0x24E9 }, { 0x1F130, 0x1F149 }, { 0x1F150, 0x1F169 },
+                  { 0x1F170, 0x1F189 }, { 0, 0 } },
     ascii[] = { { 0, 127 }, { 0, 0 } };
 
 static const struct {
@@ -209,6 +213,7 @@ static const struct {
     { "latin", latin },       { "cyrillic", cyrillic }, { "hebrew", hebrew },
     { "devanagari", devanagari },
     { "xdigit", xdigit },     { "blank", blank },       { "ascii", ascii },
+    { "space", space },       { "whitespace", space },  { "word", circled },
 };
 
 static bool listed(const char *names, const char *name)
@@ -220,67 +225,23 @@ static bool listed(const char *names, const char *name)
     return false;
 }
 
-/* Planes that have nothing: asking for each of their code points would take most of the time. */
-static const struct lm_range nothing[] = { { 0x40000, 0xDFFFF }, { 0xE1000, 0xEFFFF } };
-
-/* Add every code point of which is_in is true. */
-static void add_where(struct lm_runeset *s, bool (*is_in)(uint32_t rune, uint32_t arg),
-                      uint32_t arg)
+/* Add every character that has one of the categories. */
+static void add_categories(struct lm_runeset *s, uint32_t set)
 {
-    struct lm_runeset t = { 0 };
-    for (uint32_t r = 0; r <= LM_RUNE_MAX; r++) {
-        for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
-            if (r == nothing[i].first)
-                r = nothing[i].last + 1;
-        uint32_t first = r;
-        while (r <= LM_RUNE_MAX && is_in(r, arg) && r != nothing[0].first && r != nothing[1].first)
-            r++;
-        if (r > first)
-            lm_runeset_add(&t, first, r-- - 1);
-    }
-    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
-        if (is_in(nothing[i].first, arg))
-            lm_runeset_add(&t, nothing[i].first, nothing[i].last);
+    const struct lm_uni_runs *u = lm_uni_runs();
+    struct lm_runeset t = { .failed = !u };
+    for (size_t i = 0; u && i < u->n; i++)
+        if (set >> u->run[i].category & 1)
+            lm_runeset_add(&t, u->run[i].first, u->run[i + 1].first - 1);
     lm_runeset_union(s, &t);
     lm_runeset_release(&t);
 }
-
-static bool in_categories(uint32_t rune, uint32_t set)
-{
-    return set >> lm_uni_category(rune) & 1;
-}
-
-static bool has_class(uint32_t rune, uint32_t bits)
-{
-    return lm_uni_class(rune) & bits;
-}
-
-static bool is_han(uint32_t rune, uint32_t arg)
-{
-    (void)arg;
-    return lm_uni_han(rune);
-}
-
-static bool is_word(uint32_t rune, uint32_t arg)
-{
-    (void)arg;
-    return lm_uni_word(rune);
-}
-
-static const struct {
-    const char *name;
-    bool      (*is_in)(uint32_t rune, uint32_t arg);
-    uint32_t    arg;
-} made[] = {
-    { "han", is_han, 0 },               { "word", is_word, 0 },
-    { "space", has_class, LM_U_SPACE }, { "whitespace", has_class, LM_U_SPACE },
-    { ":punct", has_class, LM_U_P | LM_U_S },
-};
 
 bool lm_runeset_property(struct lm_runeset *s, const char *name, size_t len)
 {
     char low[32];
     size_t n = 0;
+    bool known = false;
     for (size_t i = 0; i < len; i++) {
         char c = name[i];
         if (c == ' ' || c == '_' || c == '-')
@@ -292,21 +253,18 @@ bool lm_runeset_property(struct lm_runeset *s, const char *name, size_t len)
     low[n] = 0;
     if (!n)
         return false;
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (listed(categories[i].names, low)) {
-            add_where(s, in_categories, categories[i].set);
-            return true;
-        }
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        if (strcmp(made[i].name, low) == 0) {
-            add_where(s, made[i].is_in, made[i].arg);
-            return true;
-        }
+    for (size_t i = 0; !known && i < sizeof categories / sizeof *categories; i++)
+        if ((known = listed(categories[i].names, low)))
+            add_categories(s, categories[i].set);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(tables[i].name, low) == 0) {
             for (const struct lm_range *r = tables[i].set; r->last; r++)
                 lm_runeset_add(s, r->first, r->last);
-            return true;
+            known = true;
         }
-    return false;
+    for (size_t i = 0; i < LM_HAN_RANGES && strcmp(low, "han") == 0; i++) {
+        lm_runeset_add(s, lm_uni_han_ranges[i][0], lm_uni_han_ranges[i][1]);
+        known = true;
+    }
+    return known;
 }

@@ -61,7 +61,7 @@ size_t lm_remap_find(struct lm_remap *m, size_t at)
 }
 
 /* Scripts.txt, lines "Han". */
-static const uint32_t han[][2] = {
+const uint32_t lm_uni_han_ranges[LM_HAN_RANGES][2] = {
     { 0x2E80, 0x2E99 },   { 0x2E9B, 0x2EF3 },   { 0x2F00, 0x2FD5 },   { 0x3005, 0x3005 },
     { 0x3007, 0x3007 },   { 0x3021, 0x3029 },   { 0x3038, 0x303B },   { 0x3400, 0x4DBF },
     { 0x4E00, 0x9FFF },   { 0xF900, 0xFA6D },   { 0xFA70, 0xFAD9 },   { 0x16FE2, 0x16FE3 },
@@ -72,9 +72,10 @@ static const uint32_t han[][2] = {
 
 bool lm_uni_han(uint32_t r)
 {
+    const uint32_t (*han)[2] = lm_uni_han_ranges;
     if (r < han[0][0])
         return false;
-    for (size_t i = 0; i < sizeof han / sizeof *han; i++)
+    for (size_t i = 0; i < LM_HAN_RANGES; i++)
         if (r <= han[i][1])
             return r >= han[i][0];
     return false;

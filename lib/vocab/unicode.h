@@ -60,7 +60,9 @@ bool lm_uni_word(uint32_t rune);
 /* What is the same for characters that differ only in case (simple folding). */
 uint32_t lm_uni_fold(uint32_t rune);
 
-/* Is it in the script Han (Scripts.txt, Unicode 15.0)? */
+/* Is it in the script Han (Scripts.txt, Unicode 15.0)?  And its ranges, first and last. */
+enum { LM_HAN_RANGES = 21 };
+extern const uint32_t lm_uni_han_ranges[LM_HAN_RANGES][2];
 bool lm_uni_han(uint32_t rune);
 
 /* The character at p (p < end) and its length in bytes; a byte that does not begin a

@@ -332,6 +332,36 @@ static void test_sets(void **state)
     }
     lm_runeset_release(&s);
     lm_runeset_release(&t);
+    struct lm_runeset punct = { 0 }, han = { 0 };
+    assert_true(lm_runeset_property(&s, "word", 4) && lm_runeset_property(&t, "space", 5) &&
+                lm_runeset_property(&punct, ":punct", 6) && lm_runeset_property(&han, "Han", 3));
+    for (uint32_t r = 0; r <= LM_RUNE_MAX; r++) {
+        assert_int_equal(lm_runeset_has(&s, r), lm_uni_word(r));
+        assert_int_equal(lm_runeset_has(&t, r), (lm_uni_class(r) & LM_U_SPACE) != 0);
+        assert_int_equal(lm_runeset_has(&punct, r), (lm_uni_class(r) & (LM_U_P | LM_U_S)) != 0);
+        assert_int_equal(lm_runeset_has(&han, r), lm_uni_han(r));
+    }
+    lm_runeset_release(&s);
+    lm_runeset_release(&t);
+    lm_runeset_release(&punct);
+    lm_runeset_release(&han);
+}
+
+/* What differs from every third character of each script only in case, by asking of all. */
+static void test_fold(void **state)
+{
+    (void)state;
+    enum { END = 0x20000 };
+    struct lm_runeset s = { 0 };
+    static bool key[END];
+    for (uint32_t r = 0; r < END; r += 3) {
+        lm_runeset_add(&s, r, r);
+        key[lm_uni_fold(r)] = true;
+    }
+    lm_runeset_fold(&s);
+    for (uint32_t r = 0; r < END; r++)
+        assert_int_equal(lm_runeset_has(&s, r), r % 3 == 0 || key[lm_uni_fold(r)]);
+    lm_runeset_release(&s);
 }
 
 /* Bytes that are not UTF-8 are one symbol each. */
@@ -352,7 +382,7 @@ int main(void)
         cmocka_unit_test(test_golden),  cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_limits),  cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_fold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
