@@ -32,7 +32,7 @@ static const char help[] =
     "  -i, --loop           answer requests, a line each, as they come\n"
     "\n"
     "      --all            for every token, not only the last of each sequence\n"
-    "      --attention=HOW  what tokens see: causal (those before), or non-causal (all,\n"
+    "      --attention=HOW  what tokens see: causal (those before) or non-causal (all,\n"
     "                       with --embed); the model's\n"
     "      --chunk=N        with --nll: in chunks of N tokens\n"
     "      --embed          embeddings: a JSON array for each sequence\n"
