@@ -80,6 +80,7 @@ struct lm_hparams {
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t class_pooling;           /* the same of what a classifier judges             */
     uint32_t n_labels;                /* rows of the classifier, set by the loader        */
+    bool     class_relu;              /* which has max(x, 0) instead of tanh              */
     uint32_t dense_2_in, dense_2_out; /* of products behind the pooling; 0: n_embd        */
     uint32_t dense_3_in, dense_3_out;
     uint32_t global_every;            /* with a window: layer 0 and every n-th after it
@@ -94,6 +95,8 @@ struct lm_hparams {
     bool     no_causal;               /* tokens see later ones, and nothing is remembered;
                                          of encoders always                               */
     bool     rope_switch;             /* what a key says that no_rope is made from        */
+    bool     rope_halves;             /* positions are of several kinds, and rotated pairs are
+                                         halves of a head whatever the family's are       */
     bool     has_recurrent;           /* recurrent[] says which layers are               */
     uint64_t recurrent[LM_MAX_LAYERS / 64];      /* bit i: layer i                       */
     bool     has_fed;                 /* a layer is nothing but a feed-forward where fed[] says
@@ -104,6 +107,8 @@ struct lm_hparams {
     bool     has_pattern;             /* local[] says which layers the window is for     */
     uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
     float    norm_eps;
+    float    norm_rms_eps;            /* above 0: that, and norms are of the root of the mean
+                                         square whatever the family's are                 */
     float    attn_scale, embd_scale, residual_scale, logit_scale;
     float    attn_cap, logit_cap;     /* soft caps; 0: none                              */
     float    rope_base;
@@ -167,6 +172,7 @@ enum lm_key_from {
     LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0], or "=N", in layers with attention, else 0 */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
+    LM_FROM_SECTIONS_SAID,  /* the same, not written without                              */
     LM_FROM_COUNT,          /* members of the list config[1] of the object config[0]      */
     LM_FROM_LOCAL_LAYERS,   /* layer_types[i] is "sliding_attention"; with a window only  */
     LM_FROM_ROPE_LOCAL,     /* rope_theta of sliding_attention, else config[]             */
@@ -277,6 +283,11 @@ enum lm_transform {
     LM_PAIR_Q_ROWS,         /* rows of each of n_head heads from two halves to neighbouring
                                pairs: reshape(H, 2, d/2, cols), swap axes 1 and 2          */
     LM_PAIR_K_ROWS,         /* the same for n_head_kv heads                               */
+    LM_PAIR_TURNED_Q_ROWS,  /* the same for the first n_rot rows of a head, others as they are */
+    LM_PAIR_TURNED_K_ROWS,
+    LM_HALVE_Q_ROWS,        /* of those rows neighbouring pairs become two halves; only where
+                               rope_halves says that it wants them so                     */
+    LM_HALVE_K_ROWS,
     LM_ADD_ONE,             /* every weight plus 1                                        */
     LM_TRANSPOSE,           /* columns become rows                                        */
     LM_SPLIT_QKV_ROWS,      /* rows in n_head_kv groups of queries, key, value become all

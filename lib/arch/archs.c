@@ -25,7 +25,9 @@ extern const struct lm_arch
     lm_arch_qwen3vlmoe, lm_arch_gemma4, lm_arch_gemma3n, lm_arch_glm4_lite,
     lm_arch_solar_open, lm_arch_hunyuan_dense, lm_arch_hunyuan_moe, lm_arch_arcee,
     lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4,
-    lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear;
+    lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear, lm_arch_kormo, lm_arch_glm4v,
+    lm_arch_glm4v_moe, lm_arch_phimoe, lm_arch_youtu, lm_arch_mistral4, lm_arch_bamba,
+    lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -46,6 +48,9 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_glm4_lite, &lm_arch_solar_open, &lm_arch_hunyuan_dense, &lm_arch_hunyuan_moe,
     &lm_arch_arcee, &lm_arch_nemotron_h, &lm_arch_nemotron_h_moe,
     &lm_arch_llama4, &lm_arch_glm_dsa, &lm_arch_deepseek32, &lm_arch_kimi_linear,
+    &lm_arch_kormo, &lm_arch_glm4v, &lm_arch_glm4v_moe, &lm_arch_phimoe, &lm_arch_youtu,
+    &lm_arch_mistral4, &lm_arch_bamba, &lm_arch_cohere2moe, &lm_arch_distilbert,
+    &lm_arch_distilbert_class,
     NULL
 };
 
@@ -344,6 +349,11 @@ int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_
     case LM_FROM_FF_OF_LAYERS:
     case LM_FROM_FF_OF_KINDS:
         return set_lengths(name, values, n, h, err);
+    case LM_FROM_SECTIONS:
+    case LM_FROM_SECTIONS_SAID:
+        for (size_t i = 0; i < n; i++)
+            h->rope_halves = h->rope_halves || values[i];
+        return LM_OK;
     case LM_FROM_RECURRENT_LAYERS:
         h->has_recurrent = true;
         set_bits(h->recurrent, values, n);

@@ -64,6 +64,9 @@ void lm_latent_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[2] = cut(b, kv, plain, v, plain + v, n);
     }
     out[0] = lm_concat(g, query, turn(b, cut(b, q, plain, rot, all, n), table));
+    if (h->far_scale > 0)
+        out[0] = lm_pos_scale(g, out[0], b->pos, h->far_scale,
+                              (float)(h->far_length ? h->far_length : h->rope_orig_ctx), false);
 }
 
 struct lm_tensor *lm_latent_values(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
@@ -141,4 +144,27 @@ const struct lm_arch lm_arch_glm4_lite = {
     .name = "deepseek2", .hf_classes = lite_classes, .keys = lite_keys, .tensors = tensors,
     .ignored = ignored, .more_layers = true, .settle = lm_latent_settle, .build = lm_dense_build,
     .dense = &dense,
+};
+
+/* Youtu-LLM (Tencent, 2025) is the same without experts. */
+static const struct lm_arch_key plain_keys[] = {
+    LM_KEYS_LATENT_FIRST,
+    LM_KEYS_LATENT_LENGTHS,
+    LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "num_hidden_layers"),
+    LM_KEYS_LATENT_RANKS,
+    LM_KEY_U32("expert_feed_forward_length", 0, n_ff_expert, "intermediate_size"),
+    LM_KEY_U32("expert_shared_count", 0, n_shared, "=0"),
+    LM_KEYS_LATENT_LAST,
+    LM_KEYS_END,
+};
+static const char *const plain_classes[] = { "YoutuForCausalLM", NULL };
+static const struct lm_arch_need plain_needs[] = {
+    { "rope_interleave", { "true" }, NULL },
+    { NULL, { NULL }, NULL },
+};
+
+const struct lm_arch lm_arch_youtu = {
+    .name = "deepseek2", .hf_classes = plain_classes, .keys = plain_keys, .tensors = tensors,
+    .ignored = ignored, .settle = lm_latent_settle, .build = lm_dense_build, .dense = &dense,
+    .needs = plain_needs,
 };

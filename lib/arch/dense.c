@@ -77,7 +77,7 @@ static int check_scales(const struct lm_arch *a, const struct lm_hparams *h, str
         { "attention.temperature_scale", h->far_scale },
         { "attn_logit_softcapping", h->attn_cap }, { "final_logit_softcapping", h->logit_cap },
     };
-    if (!(h->norm_eps >= 0 && h->norm_eps < 1))
+    if (!(h->norm_eps >= 0 && h->norm_eps < 1 && h->norm_rms_eps >= 0 && h->norm_rms_eps < 1))
         return lm_fail(err, LM_EDATA, "%s.attention.layer_norm%s_epsilon: %g: must be 0 to 1",
                        a->name, a->dense->norm == LM_NORM_RMS ? "_rms" : "",
                        (double)h->norm_eps);
@@ -154,6 +154,11 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
                        a->name);
     for (size_t i = 0; h->has_fed && i < LM_MAX_LAYERS / 64; i++)
         h->recurrent[i] &= ~h->fed[i];          /* lists of heads have 0 for both */
+    if (h->n_further && h->n_further >= h->n_layer)
+        return lm_fail(err, LM_EDATA, "%s.nextn_predict_layers: %u of %u layers", a->name,
+                       h->n_further, h->n_layer);
+    h->n_layer -= h->n_further;                 /* those that predict further tokens are not run */
+    h->n_further = 0;
     if (h->n_head == 0 && attends(a, h))
         return lm_dense_need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)
@@ -203,6 +208,8 @@ struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role
     struct lm_tensor *weight = lm_build_weight(b, layer, w);
     if (!weight)
         return x;
+    if (b->h->norm_rms_eps > 0)
+        return lm_rms_norm(b->graph, x, weight, b->h->norm_rms_eps);
     if (b->arch->dense->norm == LM_NORM_RMS)
         return lm_rms_norm(b->graph, x, weight, b->h->norm_eps);
     return lm_layer_norm(b->graph, x, weight, lm_build_weight(b, layer, w + 1), b->h->norm_eps);
@@ -307,7 +314,7 @@ void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
     struct lm_tensor *near = lm_build_weight(b, 0, LM_ROPE_FREQS), *far = NULL;
     if (!near && (near = lm_build_weight(b, 0, LM_ROPE_SHORT_FACTORS)))
         far = lm_build_weight(b, 0, LM_ROPE_LONG_FACTORS);
-    rope.halves = local.halves = b->arch->dense->rope_halves;
+    rope.halves = local.halves = b->arch->dense->rope_halves || b->h->rope_halves;
     rope.orig_ctx = b->h->rope_orig_ctx;
     tables[0] = tables[1] = lm_rope_table(b->graph, b->pos, near, far, far ? b->lengths : NULL,
                                           &rope);
@@ -328,7 +335,8 @@ struct lm_tensor *lm_dense_table_of(const struct lm_build *b, uint32_t layer,
     const uint32_t every = d->unturned_every, window = lm_arch_window(b->arch, b->h, layer);
     if (d->learned_positions || (every && layer % every == every - 1))
         return NULL;
-    if (d->all_unturned && b->h->window && !window)
+    if (d->all_unturned && b->h->window && !window &&
+        !(d->first_turned && layer < b->h->n_dense_first))
         return NULL;
     return tables[window != 0];
 }
@@ -464,6 +472,7 @@ static struct lm_routing routing(const struct lm_build *b, bool preference)
     struct lm_routing r = {
         .k = h->n_expert_used, .sigmoid = h->gating ? h->gating == 2 : preference,
         .normalize = h->experts_norm, .scale = h->experts_scale,
+        .near = b->arch->dense->near_experts,
     };
     if (h->n_group > 1) {
         r.n_group = h->n_group;
@@ -479,6 +488,11 @@ static struct lm_tensor *of_experts(struct lm_build *b, uint32_t layer, struct l
 {
     struct lm_tensor *gate = NULL, *up;
     x = x ? lm_reshape(b->graph, x, 3, (size_t[]){ x->ne[0], 1, x->ne[1] }) : NULL;
+    if (lm_build_weight(b, layer, LM_GATE_UP_EXPERTS)) {
+        up = expert_linear(b, layer, LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, x, ids);
+        up = lm_dense_gated(b, lm_dense_half(b, up, 0), lm_dense_half(b, up, 1));
+        return expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B, up, ids);
+    }
     if (lm_arch_has(b->arch, LM_GATE_EXPERTS))
         gate = expert_linear(b, layer, LM_GATE_EXPERTS, LM_GATE_EXPERTS_B, x, ids);
     up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, x, ids);
@@ -506,7 +520,10 @@ static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_t
         y = lm_weighted_sum(g, of_experts(b, layer, in, ids), w);
     }
     y = other ? lm_dense_linear(b, layer, LM_EXPERTS_OUT, y) : y;
-    return lm_build_weight(b, layer, LM_UP_SHARED) ? lm_add(g, y, shared_expert(b, layer, x)) : y;
+    if (!lm_build_weight(b, layer, LM_UP_SHARED))
+        return y;
+    y = lm_add(g, y, shared_expert(b, layer, x));
+    return b->arch->dense->mean_of_shared ? lm_scale(g, y, 0.5f) : y;
 }
 
 struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
@@ -630,7 +647,8 @@ struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x)
         x = lm_dense_linear(b, 0, LM_CLS, x);
         x = lm_build_weight(b, 0, LM_CLS_NORM)
                 ? lm_dense_norm(b, 0, LM_CLS_NORM, lm_gelu_erf(b->graph, x))
-                : lm_softcap(b->graph, x, 1);               /* tanh */
+            : b->h->class_relu ? lm_relu(b->graph, x)
+                               : lm_softcap(b->graph, x, 1);               /* tanh */
     }
     return lm_dense_linear(b, 0, LM_CLS_OUT, x);
 }

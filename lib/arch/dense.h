@@ -54,9 +54,13 @@ struct lm_dense {
     bool         norm_turned;       /* queries and keys are normalized after they turned     */
     bool         all_unturned;      /* with a window: layers that see everything have no
                                        rotation                                              */
+    bool         first_turned;      /* but the first layers, without experts, do             */
     uint32_t     unturned_every;    /* every n-th layer has no rotation; 0: all have one     */
     bool         share_of_used;     /* experts' shares are of those that are used, else of
                                        all                                                   */
+    float        near_experts;      /* above 0: struct lm_routing's near                     */
+    bool         mean_of_shared;    /* what experts give and what a shared one does are
+                                       halved                                                */
     bool         divide_logits;     /* by logit_scale, else multiply                         */
     /* What the family's runtime knows beside the file's keys, before lm_dense_settle's
      * checks; or NULL. */
@@ -89,8 +93,8 @@ int lm_dense_build(struct lm_build *b);
  * lm_dense_classify - what the classifier says of pooled hidden states x [n_embd, n]: F32
  * [n_labels, n], or NULL with the graph failed.
  *
- * y = Wout h + bout; h is x, or tanh(W x + b) where there is a W (BERT's pooler), or with a norm
- * for it norm(gelu(W x)) (ModernBERT).
+ * y = Wout h + bout; h is x, or tanh(W x + b) where there is a W (BERT's pooler), or max(W x + b, 0)
+ * with class_relu (DistilBERT), or with a norm for it norm(gelu(W x)) (ModernBERT).
  */
 struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x);
 

@@ -30,7 +30,7 @@ static const struct lm_arch_tensor tensors[] = {
 };
 
 static const char *const classes[] = { "Exaone4ForCausalLM", NULL };
-static const char *const ignored[] = { NULL };
+static const char *const ignored[] = { "mtp.*", NULL };
 static const char *const pre_names[] = { "gpt-2", "exaone4", NULL };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .all_every = 4,

@@ -4,17 +4,22 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#define KEYS(base, turned, ff) \
+/* Positions of several kinds, all equal for text. */
+#define SECTIONS \
+    { "rope.dimension_sections", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_SECTIONS_SAID, \
+      { "mrope_section" }, 0 }
+#define KEYS(base, turned, ff, ...) \
     LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, \
     LM_KEY_U32("feed_forward_length", LM_KEY_REQUIRED, n_ff, "intermediate_size", ff), \
     LM_KEY_HEADS, LM_KEY_HEADS_KV, \
     LM_KEYS_ROPE_SCALING, \
+    SECTIONS, \
     LM_KEY_BASE(base), \
     LM_KEY_RMS_EPS("=1e-5"), \
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED), \
     LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
     LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
-    LM_KEYS_HEAD_DIM("head_dim", "=128"), \
+    LM_KEYS_HEAD_DIM("head_dim", __VA_ARGS__), \
     LM_KEY_FILE_TYPE, \
     LM_KEY_ROT("partial_rotary_factor", turned), \
     LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
@@ -29,7 +34,7 @@
     LM_KEYS_END
 
 static const struct lm_arch_key keys[] = {
-    KEYS("=10000", "=0.5", NULL)
+    KEYS("=10000", "=0.5", NULL, "=128")
 };
 
 #define MATRIX(role, name, source, cols, rows, when) \
@@ -66,17 +71,6 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-/* Layers behind the last predict further tokens: they are not run. */
-static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
-{
-    if (h->n_further >= h->n_layer)
-        return lm_fail(err, LM_EDATA, "glm4moe.nextn_predict_layers: %u of %u layers",
-                       h->n_further, h->n_layer);
-    h->n_layer -= h->n_further;
-    h->n_further = 0;
-    return lm_dense_settle(a, h, err);
-}
-
 static const char *const classes[] = { "Glm4MoeForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_dense dense = {
@@ -85,18 +79,30 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_glm4moe = {
     .name = "glm4moe", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
+    .ignored = ignored, .more_layers = true, .settle = lm_dense_settle, .build = lm_dense_build,
     .dense = &dense,
 };
 
 /* Solar Open (Upstage, 2026): every layer has experts, and all of a head turns. */
 static const struct lm_arch_key solar_keys[] = {
-    KEYS("=1000000", "=1", "moe_intermediate_size")
+    KEYS("=1000000", "=1", "moe_intermediate_size", "=128")
 };
 static const char *const solar_classes[] = { "SolarOpenForCausalLM", NULL };
 
 const struct lm_arch lm_arch_solar_open = {
     .name = "glm4moe", .hf_classes = solar_classes, .keys = solar_keys, .tensors = tensors,
-    .ignored = ignored, .more_layers = true, .settle = settle, .build = lm_dense_build,
+    .ignored = ignored, .more_layers = true, .settle = lm_dense_settle, .build = lm_dense_build,
+    .dense = &dense,
+};
+
+/* The language model of GLM-4.5V (GLM-V Team, 2025). */
+static const struct lm_arch_key seeing_keys[] = {
+    KEYS("=10000", "=0.5", NULL, NULL)
+};
+static const char *const seeing_classes[] = { "Glm4vMoeForConditionalGeneration", NULL };
+
+const struct lm_arch lm_arch_glm4v_moe = {
+    .name = "glm4moe", .hf_classes = seeing_classes, .keys = seeing_keys, .tensors = tensors,
+    .ignored = ignored, .more_layers = true, .settle = lm_dense_settle, .build = lm_dense_build,
     .dense = &dense,
 };

@@ -27,7 +27,7 @@ void lm_latent_constants(struct lm_hparams *h);
 /* For struct lm_arch: lm_dense_settle, and checks of these numbers; LM_EDATA naming the key. */
 int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
 
-#define LM_KEYS_LATENT(gating_key, dense_default) \
+#define LM_KEYS_LATENT_FIRST \
     LM_KEY_LAYERS, \
     LM_KEY_CTX, \
     LM_KEY_EMBD, \
@@ -36,32 +36,39 @@ int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_er
     LM_KEY_U32("attention.head_count_kv", LM_KEY_REQUIRED, n_head_kv, "=1"), \
     LM_KEYS_ROPE_SCALING, \
     LM_KEY_BASE("=10000"), \
-    LM_KEY_RMS_EPS("=1e-6"), \
-    LM_KEYS_EXPERTS(LM_KEY_REQUIRED), \
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
-    gating_key, \
+    LM_KEY_RMS_EPS("=1e-6")
+#define LM_KEYS_LATENT_LENGTHS \
     { "attention.key_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_SUM, \
       { "kv_lora_rank", "qk_rope_head_dim" }, LM_FIELD(head_k) }, \
     LM_KEY_U32("attention.value_length", LM_KEY_REQUIRED, head_v, "kv_lora_rank"), \
-    LM_KEY_FILE_TYPE, \
-    { "leading_dense_block_count", LM_GGUF_U32, 0, LM_FROM_DENSE_FIRST, \
-      { "first_k_dense_replace", dense_default }, LM_FIELD(n_dense_first) }, \
+    LM_KEY_FILE_TYPE
+#define LM_KEYS_LATENT_RANKS \
     LM_KEY_VOCAB, \
     LM_KEY_U32("attention.q_lora_rank", 0, q_rank, "q_lora_rank"), \
     LM_KEY_U32("attention.kv_lora_rank", LM_KEY_REQUIRED, kv_rank, "kv_lora_rank"), \
     { "attention.key_length_mla", LM_GGUF_U32, 0, LM_FROM_SUM, \
       { "qk_nope_head_dim", "qk_rope_head_dim" }, LM_FIELD(head_k_full) }, \
-    LM_KEY_U32("attention.value_length_mla", 0, head_v_full, "v_head_dim"), \
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
-               "moe_intermediate_size"), \
+    LM_KEY_U32("attention.value_length_mla", 0, head_v_full, "v_head_dim")
+#define LM_KEYS_LATENT_LAST \
+    LM_KEY_U32("rope.dimension_count", LM_KEY_REQUIRED, n_rot, "qk_rope_head_dim"), \
+    { "rope.scaling.yarn_log_multiplier", LM_GGUF_F32, 0, LM_FROM_YARN_LOG, { "mscale_all_dim" }, \
+      LM_FIELD(yarn_log) }
+#define LM_KEYS_LATENT(gating_key, dense_default) \
+    LM_KEYS_LATENT_FIRST, \
+    LM_KEYS_EXPERTS(0), \
+    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
+    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
+    gating_key, \
+    LM_KEYS_LATENT_LENGTHS, \
+    { "leading_dense_block_count", LM_GGUF_U32, 0, LM_FROM_DENSE_FIRST, \
+      { "first_k_dense_replace", dense_default }, LM_FIELD(n_dense_first) }, \
+    LM_KEYS_LATENT_RANKS, \
+    LM_KEY_U32("expert_feed_forward_length", 0, n_ff_expert, "moe_intermediate_size"), \
     LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"), \
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"), \
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" }, \
       LM_FIELD(experts_norm) }, \
-    LM_KEY_U32("rope.dimension_count", LM_KEY_REQUIRED, n_rot, "qk_rope_head_dim"), \
-    { "rope.scaling.yarn_log_multiplier", LM_GGUF_F32, 0, LM_FROM_YARN_LOG, { "mscale_all_dim" }, \
-      LM_FIELD(yarn_log) }
+    LM_KEYS_LATENT_LAST
 
 #define LM_L_MATRIX(role, name, source, cols, rows, when) \
     { "blk.{i}." name ".weight", LM_HF source ".weight", { cols, rows }, \
@@ -104,13 +111,15 @@ int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_er
 
 /* The feed-forward of first layers, and experts whose tensors' names begin with `mixed`. */
 #define LM_T_LATENT_FEED(mixed, gate, up, down) \
+    LM_T_LATENT_BUT_EXPERTS(mixed), \
+    LM_T_ALL_EXPERTS(LM_HF mixed "experts.{e}.", gate ".weight", up ".weight", down ".weight")
+#define LM_T_LATENT_BUT_EXPERTS(mixed) \
     LM_L_DENSE(LM_FFN_GATE, "ffn_gate", mixed, "gate_proj", LM_DIM_EMBD, LM_DIM_FF), \
     LM_L_DENSE(LM_FFN_UP, "ffn_up", mixed, "up_proj", LM_DIM_EMBD, LM_DIM_FF), \
     LM_L_DENSE(LM_FFN_DOWN, "ffn_down", mixed, "down_proj", LM_DIM_FF, LM_DIM_EMBD), \
     LM_T_ROUTER(LM_HF mixed "gate.weight"), \
     LM_L_VECTOR(LM_EXPERT_PREFERENCE, "exp_probs_b.bias", mixed "gate.e_score_correction_bias", \
                 LM_DIM_EXPERTS, LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL), \
-    LM_T_ALL_EXPERTS(LM_HF mixed "experts.{e}.", gate ".weight", up ".weight", down ".weight"), \
     LM_L_MATRIX(LM_GATE_SHARED, "ffn_gate_shexp", mixed "shared_experts.gate_proj", LM_DIM_EMBD, \
                 LM_DIM_FF_SHARED, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED), \
     LM_L_MATRIX(LM_UP_SHARED, "ffn_up_shexp", mixed "shared_experts.up_proj", LM_DIM_EMBD, \

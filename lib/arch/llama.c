@@ -68,7 +68,14 @@ static const char *const own_ignored[] = { NULL };
 
 static const char *const classes[] = {
     "LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel", "MistralForCausalLM",
-    "MixtralForCausalLM", "InternLM3ForCausalLM", NULL
+    "MixtralForCausalLM", "InternLM3ForCausalLM", "IQuestCoderForCausalLM", "VLlama3ForCausalLM",
+    NULL
+};
+/* Of IQuest-Coder. */
+static const struct lm_arch_need needs[] = {
+    { "clip_qkv", { NULL }, NULL },
+    { "use_sliding_window", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
 };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_dense dense = {
@@ -78,6 +85,7 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_llama = {
     .name = "llama", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .needs = needs,
 };
 
 const struct lm_arch lm_arch_mistral_own = {

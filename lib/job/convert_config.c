@@ -438,7 +438,13 @@ static int rope_attn(const struct lm_convert_config *g, float *f, struct lm_err 
     const struct lm_jval *v = lm_jval_get(g->json, "original_max_position_embeddings");
     if (strcmp(g->rope_type, "longrope"))
         return 1;
-    if (lm_jval_f64(lm_jval_get(g->rope, "attention_factor"), &factor)) {
+    const struct lm_jval *said = lm_jval_get(g->rope, "attention_factor");
+    double other;
+    if (lm_jval_f64(lm_jval_get(g->rope, "long_mscale"), &factor) &&
+        lm_jval_f64(said = lm_jval_get(g->rope, "short_mscale"), &other) && factor != other)
+        return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling longrope: short_mscale and "
+                       "long_mscale that differ cannot be converted");
+    if (lm_jval_f64(said, &factor)) {
         if (!(factor > 0))
             return lm_fail(err, LM_EDATA, "config.json: rope_scaling longrope: attention_factor "
                            "is no number above 0");
@@ -483,7 +489,8 @@ static int product(const struct lm_convert_config *g, const struct lm_arch_key *
         const char *name = k->config[i] + divide;
         double v;
         if (!lm_jval_f64(lm_jval_get(g->json, name), &v) || !(v > 0 && v <= UINT32_MAX))
-            return lm_fail(err, LM_EDATA, "config.json: no %s", name);
+            return k->flags & LM_KEY_REQUIRED
+                       ? lm_fail(err, LM_EDATA, "config.json: no %s", name) : LM_OK;
         all = divide ? all / v : all * v;
     }
     if (!(all >= 0 && all <= UINT32_MAX) || all != floor(all))
@@ -550,6 +557,7 @@ static bool attends(const struct lm_convert *c, int64_t i)
 {
     const struct lm_jval *json = c->cfg.json, *types = present(lm_jval_get(json, "layer_types"));
     const struct lm_jval *list = present(lm_jval_get(json, "full_attn_idxs"));
+    list = list ? list : present(lm_jval_get(json, "attn_layer_indices"));
     const struct lm_jval *from_1 = member(json, "linear_attn_config.full_attn_layers");
     if (kind_of(c, i))
         return kind_of(c, i) == '*';
@@ -687,7 +695,7 @@ static int sections(const struct lm_convert *c, const struct lm_arch_key *k, int
     memcpy(values, usual, sizeof usual);
     *n = 4;
     if (!list)
-        return LM_OK;
+        return k->from == LM_FROM_SECTIONS_SAID;
     memset(values, 0, sizeof usual);
     *n = 0;
     for (const struct lm_jval *t = list->first; t; t = t->next) {
@@ -706,7 +714,7 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
     *n = 0;
     if (k->from == LM_FROM_KV_OF_LAYERS || k->from == LM_FROM_RECURRENT_LAYERS)
         return by_attention(c, k, values, max, n, err);
-    if (k->from == LM_FROM_SECTIONS)
+    if (k->from == LM_FROM_SECTIONS || k->from == LM_FROM_SECTIONS_SAID)
         return sections(c, k, values, n, err);
     if (k->from == LM_FROM_KV_BY_WINDOW)
         return heads_by_window(c, k, values, max, n, err);

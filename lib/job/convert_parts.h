@@ -76,6 +76,7 @@ struct lm_convert_config {
     bool                  own;          /* Mistral's own files: json is made of params.json */
     bool                  wrapped;      /* a language model inside another: json has its
                                            numbers before those of the whole          */
+    const char           *own_names;    /* then what its tensors' names begin with, or NULL */
     uint32_t              pooling;      /* of modules.json; 0: it has none            */
     struct {
         const struct lm_arch_tensor *row;

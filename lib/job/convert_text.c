@@ -9,43 +9,65 @@
 
 #include "job/convert_parts.h"
 
-/* Classes of such models; the class of the language model, or NULL: text_config says it. */
+/*
+ * Classes of such models; the class of the language model, or NULL: text_config says it.  Where
+ * the model is a part of a part, that part is the object `in` of config.json, and its tensors are
+ * those whose names begin with `own`: others are not the language model's.
+ */
 static const struct {
-    const char *class, *text;
+    const char *class, *text, *in, *own;
 } wrappers[] = {
-    { "AudioFlamingo3ForConditionalGeneration", NULL },
-    { "AyaVisionForConditionalGeneration", NULL },
-    { "Cohere2VisionForConditionalGeneration", NULL },
-    { "Gemma3ForConditionalGeneration", "Gemma3ForCausalLM" },
-    { "Gemma3nForConditionalGeneration", "Gemma3nForCausalLM" },
-    { "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM" },
-    { "Gemma4UnifiedForConditionalGeneration", "Gemma4ForCausalLM" },
-    { "Idefics3ForConditionalGeneration", NULL },
-    { "InternVLForConditionalGeneration", NULL },
-    { "KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM" },
-    { "KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM" },
-    { "Kimi_K25ForConditionalGeneration", "DeepseekV3ForCausalLM" },
-    { "Lfm2VlForConditionalGeneration", NULL },
-    { "LightOnOCRForConditionalGeneration", NULL },
-    { "LightOnOcrForConditionalGeneration", NULL },
-    { "Llama4ForConditionalGeneration", "Llama4ForCausalLM" },
-    { "LlavaForConditionalGeneration", NULL },
-    { "LlavaNextForConditionalGeneration", NULL },
-    { "LlavaNextVideoForConditionalGeneration", NULL },
-    { "LlavaOnevisionForConditionalGeneration", NULL },
-    { "Mistral3ForConditionalGeneration", NULL },
-    { "Qwen2AudioForConditionalGeneration", NULL },
-    { "Qwen2VLForConditionalGeneration", "Qwen2VLForConditionalGeneration" },
-    { "Qwen2VLModel", "Qwen2VLModel" },
-    { "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration" },
-    { "Qwen3VLForConditionalGeneration", "Qwen3VLForConditionalGeneration" },
-    { "Qwen3VLMoeForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration" },
-    { "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM" },
-    { "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM" },
-    { "SmolVLMForConditionalGeneration", NULL },
-    { "VideoLlavaForConditionalGeneration", NULL },
-    { "VipLlavaForConditionalGeneration", NULL },
-    { "VoxtralForConditionalGeneration", NULL },
+    { "AudioFlamingo3ForConditionalGeneration", NULL, NULL, NULL },
+    { "AyaVisionForConditionalGeneration", NULL, NULL, NULL },
+    { "Cohere2VisionForConditionalGeneration", NULL, NULL, NULL },
+    { "DotsOCRForCausalLM", "Qwen2ForCausalLM", NULL, NULL },
+    { "Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM", NULL, NULL },
+    { "Gemma3ForConditionalGeneration", "Gemma3ForCausalLM", NULL, NULL },
+    { "Gemma3nForConditionalGeneration", "Gemma3nForCausalLM", NULL, NULL },
+    { "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", NULL, NULL },
+    { "Gemma4UnifiedForConditionalGeneration", "Gemma4ForCausalLM", NULL, NULL },
+    { "Glm4vForConditionalGeneration", "Glm4vForConditionalGeneration", NULL, NULL },
+    { "Glm4vMoeForConditionalGeneration", "Glm4vMoeForConditionalGeneration", NULL, NULL },
+    { "GlmOcrForConditionalGeneration", "GlmOcrForConditionalGeneration", NULL, NULL },
+    { "Idefics3ForConditionalGeneration", NULL, NULL, NULL },
+    { "InternVLForConditionalGeneration", NULL, NULL, NULL },
+    { "JanusForConditionalGeneration", NULL, NULL, NULL },
+    { "KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM", NULL, NULL },
+    { "KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM", NULL, NULL },
+    { "Kimi_K25ForConditionalGeneration", "DeepseekV3ForCausalLM", NULL, NULL },
+    { "Lfm2VlForConditionalGeneration", NULL, NULL, NULL },
+    { "LightOnOCRForConditionalGeneration", NULL, NULL, NULL },
+    { "LightOnOcrForConditionalGeneration", NULL, NULL, NULL },
+    { "Llama4ForConditionalGeneration", "Llama4ForCausalLM", NULL, NULL },
+    { "LlavaForConditionalGeneration", NULL, NULL, NULL },
+    { "LlavaNextForConditionalGeneration", NULL, NULL, NULL },
+    { "LlavaNextVideoForConditionalGeneration", NULL, NULL, NULL },
+    { "LlavaOnevisionForConditionalGeneration", NULL, NULL, NULL },
+    { "MiniCPMV4_6ForConditionalGeneration", "Qwen3_5ForCausalLM", NULL, NULL },
+    { "Mistral3ForConditionalGeneration", NULL, NULL, NULL },
+    { "Phi4ForCausalLMV", "Phi3ForCausalLM", NULL, NULL },
+    { "Qwen2AudioForConditionalGeneration", NULL, NULL, NULL },
+    { "Qwen2VLForConditionalGeneration", "Qwen2VLForConditionalGeneration", NULL, NULL },
+    { "Qwen2VLModel", "Qwen2VLModel", NULL, NULL },
+    { "Qwen2_5OmniForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration",
+      "thinker_config", "thinker." },
+    { "Qwen2_5OmniModel", "Qwen2_5_VLForConditionalGeneration", "thinker_config", "thinker." },
+    { "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", NULL, NULL },
+    { "Qwen3ASRForConditionalGeneration", "Qwen3VLForConditionalGeneration", "thinker_config",
+      "thinker." },
+    { "Qwen3OmniMoeForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration",
+      "thinker_config", "thinker." },
+    { "Qwen3VLForConditionalGeneration", "Qwen3VLForConditionalGeneration", NULL, NULL },
+    { "Qwen3VLMoeForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration", NULL, NULL },
+    { "Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM", NULL, NULL },
+    { "Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM", NULL, NULL },
+    { "Sarashina2VisionForCausalLM", NULL, NULL, "llm." },
+    { "SmolVLMForConditionalGeneration", NULL, NULL, NULL },
+    { "StepVLForConditionalGeneration", "Qwen3ForCausalLM", NULL, NULL },
+    { "VideoLlavaForConditionalGeneration", NULL, NULL, NULL },
+    { "VipLlavaForConditionalGeneration", NULL, NULL, NULL },
+    { "VoxtralForConditionalGeneration", NULL, NULL, NULL },
+    { "YoutuVLForConditionalGeneration", "YoutuForCausalLM", NULL, NULL },
 };
 
 /* What text_config.model_type stands for, and what its class has where the file, which often says
@@ -76,6 +98,7 @@ static const struct {
       "\"num_attention_heads\":32,\"vocab_size\":32000,\"max_position_embeddings\":2048}" },
     { "llama4_text", "Llama4ForCausalLM", NULL },
     { "ministral3", "Ministral3ForCausalLM", NULL },
+    { "mistral4", "Mistral4ForCausalLM", NULL },
     { "mistral", "MistralForCausalLM",
       "{\"hidden_size\":4096,\"intermediate_size\":14336,\"num_hidden_layers\":32,"
       "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"vocab_size\":32000,"
@@ -108,8 +131,9 @@ static const struct {
 /* Parts that are not the language model's, by the words that begin their names, "model." before
  * them or not. */
 static const char *const others[] = {
-    "audio_", "connector.", "embed_audio.", "embed_vision.", "image_newline", "mlp1.", "mm_projector.",
-    "multi_modal_projector.", "multimodal_projector.", "vision_", "visual.", "vit_",
+    "aligner.", "audio_", "connector.", "embed_audio.", "embed_vision.", "generation_",
+    "image_newline", "merger.", "mlp1.", "mm_projector.", "multi_modal_projector.",
+    "multimodal_projector.", "siglip2.", "vision_", "visual.", "vit_", "vqmodel.",
 };
 
 static bool begins(const char *s, const char *with)
@@ -122,6 +146,10 @@ const char *lm_convert_text_name(const struct lm_convert *c, const char *name, c
 {
     if (!c->cfg.wrapped)
         return name;
+    const size_t own = c->cfg.own_names ? strlen(c->cfg.own_names) : 0;
+    if (own && !begins(name, c->cfg.own_names))
+        return NULL;
+    name += own;
     const char *bare = begins(name, "model.") ? name + 6 : name;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (begins(bare, others[i]))
@@ -167,12 +195,12 @@ static bool put_before(struct lm_arena *a, const struct lm_jval *object,
 }
 
 /* Of members of the same name the last counts: a class's defaults, what the file says of the
- * whole, of the text, and whether the whole ties its ends. */
-static int merge(struct lm_convert *c, const struct lm_jval *text, const char *defaults,
-                 struct lm_err *err)
+ * whole, of a part of it (or NULL), of the text, and whether the part or whole ties its ends. */
+static int merge(struct lm_convert *c, const struct lm_jval *part, const struct lm_jval *text,
+                 const char *defaults, struct lm_err *err)
 {
     const struct lm_jval *outer = c->cfg.json, *first = NULL, *base = NULL;
-    const struct lm_jval *tied = lm_jval_get(outer, "tie_word_embeddings");
+    const struct lm_jval *tied = lm_jval_get(part ? part : outer, "tie_word_embeddings");
     struct lm_jval *all = lm_arena_array(&c->arena, 1, sizeof *all);
     struct lm_jval own = { .kind = LM_JSON_OBJECT };
     if (defaults && !(base = lm_json_tree(&c->arena, defaults, strlen(defaults), err)))
@@ -181,7 +209,8 @@ static int merge(struct lm_convert *c, const struct lm_jval *text, const char *d
     flag.next = NULL;
     own.first = tied ? &flag : NULL;
     if (!all || !put_before(&c->arena, &own, &first) || !put_before(&c->arena, text, &first) ||
-        !put_before(&c->arena, outer, &first) || !put_before(&c->arena, base, &first))
+        !put_before(&c->arena, part, &first) || !put_before(&c->arena, outer, &first) ||
+        !put_before(&c->arena, base, &first))
         return lm_fail_nomem(err);
     *all = (struct lm_jval){ .kind = LM_JSON_OBJECT, .first = first };
     for (const struct lm_jval *m = first; m; m = m->next)
@@ -192,19 +221,22 @@ static int merge(struct lm_convert *c, const struct lm_jval *text, const char *d
 
 int lm_convert_unwrap(struct lm_convert *c, struct lm_err *err)
 {
-    const struct lm_jval *text = lm_jval_get(c->cfg.json, "text_config");
-    const char *type = lm_jval_str(lm_jval_get(text, "model_type"));
     size_t w = 0, f = 0;
     while (w < N_WRAPPERS && strcmp(wrappers[w].class, c->cfg.class))
         w++;
     if (w == N_WRAPPERS)
         return LM_OK;
+    const char *in = wrappers[w].in;
+    const struct lm_jval *part = in ? lm_jval_get(c->cfg.json, in) : NULL;
+    const struct lm_jval *text = lm_jval_get(part ? part : c->cfg.json, "text_config");
+    const char *type = lm_jval_str(lm_jval_get(text, "model_type"));
     while (f < N_FAMILIES && (!type || strcmp(families[f].type, type)))
         f++;
     c->cfg.wrapped = true;
+    c->cfg.own_names = part || !in ? wrappers[w].own : NULL;
     if (f == N_FAMILIES && !wrappers[w].text)
         return lm_fail(err, LM_ENOSUP, "config.json: %.60s with a language model of type %.60s "
                        "cannot be converted", c->cfg.class, type ? type : "not said");
     c->cfg.class = wrappers[w].text ? wrappers[w].text : families[f].class;
-    return text ? merge(c, text, f < N_FAMILIES ? families[f].defaults : NULL, err) : LM_OK;
+    return text ? merge(c, part, text, f < N_FAMILIES ? families[f].defaults : NULL, err) : LM_OK;
 }

@@ -62,6 +62,29 @@ static int pair_rows(struct lm_convert_item *it, uint32_t heads, struct lm_err *
     return LM_OK;
 }
 
+/* Of the first `turned` rows of every head neighbouring pairs become two halves, or the other way
+ * round; the rows after them stay. */
+static int turned_rows(struct lm_convert_item *it, uint32_t heads, uint64_t turned, bool to_pairs,
+                       struct lm_err *err)
+{
+    uint64_t cols, rows;
+    matrix(&it->t, &cols, &rows);
+    const uint64_t d = heads ? rows / heads : 0;
+    if (turned == 0 || turned % 2 || turned > d || d * heads != rows)
+        return lm_fail(err, LM_EDATA, "%s: %llu rows, of which %llu turn in each of %u heads",
+                       it->sources[0].name, (unsigned long long)rows, (unsigned long long)turned,
+                       heads);
+    for (uint64_t at = 0; at < rows; at += d) {
+        struct lm_convert_view *v = add_view(it, 0, at * cols);
+        add_axis(v, to_pairs ? turned / 2 : 2, cols);
+        add_axis(v, to_pairs ? 2 : turned / 2, to_pairs ? turned / 2 * cols : 2 * cols);
+        add_axis(v, cols, 1);
+        if (turned < d)
+            add_axis(add_view(it, 0, (at + turned) * cols), (d - turned) * cols, 1);
+    }
+    return LM_OK;
+}
+
 /* Groups of queries, a key and a value become all queries, all keys, all values. */
 static int split_qkv(struct lm_convert_item *it, const struct lm_hparams *h, struct lm_err *err)
 {
@@ -317,6 +340,8 @@ int lm_convert_pick_rows(struct lm_convert *c, const struct lm_hf_vocab *v, stru
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
     size_t most = it->n_sources < 5 ? 5 : it->n_sources;
+    if (it->transform >= LM_PAIR_TURNED_Q_ROWS && it->transform <= LM_HALVE_K_ROWS)
+        most = 2 * (size_t)c->cfg.h.n_head + 5;
     if (it->transform == LM_REPEAT_FIRST_ROW)
         most = (size_t)(it->t.ne[1] - rows_there(it) + 1);
     it->n_views = 0;
@@ -326,6 +351,18 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
     switch (it->transform) {
     case LM_PAIR_Q_ROWS:    return pair_rows(it, c->cfg.h.n_head, err);
     case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
+    case LM_PAIR_TURNED_Q_ROWS:
+        return turned_rows(it, c->cfg.h.n_head, c->cfg.h.n_rot, true, err);
+    case LM_PAIR_TURNED_K_ROWS:
+        return turned_rows(it, c->cfg.h.n_head_kv, c->cfg.h.n_rot, true, err);
+    case LM_HALVE_Q_ROWS:
+    case LM_HALVE_K_ROWS:
+        if (c->cfg.h.rope_halves)
+            return turned_rows(it, it->transform == LM_HALVE_Q_ROWS ? c->cfg.h.n_head
+                                                                   : c->cfg.h.n_head_kv,
+                               c->cfg.h.n_rot, false, err);
+        as_is(it);
+        break;
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
     case LM_TRANSPOSE:      transpose(it); break;
     case LM_LATENT_KEYS:    latent(it, &c->cfg.h, true); break;

@@ -109,6 +109,10 @@ struct lm_routing {
     uint32_t n_group;             /* experts come in so many groups, of which only the     */
     uint32_t n_group_used;        /* best n_group_used are chosen from; 0: no groups       */
     uint32_t group_best;          /* a group is as good as the sum of its best 1 or 2      */
+    float    near;                /* above 0: the share of the k-th is its softmax among those
+                                     that come after it and are no farther below it than this
+                                     times the larger of it and their own size (Liu et al.,
+                                     "GRIN", 2024); no normalize, no sigmoid               */
 };
 
 /* Positions in one page of a key/value cache. */

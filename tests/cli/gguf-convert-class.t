@@ -29,7 +29,7 @@ distance() {
     } END { print bad ? bad : NR != lines ? NR " lines" : worst <= 5e-4 ? "near" : worst }'
 }
 
-for f in bert xlm-roberta modernbert qwen3; do
+for f in bert xlm-roberta distilbert modernbert qwen3; do
     zstd -qdc "$data/$f.tar.zst" | tar -xf -
     for type in f32 f16; do
         gguf-convert -q -T $type $f $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f to $type"

@@ -429,6 +429,28 @@ static void test_experts(void **state)
     }
 }
 
+/* Shares among those that are near: worked out by hand. */
+static void test_near(void **state)
+{
+    static const float logits[3][4] = {
+        { 4, 3.95f, 1, -5 }, { -1, -1.01f, -1.5f, -2 }, { 0.5f, 2, -2, 1.99f }
+    };
+    static const double want[3][2] = {
+        { 0.51249740, 1 },              /* 1 / (1 + exp(-0.05)) */
+        { 0.50249998, 1 },              /* 1 / (1 + exp(-0.01)) */
+        { 0.50249998, 1 },
+    };
+    struct lm_graph g = {0};
+    const struct lm_routing route = { .k = 2, .near = 0.02f };
+    (void)state;
+    struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ 4, 3 }, (void *)(uintptr_t)logits);
+    struct lm_tensor *t = lm_gate(&g, x, lm_select(&g, x, NULL, &route), &route);
+    evaluate(&g, t, 1);
+    for (size_t i = 0; i < 6; i++)
+        close_to((double)((float *)t->data)[i], want[i / 2][i % 2], 1e-6);
+    lm_graph_release(&g);
+}
+
 /* Far from zero silu is 0 or a itself, and what is no number stays none. */
 static void test_extremes(void **state)
 {
@@ -793,6 +815,7 @@ int main(void)
         cmocka_unit_test(test_layer_norm),
         cmocka_unit_test(test_concat),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_near),
         cmocka_unit_test(test_get_rows),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rope_table),

@@ -124,6 +124,23 @@ void lm_cpu_select(const struct lm_exec *e, const struct lm_step *s, size_t job,
     }
 }
 
+/* The share of the k-th of ids among those of n logits x that are near it. */
+static float near_share(const struct lm_routing *route, const float *x, size_t n,
+                        const int32_t *ids, size_t k)
+{
+    const float best = x[ids[k]];
+    float all = 0;
+    for (int32_t i = 0; i < (int32_t)n; i++) {
+        const float own = fabsf(x[i]), size = own > best ? own : best;
+        size_t before = 0;
+        while (before < k && ids[before] != i)
+            before++;
+        if (before == k && (best - x[i]) / size <= route->near)
+            all += expf(x[i] - best);
+    }
+    return 1 / all;
+}
+
 void lm_cpu_gate(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t, *a = t->src[0];
@@ -136,6 +153,10 @@ void lm_cpu_gate(const struct lm_exec *e, const struct lm_step *s, size_t job, i
         float *dst = (float *)row(t, r), top = x[0], all = 0, sum = 0;
         for (size_t i = 1; i < a->ne[0]; i++)
             top = x[i] > top ? x[i] : top;
+        for (size_t k = 0; k < t->ne[0] && route->near > 0; k++)
+            dst[k] = near_share(route, x, a->ne[0], ids, k);
+        if (route->near > 0)
+            continue;
         for (size_t i = 0; i < a->ne[0] && !route->sigmoid; i++)
             all += expf(x[i] - top);
         for (size_t k = 0; k < t->ne[0]; k++)
