@@ -35,11 +35,15 @@ static const char help[] =
     "      --greedy              always the best token: --temp 0\n"
     "      --samplers=LIST       these samplers in this order, separated by ';'\n"
     "      --logit-bias=ID+X     add X to an id's logit (ID-X: subtract; ID-inf: ban)\n"
+    "      --logit-bias-text=TEXT+X\n"
+    "                            add X to the logits of a text's ids\n"
     "      --ignore-eos          never choose an end-of-generation id\n"
     "      --stop-ids=LIST       ids that end a line too, separated by ','\n"
     "      --stop=TEXT           a text that ends a line and is not part of it\n"
     "      --min-tokens=N        nothing ends a line before N ids\n"
     "      --banned-string=TEXT  never generate it: go back and choose again\n"
+    "      --banned-string-file=FILE\n"
+    "                            the same for each line of a file\n"
     "      --grammar=FILE        generate only what this grammar (GBNF) allows\n"
     "      --regex=EXPRESSION    generate only what this expression matches\n"
     "      --json-schema=FILE    generate only JSON that this schema describes\n"
@@ -79,7 +83,8 @@ static const char help[] =
     "Options of the samplers [default, unless the model has its own; value for off]:\n";
 
 enum {
-    GREEDY = 256, SAMPLERS, LOGIT_BIAS, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED, BREAKER,
+    GREEDY = 256, SAMPLERS, LOGIT_BIAS, BIAS_TEXT, IGNORE_EOS, STOP_IDS, STOP, MIN_TOKENS, BANNED,
+    BANNED_FILE, BREAKER,
     GRAMMAR, REGEX, JSON_SCHEMA, JSON_GAP, OPEN_OBJECTS, STRICT_SCHEMA, CHOICE, CHECK_GRAMMAR,
     TRIGGER, TRIGGER_PATTERN, TRIGGER_FULL, TRIGGER_ID,
     BUDGET, THINK_START, THINK_END, THINK_MESSAGE,
@@ -93,11 +98,13 @@ static const struct option fixed_options[] = {
     { "greedy",               no_argument,       NULL, GREEDY },
     { "samplers",             required_argument, NULL, SAMPLERS },
     { "logit-bias",           required_argument, NULL, LOGIT_BIAS },
+    { "logit-bias-text",      required_argument, NULL, BIAS_TEXT },
     { "ignore-eos",           no_argument,       NULL, IGNORE_EOS },
     { "stop-ids",             required_argument, NULL, STOP_IDS },
     { "stop",                 required_argument, NULL, STOP },
     { "min-tokens",           required_argument, NULL, MIN_TOKENS },
     { "banned-string",        required_argument, NULL, BANNED },
+    { "banned-string-file",   required_argument, NULL, BANNED_FILE },
     { "dry-sequence-breaker", required_argument, NULL, BREAKER },
     { "grammar",              required_argument, NULL, GRAMMAR },
     { "regex",                required_argument, NULL, REGEX },
@@ -137,6 +144,13 @@ struct texts {
     size_t       n, cap;
 };
 
+/* What --logit-bias-text says: add x to the ids of text [len]. */
+struct text_bias {
+    const char *text;
+    size_t      len;
+    double      x;
+};
+
 /* Everything the command line says. */
 struct args {
     const char        *model;
@@ -148,6 +162,11 @@ struct args {
     int32_t           *stop;
     size_t             n_stop, stop_cap;
     struct texts       stops, banned, breakers, choices;
+    struct texts       banned_files;            /* their names ...           */
+    char             **banned_data;             /* [n] ... and what they hold */
+    size_t             banned_data_cap;
+    struct text_bias  *biases;
+    size_t             n_biases, biases_cap;
     bool               dry;                     /* its multiplier is above 0 */
     size_t             parallel, ngram, n_draft;
     const char        *draft, *record, *replay;
@@ -206,19 +225,50 @@ static void set_param(struct args *a, const struct lm_param *p, const char *text
         a->dry = v > 0;
 }
 
+/* Is text +X or -X, a number or inf? */
+static bool is_bias(const char *text, double *x)
+{
+    char *end;
+    errno = 0;
+    if (*text != '+' && *text != '-')
+        return false;
+    *x = strtod(text, &end);
+    return errno != ERANGE && end > text && !*end && !isnan(*x) &&
+           (isinf(*x) || fabs(*x) <= FLT_MAX);
+}
+
+static void bias_id(struct args *a, uint32_t id, double x)
+{
+    struct lm_err err;
+    if (lm_sampling_bias(&a->sampling, id, x, &err) < 0)
+        cli_die_err(NULL, &err);
+}
+
 /* ID+X or ID-X. */
 static void add_bias(struct args *a, const char *text)
 {
-    struct lm_err err;
-    char *sign, *end = NULL;
+    char *sign;
+    double x;
     errno = 0;
-    unsigned long id = *text >= '0' && *text <= '9' ? strtoul(text, &sign, 10) : (sign = NULL, 0);
-    double x = sign && (*sign == '+' || *sign == '-') ? strtod(sign, &end) : NAN;
-    if (errno == ERANGE || !end || end == sign || *end || isnan(x) || id > INT32_MAX ||
-        (isfinite(x) && fabs(x) > FLT_MAX))
+    const unsigned long id = *text >= '0' && *text <= '9' ? strtoul(text, &sign, 10)
+                                                          : (sign = (char *)"", 0);
+    if (errno == ERANGE || id > INT32_MAX || !is_bias(sign, &x))
         cli_bad_usage("--logit-bias: '%s' is not an id, + or -, and a number or inf", text);
-    if (lm_sampling_bias(&a->sampling, (uint32_t)id, x, &err) < 0)
-        cli_die_err(NULL, &err);
+    bias_id(a, (uint32_t)id, x);
+}
+
+/* TEXT+X or TEXT-X: the text ends at the first sign that begins a number up to the end. */
+static void add_text_bias(struct args *a, const char *text)
+{
+    double x;
+    size_t len = *text ? 1 : 0;
+    while (text[len] && !is_bias(text + len, &x))
+        len++;
+    if (!text[len])
+        cli_bad_usage("--logit-bias-text: '%s' is not a text, + or -, and a number or inf", text);
+    if (!lm_grow(&a->biases, &a->biases_cap, a->n_biases + 1, sizeof *a->biases))
+        cli_die(CLI_TROUBLE, "out of memory");
+    a->biases[a->n_biases++] = (struct text_bias){ text, len, x };
 }
 
 static void add_stops(struct args *a, const char *list)
@@ -243,6 +293,31 @@ static void add_text(struct texts *t, const char *option, const char *text)
     if (!lm_grow(&t->list, &t->cap, t->n + 1, sizeof *t->list))
         cli_die(CLI_TROUBLE, "out of memory");
     t->list[t->n++] = text;
+}
+
+#define BANNED_TEXT (1 << 24)       /* bytes that a file of banned texts may have */
+
+/* The lines of a file are texts that may not occur; empty ones are passed over. */
+static void add_banned_file(struct args *a, const char *path)
+{
+    struct lm_err err;
+    char *line;
+    size_t len, n = a->banned_files.n;
+    add_text(&a->banned_files, "banned-string-file", path);
+    if (!lm_grow(&a->banned_data, &a->banned_data_cap, n + 1, sizeof *a->banned_data))
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (lm_read_file(path, BANNED_TEXT, &a->banned_data[n], &len, &err) < 0)
+        cli_die_err(path, &err);
+    line = a->banned_data[n];
+    if (strlen(line) < len)
+        cli_die(CLI_NO, "%s: byte %zu is a NUL, which no text has", path, strlen(line));
+    for (char *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = 0;
+        if (*line)
+            add_text(&a->banned, "banned-string-file", line);
+    }
 }
 
 static void set_order(struct args *a, const char *list)
@@ -343,11 +418,13 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case GREEDY:        a->sampling.greedy = true; break;
     case SAMPLERS:      set_order(a, text); break;
     case LOGIT_BIAS:    add_bias(a, text); break;
+    case BIAS_TEXT:     add_text_bias(a, text); break;
     case IGNORE_EOS:    a->sampling.ignore_eos = true; break;
     case STOP_IDS:      add_stops(a, text); break;
     case STOP:          add_text(&a->stops, "stop", text); break;
     case MIN_TOKENS:    a->min_n = cli_u64("min-tokens", text, 0, LM_UNTIL_END - 1); break;
     case BANNED:        add_text(&a->banned, "banned-string", text); break;
+    case BANNED_FILE:   add_banned_file(a, text); break;
     case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
@@ -549,6 +626,7 @@ static void want_vocabulary(const struct args *a)
 {
     const struct { const char *option; bool given; } all[] = {
         { "--stop", a->stops.n }, { "--banned-string", a->banned.n },
+        { "--logit-bias-text", a->n_biases },
         { form_of(a), form_of(a) }, { "infill", wants_infill(a) },
         { "--reasoning-budget", a->budget },
     };
@@ -566,6 +644,25 @@ static void find_trigger_ids(struct args *a)
                            ? lm_vocab_find(a->vocab, t->text, strlen(t->text)) : -1;
         if (id >= 0 && lm_vocab_type(a->vocab, (uint32_t)id) == LM_TOKEN_CONTROL)
             add_trigger_id(a, (uint64_t)id);
+    }
+}
+
+/* Every id of a text, each once, gets its bias. */
+static void find_biased_ids(struct args *a)
+{
+    struct lm_err err;
+    for (const struct text_bias *b = a->biases; b < a->biases + a->n_biases; b++) {
+        struct lm_ids ids = { 0 };
+        if (lm_vocab_encode(a->vocab, b->text, b->len, 0, &ids, &err) < 0)
+            cli_die_err("--logit-bias-text", &err);
+        for (size_t i = 0; i < ids.n; i++) {
+            size_t k = 0;
+            while (ids.id[k] != ids.id[i])
+                k++;
+            if (k == i)
+                bias_id(a, (uint32_t)ids.id[i], b->x);
+        }
+        lm_ids_release(&ids);
     }
 }
 
@@ -598,6 +695,7 @@ static void open_files(struct args *a, const struct lm_env *env)
     make_rules(a);
     if (a->vocab)
         find_trigger_ids(a);
+    find_biased_ids(a);
     if (a->budget)
         make_last(a);
     if (a->replay) {
@@ -618,6 +716,11 @@ static void release(struct args *a)
     free(a->stop);
     free(a->stops.list);
     free(a->banned.list);
+    for (size_t i = 0; i < a->banned_files.n; i++)
+        free(a->banned_data[i]);
+    free(a->banned_data);
+    free(a->banned_files.list);
+    free(a->biases);
     free(a->breakers.list);
     free(a->choices.list);
     lm_triggers_release(&a->triggers);
@@ -662,6 +765,8 @@ static void refuse_same(const struct args *a, const char *path)
         if (inputs[i] && a->record)
             cli_refuse_same(inputs[i], a->record);
     }
+    for (size_t i = 0; i < a->banned_files.n && a->record; i++)
+        cli_refuse_same(a->banned_files.list[i], a->record);
 }
 
 static int run(struct args *a, const char *path, char *const command[])

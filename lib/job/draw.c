@@ -236,6 +236,8 @@ int lm_draw_error_frame(const struct lm_frame *f, const void *payload, struct lm
 struct place {
     uint32_t seq;            /* the sequence whose line is open: lines complete so far */
     bool     any;            /* it has frames                                          */
+    uint32_t pos;            /* of the last of them                                    */
+    bool     loop;           /* frames are said to follow requests                     */
 };
 
 /* Lines without tokens between two with, at most: a number in a frame makes more. */
@@ -274,9 +276,12 @@ static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct pl
                       const struct lm_frame *f, const void *payload, struct lm_err *err)
 {
     struct lm_buf text = { 0 };
-    if (f->seq < at->seq)
+    const bool back = f->seq == at->seq && at->any && f->pos <= at->pos;
+    if (f->seq < at->seq || (back && !at->loop))
         return lm_fail(err, LM_EDATA, "sequence %" PRIu32 ", position %" PRIu32
                        ": the frame is out of order", f->seq, f->pos);
+    if (back)                                     /* a request has begun it anew */
+        lm_chain_reset(chain);
     int s = go_to(d, chain, at, f->seq, err);
     if (s == LM_OK)
         s = lm_chain_accept(chain, f->token, err);
@@ -286,6 +291,7 @@ static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct pl
         s = lm_draw_put(d, text.data, text.len, err);
     lm_buf_release(&text);
     at->any = true;
+    at->pos = f->pos;
     return s;
 }
 
@@ -297,9 +303,9 @@ static int name_it(struct lm_in *in, int s, struct lm_err *err)
 
 /* One stream after its header. */
 static int draw_one(const struct lm_draw *d, struct lm_in *in, struct lm_logits_reader *r,
-                    struct lm_chain *chain, struct lm_err *err)
+                    const struct lm_logits_head *h, struct lm_chain *chain, struct lm_err *err)
 {
-    struct place at = { 0 };
+    struct place at = { .loop = h->loop && h->loop_said };
     struct lm_frame f;
     const void *payload;
     for (;;) {
@@ -323,7 +329,7 @@ static int draw_all(const struct lm_draw *d, struct lm_in *in, struct lm_logits_
     int s, n = 0;
     for (; (s = lm_logits_read_head(r, &h, err)) > 0; n++) {
         struct lm_chain *chain = lm_chain_new(d->sampling, &h, d->env, err);
-        s = chain ? draw_one(d, in, r, chain, err) : name_it(in, err->code, err);
+        s = chain ? draw_one(d, in, r, &h, chain, err) : name_it(in, err->code, err);
         lm_chain_free(chain);
         lm_logits_head_release(&h);
         if (s < 0)

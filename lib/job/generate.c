@@ -50,6 +50,11 @@ struct run {
     struct lm_buf             requests;     /* to the child; the first `sent` it has */
     size_t                    sent;
 
+    uint32_t                  fault_line;   /* the first line that cannot be done: those before
+                                               it are completed first; UINT32_MAX: none */
+    struct lm_err             fault;        /* why                                  */
+    bool                      fault_peer;   /* the prompts' producer failed there   */
+
     uint32_t                  front;        /* the line that is being written       */
     struct later              later[AHEAD]; /* line k at k % AHEAD                  */
 };
@@ -123,6 +128,19 @@ static int deliver(struct run *r, struct lm_sequence *q)
     return s;
 }
 
+/* A line cannot be done for the reason in *err: it ends the output after the lines before it,
+ * whose answers may still come.  LM_OK. */
+static int fail_line(struct run *r, uint32_t line, bool peer)
+{
+    if (line < r->fault_line) {
+        r->fault_line = line;
+        r->fault = *r->err;
+        r->fault_peer = peer;
+    }
+    r->no_more = true;
+    return LM_OK;
+}
+
 /* ---- asking ---- */
 
 /* Ask for what comes after the sequence's ids. */
@@ -151,8 +169,10 @@ static int next_prompt(struct run *r, struct lm_sequence *q)
     if (s > 0 && q->n == 0)
         s = lm_fail(r->err, LM_EDATA, "%s: line %" PRIu64 ": the prompt is empty", r->from,
                     r->n_lines + UINT64_C(1));
-    if (s <= 0)
-        return blame(r, BLAME_WORK, s);
+    if (s < 0)
+        return fail_line(r, r->n_lines, lm_token_fault(r->prompts) == LM_TOKENS_PEER);
+    if (s == 0)
+        return s;
     s = lm_sequence_begin(q, r->g, &r->talk.head, r->n_lines++, r->err);
     if (s < 0)
         return blame(r, BLAME_WORK, s);
@@ -191,16 +211,17 @@ static int take_error(struct run *r, struct lm_sequence *q, const struct lm_fram
     const bool full = f->token == LM_LOOP_TRAINED_LENGTH || f->token == LM_LOOP_CONTEXT;
     const uint64_t made = q->n - q->n_prompt;
     if (full && q->n_proposals)
-        return blame(r, BLAME_WORK, lm_sequence_ask_less(q, &r->requests, r->err));
+        return lm_sequence_ask_less(q, &r->requests, r->err);
     int s = lm_draw_error_frame(f, payload, r->err);
+    q->answers = 0;
     if (!full || made == 0) {
         at_prompt(r, q->line, s);
-        return blame(r, BLAME_WORK, s);
+        return s;
     }
-    lm_note(r->g->draw.env, LM_WARN, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
+    lm_note(r->g->draw.env, r->g->n == LM_UNTIL_END ? LM_WARN : LM_FAULT, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
             "is full, %" PRIu64 " generated", r->from, q->line + UINT64_C(1), r->talk.head.n_ctx,
             made);
-    return blame(r, BLAME_WORK, lm_sequence_full(q, r->g, r->err));
+    return lm_sequence_full(q, r->g, r->err);
 }
 
 /* Read a frame and do what follows from it. */
@@ -218,12 +239,18 @@ static int take_answer(struct run *r)
         return blame_child(r, lm_fail(r->err, LM_EDATA, "gives frames that were not asked for"));
     if (r->sent < q->asked_at)
         return blame_child(r, lm_fail(r->err, LM_EDATA, "answers before it is asked"));
+    if (q->line >= r->fault_line) {               /* nobody needs it any more */
+        q->answers = f.kind == LM_FRAME_ERROR ? 0 : q->answers - 1;
+        return LM_OK;
+    }
     const bool was_over = q->over;
     if (f.kind == LM_FRAME_ERROR)
         s = take_error(r, q, &f, payload);
     else
-        s = blame(r, BLAME_WORK, lm_sequence_take(q, r->g, &r->talk.head, &f, payload, r->err));
-    if (s == LM_OK && !was_over)
+        s = lm_sequence_take(q, r->g, &r->talk.head, &f, payload, r->err);
+    if (s < 0)
+        return fail_line(r, q->line, false);
+    if (!was_over)
         s = deliver(r, q);
     if (s == LM_OK && q->answers == 0 && !q->over)
         s = ask(r, q);
@@ -253,7 +280,7 @@ static int send_requests(struct run *r)
 static bool waiting(const struct run *r)
 {
     for (size_t i = 0; i < r->g->parallel; i++)
-        if (r->seqs[i].answers)
+        if (r->seqs[i].answers && r->seqs[i].line < r->fault_line)
             return true;
     return false;
 }
@@ -269,7 +296,10 @@ static int generate_lines(struct run *r)
         if (s == LM_OK)
             s = fill(r);
     }
-    return s;
+    if (s < 0 || r->fault_line == UINT32_MAX)
+        return s;
+    *r->err = r->fault;
+    return blame(r, BLAME_WORK, r->fault.code);
 }
 
 /* ---- the child ---- */
@@ -383,6 +413,18 @@ static int read_end(struct run *r)
     return blame_child(r, s);
 }
 
+static void tell_proposals(const struct run *r)
+{
+    uint64_t made = 0, kept = 0;
+    for (size_t i = 0; i < r->g->parallel; i++) {
+        made += r->seqs[i].n_proposed;
+        kept += r->seqs[i].n_kept;
+    }
+    if (r->g->draft || r->g->ngram)
+        lm_note(r->g->draw.env, LM_INFO, "%s: %" PRIu64 " ids proposed, %" PRIu64 " of them kept",
+                r->g->draft ? "--draft" : "--draft-ngram", made, kept);
+}
+
 static int work(struct run *r, struct lm_in *prompts)
 {
     int s = check_head(r);
@@ -390,13 +432,15 @@ static int work(struct run *r, struct lm_in *prompts)
         s = blame(r, BLAME_WORK, prepare(r, prompts));
     if (s == LM_OK)
         s = generate_lines(r);
-    if (s == LM_OK)
+    if (s == LM_OK) {
+        tell_proposals(r);
         s = read_end(r);
+    }
 
     /* What a failed producer said is passed on as it is. */
     if (r->blame == BLAME_WORK)
-        lm_draw_give_up(&r->g->draw, r->prompts && lm_token_fault(r->prompts) == LM_TOKENS_PEER ?
-                        lm_token_peer_text(r->prompts) : r->err->text, NULL);
+        lm_draw_give_up(&r->g->draw, r->fault_peer ? lm_token_peer_text(r->prompts) : r->err->text,
+                        NULL);
     return s;
 }
 
@@ -461,7 +505,7 @@ int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_ge
                 struct lm_err *err)
 {
     struct lm_err own = { 0 };
-    struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts) };
+    struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts), .fault_line = UINT32_MAX };
     *end = (struct lm_generate_end){ .status = 2 };
     int s = lm_talk_start(&r.talk, g->command, &own);
     if (s < 0 && r.talk.child.pid == 0) {

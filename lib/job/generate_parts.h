@@ -67,6 +67,7 @@ struct lm_sequence {
     size_t            asked_at;      /* where its request ends among those being sent       */
     struct lm_proposal *proposals;   /* [n_proposals] asked about, one frame each           */
     size_t            n_proposals, proposals_cap, next_proposal;
+    uint64_t          n_proposed, n_kept;       /* in all lines                             */
 
     struct lm_hold    hold;          /* the last ids, while they may be part of a text      */
     struct lm_before {               /* [n_before] before each of them, if they may be taken

@@ -422,6 +422,7 @@ int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,
         s = think(q, g, h, c.id, err);
     const bool stays = s == LM_OK && x && x->id == c.id && q->n == n + 1;
     q->next_proposal = stays ? q->next_proposal + 1 : SIZE_MAX;
+    q->n_kept += stays;
     return s;
 }
 
@@ -499,6 +500,7 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
     q->had = q->sent;
     q->sent = q->n + q->n_proposals;
     q->answers = q->n_proposals + 1;
+    q->n_proposed += q->n_proposals;
     q->next_proposal = 0;
     q->asked_at = out->len;
     return out->failed ? lm_fail_nomem(err) : LM_OK;
@@ -507,6 +509,7 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
 int lm_sequence_ask_less(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err)
 {
     q->sent = q->had;
+    q->n_proposed -= q->n_proposals;
     q->n_proposals = 0;
     return lm_sequence_ask(q, out, err);
 }

@@ -83,6 +83,8 @@ struct lm_logits_reader {
     bool          eof, in_stream;
     uint32_t      n_vocab;
     uint64_t      n_frames;        /* of this stream                                */
+    bool          any_order;
+    uint64_t      next;            /* the first place that a frame may have         */
 };
 
 struct lm_logits_reader *lm_logits_reader_new(struct lm_in *in, struct lm_err *err)
@@ -163,6 +165,7 @@ struct member {
     const char      *key;
     enum member_kind kind;
     void            *to;           /* char **, int64_t *, bool *, struct lm_logits_head * */
+    bool             optional;
     bool             seen;
 };
 
@@ -245,11 +248,31 @@ static int read_members(struct lm_json *j, struct member *members, size_t n, str
         if (s)
             return s;
     }
-    if (k != LM_JSON_OBJECT_END || lm_json_next(j) != LM_JSON_EOF)
+    if (k != LM_JSON_OBJECT_END)
         return LM_EDATA;
+    if ((k = lm_json_next(j)) != LM_JSON_EOF)
+        return k == LM_JSON_ERROR ? LM_EDATA : lm_fail(err, LM_EDATA, "more than one JSON value");
     for (size_t i = 0; i < n; i++)
-        if (!members[i].seen)
+        if (!members[i].seen && !members[i].optional)
             return lm_fail(err, LM_EDATA, "no %s", members[i].key);
+    return LM_OK;
+}
+
+/* Do sizes agree, and are the ids that may be chosen or fed in the vocabulary's? */
+static int check_members(const struct lm_logits_head *h, int64_t n_vocab, int64_t n_ctx,
+                         struct lm_err *err)
+{
+    if (n_vocab != h->n_vocab)
+        return lm_fail(err, LM_EDATA, "n_vocab is %" PRId64 ", but the vocabulary has %" PRIu32
+                       " entries", n_vocab, h->n_vocab);
+    if (n_ctx < 0 || n_ctx > UINT32_MAX)
+        return lm_fail(err, LM_EDATA, "n_ctx is %" PRId64 ", which is no length", n_ctx);
+    if (h->n_eog && (uint32_t)h->eog[h->n_eog - 1] >= h->n_vocab)
+        return lm_fail(err, LM_EDATA, "eog: id %" PRId32 " is outside the vocabulary of %" PRIu32,
+                       h->eog[h->n_eog - 1], h->n_vocab);
+    if (h->decoder_start < -1 || h->decoder_start >= h->n_vocab)
+        return lm_fail(err, LM_EDATA, "decoder_start: id %" PRId64 " is outside the vocabulary of "
+                       "%" PRIu32, h->decoder_start, h->n_vocab);
     return LM_OK;
 }
 
@@ -257,29 +280,44 @@ static int read_json(const char *text, size_t len, struct lm_logits_head *h, str
 {
     int64_t n_vocab = 0, n_ctx = 0;
     struct member members[] = {
-        {"model", M_TEXT, &h->model, false},
-        {"arch", M_TEXT, &h->arch, false},
-        {"n_vocab", M_INT, &n_vocab, false},
-        {"n_ctx", M_INT, &n_ctx, false},
-        {"bos", M_INT, &h->bos, false},
-        {"eos", M_INT, &h->eos, false},
-        {"eog", M_IDS, h, false},
-        {"add_bos", M_BOOL, &h->add_bos, false},
-        {"decoder_start", M_INT, &h->decoder_start, false},
-        {"sampling", M_RAW, &h->sampling, false},
-        {"loop", M_BOOL, &h->loop, true},           /* may be missing */
+        {.key = "model", .kind = M_TEXT, .to = &h->model},
+        {.key = "arch", .kind = M_TEXT, .to = &h->arch},
+        {.key = "n_vocab", .kind = M_INT, .to = &n_vocab},
+        {.key = "n_ctx", .kind = M_INT, .to = &n_ctx},
+        {.key = "bos", .kind = M_INT, .to = &h->bos},
+        {.key = "eos", .kind = M_INT, .to = &h->eos},
+        {.key = "eog", .kind = M_IDS, .to = h},
+        {.key = "add_bos", .kind = M_BOOL, .to = &h->add_bos},
+        {.key = "decoder_start", .kind = M_INT, .to = &h->decoder_start},
+        {.key = "sampling", .kind = M_RAW, .to = &h->sampling},
+        {.key = "loop", .kind = M_BOOL, .to = &h->loop, .optional = true},
     };
+    const size_t n = sizeof members / sizeof *members;
     struct lm_json j;
     lm_json_init(&j, text, len, err);
-    int s = read_members(&j, members, sizeof members / sizeof *members, err);
+    int s = read_members(&j, members, n, err);
     lm_json_release(&j);
-    if (!s && n_vocab != h->n_vocab)
-        s = lm_fail(err, LM_EDATA, "vocabulary sizes %" PRIu32 " and %" PRId64,
-                    h->n_vocab, n_vocab);
-    if (!s && (n_ctx < 0 || n_ctx > UINT32_MAX))
-        s = lm_fail(err, LM_EDATA, "n_ctx is %" PRId64, n_ctx);
+    if (!s)
+        s = check_members(h, n_vocab, n_ctx, err);
     h->n_ctx = (uint32_t)n_ctx;
+    h->loop_said = members[n - 1].seen;
     return s ? lm_err_at(err, s, "header") : LM_OK;
+}
+
+static int check_fixed(const struct fixed_head *f, struct lm_err *err)
+{
+    if (f->version != 1)
+        return lm_fail(err, LM_ENOSUP, "a logits stream of version %" PRIu32 ", not 1", f->version);
+    if (!f->n_vocab || f->n_vocab > LM_LOGITS_VOCAB_MAX)
+        return lm_fail(err, LM_EDATA, "header: a vocabulary of %" PRIu32 " entries, not 1 to %d",
+                       f->n_vocab, LM_LOGITS_VOCAB_MAX);
+    if (f->json_bytes > JSON_MAX)
+        return lm_fail(err, LM_EDATA, "header: %" PRIu32 " bytes of text, at most %d can be",
+                       f->json_bytes, JSON_MAX);
+    if ((f->json_bytes + sizeof *f) % HEAD_ALIGN)
+        return lm_fail(err, LM_EDATA, "header: after %" PRIu32 " bytes of text the frames do not "
+                       "begin at a multiple of %d", f->json_bytes, HEAD_ALIGN);
+    return LM_OK;
 }
 
 int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, struct lm_err *err)
@@ -297,12 +335,8 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
     if ((s = need(r, sizeof f, err)) <= 0)
         return s ? s : lm_fail(err, LM_EDATA, "the stream ends inside its header");
     memcpy(&f, r->buf + r->pos, sizeof f);
-    if (f.version != 1)
-        return lm_fail(err, LM_ENOSUP, "a logits stream of version %" PRIu32 ", not 1", f.version);
-    if (!f.n_vocab || f.n_vocab > INT32_MAX || f.json_bytes > JSON_MAX ||
-        (f.json_bytes + sizeof f) % HEAD_ALIGN)
-        return lm_fail(err, LM_EDATA, "header: %" PRIu32 " entries, %" PRIu32 " bytes of text",
-                       f.n_vocab, f.json_bytes);
+    if ((s = check_fixed(&f, err)))
+        return s;
     if ((s = need(r, sizeof f + f.json_bytes, err)) <= 0)
         return s ? s : lm_fail(err, LM_EDATA, "the stream ends inside its header");
 
@@ -314,7 +348,8 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
     }
     r->pos += sizeof f + f.json_bytes;
     r->n_vocab = f.n_vocab;
-    r->n_frames = 0;
+    r->n_frames = r->next = 0;
+    r->any_order = h->loop;
     r->in_stream = true;
     return 1;
 }
@@ -345,6 +380,19 @@ static int check_frame(const struct lm_logits_reader *r, const struct lm_frame *
     if (f->kind == LM_FRAME_END && f->n != (uint32_t)r->n_frames)
         return lm_fail(err, LM_EDATA, "the end frame counts %" PRIu32 " frames, %" PRIu64
                        " came", f->n, r->n_frames);
+    return LM_OK;
+}
+
+/* Does a frame that is about a token come after those before it? */
+static int check_place(struct lm_logits_reader *r, const struct lm_frame *f, struct lm_err *err)
+{
+    const uint64_t place = (uint64_t)f->seq << 32 | f->pos;
+    if (r->any_order || f->kind == LM_FRAME_ERROR || f->kind == LM_FRAME_END)
+        return LM_OK;
+    if (place < r->next)
+        return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": sequence %" PRIu32 ", position %" PRIu32
+                       " is out of order", r->n_frames, f->seq, f->pos);
+    r->next = place < UINT64_MAX ? place + 1 : place;
     return LM_OK;
 }
 
@@ -424,6 +472,8 @@ int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const v
     if ((s = take_payload(r, f->bytes, payload, err)))
         return s;
     if (f->kind == LM_FRAME_TOP && (s = check_top(r, *payload, f->n, err)))
+        return s;
+    if ((s = check_place(r, f, err)))
         return s;
     r->n_frames++;
     if (f->kind == LM_FRAME_END)

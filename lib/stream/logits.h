@@ -52,6 +52,7 @@ struct lm_logits_head {
     int64_t  bos, eos, decoder_start;      /* -1: none                             */
     bool     add_bos;
     bool     loop;                         /* requests are answered; true if not said  */
+    bool     loop_said;                    /* read: the header has it either way       */
     int32_t *eog;                          /* [n_eog], ascending                   */
     size_t   n_eog;
     char    *model, *arch;                 /* UTF-8                                */
@@ -75,8 +76,12 @@ struct lm_logits_reader;
 struct lm_logits_reader *lm_logits_reader_new(struct lm_in *in, struct lm_err *err);
 void lm_logits_reader_free(struct lm_logits_reader *r);
 
+/* A larger vocabulary is taken for a mistake. */
+#define LM_LOGITS_VOCAB_MAX (1 << 23)
+
 /* The header of the next stream, at the start or after an end frame: 1 read (release
- * *h), 0 end of input, below 0 a code (*h needs no release). */
+ * *h), 0 end of input, below 0 a code (*h needs no release).  LM_EDATA names what is wrong: a size,
+ * a member, or an id outside the vocabulary. */
 int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, struct lm_err *err);
 
 /*
@@ -84,7 +89,8 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
  * call, aligned to 16.
  *
  * What is checked: payload bytes against kind and n; n, token and the ids of a
- * top-k frame against the vocabulary, and their order; the count in an end frame.
+ * top-k frame against the vocabulary, and their order; that frames come by sequence, then by
+ * position, if the header says that they do not follow requests; the count in an end frame.
  * Frames of unknown kinds are skipped, or refused (LM_ENOSUP) if LM_FRAME_CRITICAL.
  * End of input before the end frame is LM_EDATA.  Memory grows with bytes that
  * arrived, not with what a frame claims.

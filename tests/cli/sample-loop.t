@@ -36,6 +36,27 @@ ok "$(tr '\n' '|' <out)" '4 5 6 7 8 9 10 11 12 13 14 15 0 |15 0 |7 8 9 10 11 12 
     'a short line after a long one waits for it'
 printf '3\n\n5 6\n' | sample --greedy -n 2 --parallel 2 -- "$fake" >out 2>err
 ok "$? $(tail -n 1 out | tail -c 40)" '1 ! <stdin>: line 2: the prompt is empty' 'an empty prompt ends it'
+# What fails a line ends the output there, however many were begun.
+for lines in 1 2 4; do
+    printf '1 2\n3 4\n\n5 6\n' | sample --greedy -n 2 --parallel $lines -- "$fake" >out 2>err
+    ok "$? $(tr '\n' '|' <out)" '1 3 4 |5 6 |! <stdin>: line 3: the prompt is empty|' \
+        "$lines at once: the lines before an empty prompt are completed"
+    printf '1 2\n3 4\n! oops\n' | sample --greedy -n 2 --parallel $lines -- "$fake" >out 2>err
+    ok "$? $(tr '\n' '|' <out)" '1 3 4 |5 6 |! oops|' "$lines at once: and those before a producer failed"
+    printf '1 2\n3 4\n999\n5 6\n' | sample --greedy -n 9 --parallel $lines -- decode -i -m "$m" >out 2>err
+    ok "$? $(wc -w <out) $(tail -n 1 out)" \
+        '1 31 ! <stdin>: line 3: decode: id 999 is outside the vocabulary of 368' \
+        "$lines at once: and those before a prompt is refused"
+    printf '1 2\n9\n3 4\n' | sample --greedy -n 9 --parallel $lines -- "$fake" nan=9 >out 2>err
+    ok "$? $(tr '\n' '|' <out)" \
+        '1 ! sequence 0, position 1: id 9: the logit is NaN|' \
+        "$lines at once: of several lines that fail the first is told"
+done
+printf '1 2\n' | sample -q --greedy -n 3 -- "$fake" ctx=3 >out 2>err
+ok "$? $(cat err)" '2 sample: <stdin>: line 1: the context of 3 tokens is full, 2 generated' \
+    'with -q, too, it is told why fewer ids came'
+printf '1 2\n' | sample -q --greedy -- "$fake" ctx=3 >out 2>err
+ok "$? $(cat err)" '0 ' 'but not where no number was asked for'
 printf '3 4\n5\n' | sample --greedy -n 3 --parallel 2 -- "$fake" ctx=3 log=log >out 2>err
 ok "$? $(tr '\n' '|' <out)" '2 5 6 |6 7 8 |' 'a context that is full ends its own line'
 ok "$(grep -c '^1: ' log)" 3 'the second line is a sequence of its own'
@@ -80,6 +101,11 @@ ok "$? $(cat out)" '0 0 ' 'the end of a text in a proposal ends the line'
 printf '1 2 3 4 1 2 3 4 1\n' | sample --greedy --draft-ngram 2 -- "$fake" ctx=12 vocab=200 log=log2 >out 2>err
 ok "$? $(cat out)" '0 2 3 4 5 ' 'a full context with proposals'
 
+echo '1 2 3 1 2' | sample -v --greedy -n 5 --draft-ngram 2 -- "$fake" >out 2>err
+ok "$(tail -n 1 err)" 'sample: --draft-ngram: 3 ids proposed, 1 of them kept' '-v tells how many proposals were kept'
+echo 1 2 | sample -v --greedy -n 5 --draft "$fake" --draft-max 3 -- "$fake" >out 2>err
+ok "$(tail -n 1 err)" 'sample: --draft: 3 ids proposed, 3 of them kept' 'of a draft, too'
+
 # The distribution with a draft is that without: pairs of ids against what the logits say.
 awk 'BEGIN { for (i = 0; i < 4000; i++) print 2 }' >in
 for draft in 2 3 4; do
@@ -120,6 +146,19 @@ out=$(tokenize -m "$m" -d <ids)
 case $out in *"$two"*) got=there ;; *) got=none ;; esac
 ok "$got $(wc -w <ids)" 'none 30' 'nor does one of two'
 ok "$(cut -d ' ' -f 1 <ids)" "$first" 'what is before it stays'
+echo 1 | sample --greedy -n 30 -m "$m" --banned-string "$two" --banned-string zq -- decode -i -m "$m" >ids
+printf '\n%s\nzq' "$two" >banned
+echo 1 | sample --greedy -n 30 -m "$m" --banned-string-file banned -- decode -i -m "$m" >many
+same ids many 'a file of banned texts is as good as options'
+printf 'a\0b\n' >nul
+sample --banned-string-file nul 2>err
+ok "$? $(cat err)" '1 sample: nul: byte 1 is a NUL, which no text has' 'a banned text with a NUL'
+bias() { echo 1 | sample --greedy -n 3 -m "$m" --logit-bias-text "$1" -- decode -i -m "$m" 2>&1; }
+id=$(tokenize -m "$m" --no-add-special e)
+ok "$(bias e+90)" "$id $id $id " 'a bias of a text is one of its id'
+set -- $(tokenize -m "$m" --no-add-special 'e-')
+ok "$# $(bias 'e-+90')" "2 $(echo 1 | sample --greedy -n 3 --logit-bias "$1+90" --logit-bias "$2+90" -- \
+    decode -i -m "$m")" 'a text of two, which may end in a sign'
 
 # ---- grammars ----
 cat >list.gbnf <<'END'

@@ -619,8 +619,12 @@ static void headers_that_lie_are_refused(void **state)
 {
     (void)state;
     static const struct { const char *find, *put, *text; } cases[] = {
-        {"\"n_vocab\":5", "\"n_vocab\":6", "vocabulary sizes 5 and 6"},
+        {"\"n_vocab\":5", "\"n_vocab\":6", "n_vocab is 6, but the vocabulary has 5 entries"},
         {"\"n_ctx\":64", "\"n_ctx\":-4", "n_ctx is -4"},
+        {"[2,4]", "[2,5]", "eog: id 5 is outside the vocabulary of 5"},
+        {"decoder_start\":-1", "decoder_start\": 5", "decoder_start: id 5 is outside"},
+        {"decoder_start\":-1", "decoder_start\":-2", "decoder_start: id -2 is outside"},
+        {"\"version\":\"9\"}", "\"versio\":9} {}", "header: line 1, column"},
         {"\"bos\":1", "\"bos\":{", "header"},
         {"\"bos\":1", "\"bos\":x", "header"},
         {"\"bos\"", "\"sob\"", "no bos"},
@@ -646,15 +650,49 @@ static void headers_that_lie_are_refused(void **state)
         assert_int_equal(read_all(b.p, b.n, &err), LM_EDATA);
         assert_non_null(strstr(err.text, cases[i].text));
     }
-    static const struct { size_t at; unsigned char to; int code; } bytes[] = {
-        {0, 'X', LM_EDATA}, {4, 2, LM_ENOSUP}, {8, 0, LM_EDATA}, {11, 0x80, LM_EDATA},
-        {12, 1, LM_EDATA}, {15, 0xff, LM_EDATA},
+    static const struct { size_t at; unsigned char to; int code; const char *text; } bytes[] = {
+        {0, 'X', LM_EDATA, "not a logits stream"}, {4, 2, LM_ENOSUP, "version 2, not 1"},
+        {8, 0, LM_EDATA, "a vocabulary of 0 entries, not 1 to 8388608"},
+        {11, 1, LM_EDATA, "a vocabulary of 16777221 entries"},
+        {12, 1, LM_EDATA, "do not begin at a multiple of 64"},
+        {15, 0xff, LM_EDATA, "bytes of text, at most 16777216"},
     };
     for (size_t i = 0; i < COUNT(bytes); i++) {
         struct bytes b = {.n = 0};
         add_stream(&b);
         b.p[bytes[i].at] = (char)bytes[i].to;
         assert_int_equal(read_all(b.p, b.n, &err), bytes[i].code);
+        assert_non_null(strstr(err.text, bytes[i].text));
+    }
+}
+
+/* Frames come by sequence and position, unless they are said to follow requests. */
+static void frames_come_in_order(void **state)
+{
+    (void)state;
+    static const struct { const char *loop; uint32_t seq, pos; int code; } cases[] = {
+        {"\"loop\":false,", 3, 7, LM_OK},    {"\"loop\":false,", 4, 0, LM_OK},
+        {"\"loop\":false,", 3, 6, LM_EDATA}, {"\"loop\":false,", 3, 5, LM_EDATA},
+        {"\"loop\":false,", 2, 9, LM_EDATA}, {"\"loop\":true,", 3, 5, LM_OK},
+        {"", 3, 5, LM_OK},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bytes b = {.n = 0};
+        struct lm_err err = {0};
+        char text[sizeof head_text + 8];
+        const char *loop = strstr(head_text, "\"loop\":true,");
+        assert_non_null(loop);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(loop - head_text), head_text, cases[i].loop,
+                 strchr(loop, ',') + 1);
+        add_head(&b, text);
+        add_frame(&b, LM_FRAME_DENSE, sizeof row, 4, N_VOCAB, 0, row);
+        add_frame(&b, LM_FRAME_DENSE, sizeof row, 4, N_VOCAB, 0, row);
+        b.p[b.n - sizeof row - 24] = (char)cases[i].seq;
+        b.p[b.n - sizeof row - 20] = (char)cases[i].pos;
+        add_frame(&b, LM_FRAME_END, 0, 0, 2, 0, row);
+        assert_int_equal(read_all(b.p, b.n, &err), cases[i].code);
+        if (cases[i].code)
+            assert_non_null(strstr(err.text, "frame 1: sequence"));
     }
 }
 
@@ -771,6 +809,7 @@ int main(void)
         cmocka_unit_test(streams_cut_anywhere_are_noticed),
         cmocka_unit_test(frames_that_lie_are_refused),
         cmocka_unit_test(headers_that_lie_are_refused),
+        cmocka_unit_test(frames_come_in_order),
         cmocka_unit_test(memory_grows_with_what_came),
         cmocka_unit_test(lse_is_as_the_library_has_it),
         cmocka_unit_test(the_best_are_found),
