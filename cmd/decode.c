@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "base/cpu.h"
 #include "base/size.h"
 #include "cli/cli.h"
 #include "gguf/kv_arg.h"
 #include "io/input.h"
 #include "io/pipe.h"
 #include "job/evaluate.h"
+#include "job/fit_context.h"
 #include "job/show_plan.h"
 #include "job/tensor_device.h"
 #include "job/watch.h"
@@ -28,7 +30,8 @@ static const char help[] =
     "Run a model on sequences of token ids, one a line, and write logits: a stream\n"
     "for sample, or text.\n"
     "\n"
-    "  -m, --model=FILE     the model, GGUF\n"
+    "  -m, --model=FILE     the model, GGUF; again for each further file of it that\n"
+    "                       is not called as shards are\n"
     "  -i, --loop           answer requests, a line each, as they come\n"
     "\n"
     "      --all            for every token, not only the last of each sequence\n"
@@ -51,7 +54,12 @@ static const char help[] =
     "  -b, --batch=N        tokens taken in at once (2048; --all and --nll: 512)\n"
     "  -c, --context=N      most tokens of a sequence (the model's training length)\n"
     "  -t, --threads=N      threads (the CPUs there are)\n"
+    "      --threads-batch=N  for several tokens at once (as -t)\n"
+    "      --cpus=LIST      use only these CPUs: 0-3,8 or a mask, 0xf\n"
     "  -u, --ubatch=N       tokens evaluated at once (512)\n"
+    "      --fit=MARGIN     shorten context and batches until memory suffices, with\n"
+    "                       MARGIN bytes left\n"
+    "      --fit-context=N  with --fit: not below N tokens (4096)\n"
     "      --context-shift  one as long as the context goes on without\n"
     "                       its older half\n"
     "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
@@ -69,8 +77,12 @@ static const char help[] =
     "      --plan           text: nodes, buffers and peak of the graph of -u tokens\n"
     "      --dot            the same graph, to be drawn by dot\n"
     "      --load=HOW       mmap, mlock (and keep it in memory), or read (mmap)\n"
+    "      --lazy-rows=HOW  rows of tables for each layer stay in the file: on, off\n"
+    "                       or auto (auto)\n"
+    "      --check-tensors  look at every value of the model first\n"
     "      --lora=FILE[:SCALE]  add an adapter of low rank\n"
     "      --control-vector=FILE[:SCALE]  add vectors to the results of layers\n"
+    "      --control-vector-layers=FIRST-LAST  only of these layers, from 0\n"
     "      --load-state=FILE  begin with the sequences saved there\n"
     "      --rope-scaling=HOW, --rope-scale=N, --rope-freq-scale=X,\n"
     "      --rope-freq-base=X, --yarn-orig-ctx=N, --yarn-ext-factor=X,\n"
@@ -89,13 +101,15 @@ static const char help[] =
     "  -V, --version        show the version\n";
 
 enum {
-    OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHUNK, OPT_CONTEXT_SHIFT, OPT_CONTROL_VECTOR,
-    OPT_DEVICE, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FLASH, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LIST_DEVICES, OPT_LOAD,
-    OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_NORMALIZE, OPT_OVERRIDE, OPT_PLAN,
-    OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING,
-    OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT,
-    OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
+    OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHECK, OPT_CHUNK,
+    OPT_CONTEXT_SHIFT, OPT_CONTROL_LAYERS, OPT_CONTROL_VECTOR, OPT_CPUS, OPT_DEVICE, OPT_DOT,
+    OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES,
+    OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK,
+    OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ,
+    OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT,
+    OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG,
+    OPT_YARN_SLOW
 };
 
 static const struct option options[] = {
@@ -104,12 +118,16 @@ static const struct option options[] = {
     { "batch",     required_argument, NULL, 'b' },
     { "cache-k",   required_argument, NULL, OPT_CACHE_K },
     { "cache-v",   required_argument, NULL, OPT_CACHE_V },
+    { "check-tensors", no_argument,   NULL, OPT_CHECK },
     { "chunk",     required_argument, NULL, OPT_CHUNK },
     { "context",   required_argument, NULL, 'c' },
     { "context-shift", no_argument,   NULL, OPT_CONTEXT_SHIFT },
+    { "cpus",      required_argument, NULL, OPT_CPUS },
     { "device",    required_argument, NULL, OPT_DEVICE },
     { "embed",     no_argument,       NULL, OPT_EMBED },
     { "encoder",   required_argument, NULL, OPT_ENCODER },
+    { "fit",       required_argument, NULL, OPT_FIT },
+    { "fit-context", required_argument, NULL, OPT_FIT_CONTEXT },
     { "flash",     required_argument, NULL, OPT_FLASH },
     { "force",     no_argument,       NULL, OPT_FORCE },
     { "frames",    no_argument,       NULL, OPT_FRAMES },
@@ -118,6 +136,7 @@ static const struct option options[] = {
     { "help",      no_argument,       NULL, 'h' },
     { "tensor-device", required_argument, NULL, OPT_TENSOR_DEVICE },
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
+    { "lazy-rows", required_argument, NULL, OPT_LAZY },
     { "load",      required_argument, NULL, OPT_LOAD },
     { "keep-all",  no_argument,       NULL, OPT_KEEP_ALL },
     { "kl",        required_argument, NULL, OPT_KL },
@@ -126,6 +145,7 @@ static const struct option options[] = {
     { "load-state", required_argument, NULL, OPT_LOAD_STATE },
     { "lora",      required_argument, NULL, OPT_LORA },
     { "control-vector", required_argument, NULL, OPT_CONTROL_VECTOR },
+    { "control-vector-layers", required_argument, NULL, OPT_CONTROL_LAYERS },
     { "loop",      no_argument,       NULL, 'i' },
     { "model",     required_argument, NULL, 'm' },
     { "nll",       no_argument,       NULL, OPT_NLL },
@@ -150,6 +170,7 @@ static const struct option options[] = {
     { "save-state", required_argument, NULL, OPT_SAVE_STATE },
     { "text",      no_argument,       NULL, OPT_TEXT },
     { "threads",   required_argument, NULL, 't' },
+    { "threads-batch", required_argument, NULL, OPT_THREADS_BATCH },
     { "top",       required_argument, NULL, OPT_TOP },
     { "ubatch",    required_argument, NULL, 'u' },
     { "verbose",   no_argument,       NULL, 'v' },
@@ -173,6 +194,12 @@ static struct {
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
     size_t                   overrides_cap;
+    const char             **shards;     /* further operands of -m */
+    size_t                   shards_cap;
+    uint32_t                 steer_first, steer_end;    /* as in struct lm_adapted */
+    bool                     fit;
+    uint64_t                 fit_margin;
+    uint32_t                 fit_least;
     struct adapter          *adapters;
     size_t                   n_adapters, adapters_cap;
     struct lm_tensor_devices *tensor_devices;
@@ -180,7 +207,7 @@ static struct {
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
     struct cli_env_options   env;
-} opt;
+} opt = { .fit_least = 4096 };
 
 static const struct lm_type *cache_type(const char *name, const char *value)
 {
@@ -263,6 +290,40 @@ static void add_adapter(const char *arg, bool vector)
     opt.adapters[opt.n_adapters++] = x;
 }
 
+/* -m: the model, then what else belongs to it. */
+static void add_model(const char *path)
+{
+    size_t n = opt.load.n_shards;
+    if (!opt.model) {
+        opt.model = path;
+        return;
+    }
+    if (!lm_grow(&opt.shards, &opt.shards_cap, n + 1, sizeof *opt.shards))
+        cli_die(CLI_TROUBLE, "out of memory");
+    opt.shards[n] = path;
+    opt.load.shards = opt.shards;
+    opt.load.n_shards = n + 1;
+}
+
+/* FIRST-LAST */
+static void take_layers(char *arg)
+{
+    char *line = strchr(arg, '-');
+    if (!line)
+        cli_bad_usage("--control-vector-layers: %s is no FIRST-LAST", arg);
+    *line = 0;
+    opt.steer_first = (uint32_t)cli_u64("control-vector-layers", arg, 0, LM_MAX_LAYERS - 1);
+    opt.steer_end = (uint32_t)cli_u64("control-vector-layers", line + 1, opt.steer_first,
+                                      LM_MAX_LAYERS - 1) + 1;
+}
+
+static void use_cpus(const char *list)
+{
+    struct lm_err err;
+    if (lm_cpu_use(list, &err))
+        cli_die(CLI_TROUBLE, "--cpus: %s", err.text);
+}
+
 static void add_tensor_device(const char *rule)
 {
     struct lm_err err;
@@ -280,6 +341,9 @@ static void take_option(int c)
     };
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
+    };
+    static const char *const lazy[] = {
+        [LM_LAZY_AUTO] = "auto", [LM_LAZY_ON] = "on", [LM_LAZY_OFF] = "off", NULL
     };
     static const char *const flash[] = { "auto", "on", "off", NULL };
     static const char *const scalings[] = { "none", "linear", "yarn", NULL };
@@ -304,6 +368,16 @@ static void take_option(int c)
     case OPT_ATTENTION: add_attention(); break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
+    case OPT_CHECK:     opt.load.check = true; break;
+    case OPT_CPUS:      use_cpus(optarg); break;
+    case OPT_FIT:
+        opt.fit = true;
+        opt.fit_margin = cli_u64("fit", optarg, 0, INT64_MAX);
+        break;
+    case OPT_FIT_CONTEXT: opt.fit_least = number("fit-context", 1, INT32_MAX); break;
+    case OPT_CONTROL_LAYERS: take_layers(optarg); break;
+    case OPT_LAZY:      opt.load.lazy = (enum lm_lazy)cli_choice("lazy-rows", optarg, lazy); break;
+    case OPT_THREADS_BATCH: opt.env.n_threads_batch = cli_threads(optarg); break;
     case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;
     case OPT_EMBED:     opt.ctx.embed = true; break;
     case OPT_ENCODER:   opt.encoder = optarg; break;
@@ -348,7 +422,7 @@ static void take_option(int c)
     case 'b':           opt.ctx.n_batch = number("batch", 1, MAX_TOKENS); break;
     case 'c':           opt.ctx.n_ctx = number("context", 1, INT32_MAX); break;
     case 'i':           opt.loop = opt.eval.loop = true; break;
-    case 'm':           opt.model = optarg; break;
+    case 'm':           add_model(optarg); break;
     case 'q':           opt.env.quiet = true; break;
     case 't':           opt.env.n_threads = cli_threads(optarg); break;
     case 'u':           opt.ctx.n_ubatch = number("ubatch", 1, MAX_TOKENS); break;
@@ -476,6 +550,53 @@ static void choose_pooling(const struct lm_model *m)
     opt.ctx.pairs = rank;
 }
 
+/* As long a context and as large batches as the memory has room for. */
+static void fit(const struct lm_model *m, uint64_t room, const struct lm_env *env)
+{
+    struct lm_err err;
+    struct lm_footprint found;
+    const uint32_t trained = lm_model_n_ctx_train(m);
+    struct lm_fit f = {
+        .most = { .n_ctx = opt.ctx.n_ctx ? opt.ctx.n_ctx : trained,
+                  .n_ubatch = opt.ctx.n_ubatch ? opt.ctx.n_ubatch : 512,
+                  .cache_k = opt.ctx.cache_k, .cache_v = opt.ctx.cache_v },
+        .room = room, .least = opt.fit_least, .keep_ubatch = opt.ctx.n_ubatch,
+        .keep_all = opt.ctx.keep_all,
+    };
+    size_t n = 0;
+    while (lm_model_file(m, n))
+        n++;
+    const struct lm_gguf **files = lm_malloc_array(n, sizeof *files);
+    for (size_t i = 0; files && i < n; i++)
+        files[i] = lm_model_file(m, i);
+    if (!files)
+        cli_die(CLI_TROUBLE, "out of memory");
+    if (lm_fit_context(files, n, &f, &found, &err))
+        cli_die(CLI_TROUBLE, "%s: --fit: %s", opt.model, err.text);
+    opt.ctx.n_ctx = (uint32_t)found.n_ctx;
+    opt.ctx.n_ubatch = found.n_ubatch;
+    lm_note(env, LM_INFO, "a context of %" PRIu64 ", %u tokens at once: %" PRIu64 " bytes",
+            found.n_ctx, found.n_ubatch, lm_fit_bytes(&found, opt.ctx.keep_all));
+    free(files);
+}
+
+/* The model; with --fit the context is chosen by what memory there was before. */
+static struct lm_model *open_model(const struct lm_env *env)
+{
+    struct lm_err err;
+    uint64_t left = 0, all;
+    if (opt.fit)
+        lm_cpu_memory(&left, &all);
+    if (opt.fit && !left)
+        cli_die(CLI_TROUBLE, "--fit: how much memory there is is not known");
+    struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
+    if (!m)
+        cli_die_err(opt.model, &err);
+    if (opt.fit)
+        fit(m, left > opt.fit_margin ? left - opt.fit_margin : 0, env);
+    return m;
+}
+
 static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
 {
     struct lm_err err;
@@ -501,7 +622,7 @@ static void load_adapters(struct lm_model *m, struct lm_ctx *c)
         if (lm_adapter_is_vector(x->a) != x->vector)
             cli_die(CLI_NO, "%s: %s", x->path, x->vector ? "this is no control vector"
                                                          : "this is a control vector");
-        list[i] = (struct lm_adapted){ x->a, x->scale };
+        list[i] = (struct lm_adapted){ x->a, x->scale, opt.steer_first, opt.steer_end };
     }
     if (opt.n_adapters && lm_ctx_adapt(c, list, opt.n_adapters, &err))
         cli_die_err(opt.n_adapters == 1 ? opt.adapters[0].path : opt.model, &err);
@@ -515,6 +636,7 @@ static void free_adapters(void)
         free(opt.adapters[i].path);
     }
     free(opt.adapters);
+    free(opt.shards);
     lm_tensor_devices_free(opt.tensor_devices);
 }
 
@@ -548,9 +670,7 @@ static int save_state(const struct lm_ctx *c)
 static int show_plan(struct lm_out *out, const struct lm_env *env)
 {
     struct lm_err err;
-    struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
-    if (!m)
-        cli_die_err(opt.model, &err);
+    struct lm_model *m = open_model(env);
     struct lm_ctx *c = open_context(m, env);
     load_adapters(m, c);
     size_t n = lm_ctx_n_ubatch(c), n_out = opt.eval.all ? n : 1;
@@ -603,9 +723,7 @@ static int run(struct lm_out *out, const struct lm_env *env)
     struct lm_watch *watch = NULL;
     if (opt.kl && !(ref = lm_in_open(opt.kl, 0, &err)))
         cli_die_err(opt.kl, &err);
-    struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
-    if (!m)
-        cli_die_err(opt.model, &err);
+    struct lm_model *m = open_model(env);
     check_encoder(m);
     choose_pooling(m);
     struct lm_ctx *c = open_context(m, env);

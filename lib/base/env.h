@@ -25,6 +25,7 @@ struct lm_env {
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     bool (*stop)(void *user);
     int    n_threads;                      /* 0 counts as 1 */
+    int    n_threads_batch;                /* for evaluating several tokens at once; 0: n_threads */
 };
 
 /* Send one line of text, without newline, to env->note if there is one. */

@@ -436,6 +436,7 @@ struct lm_env cli_env(struct cli_env_options o)
         .note = note,
         .progress = show ? progress : NULL,
         .n_threads = o.n_threads ? o.n_threads : lm_cpu_count(),
+        .n_threads_batch = o.n_threads_batch,
     };
 }
 

@@ -97,7 +97,7 @@ int cli_finish(int status);
 
 /* Environment for library calls: notes to stderr (LM_FAULT always, LM_WARN unless quiet,
  * LM_INFO if verbose), progress as programs.md says, threads 0 = the CPUs there are. */
-struct cli_env_options { bool quiet, verbose, progress; int n_threads; };
+struct cli_env_options { bool quiet, verbose, progress; int n_threads, n_threads_batch; };
 struct lm_env cli_env(struct cli_env_options o);
 
 /* Numbers: optional K M G T (powers of 1000) or Ki Mi Gi Ti (1024); bad usage

@@ -121,7 +121,8 @@ static int check_file(struct faults *f, size_t i)
 int cli_show_check(const struct cli_inspect *o, const struct cli_model *m)
 {
     struct faults f = { .o = o, .m = m };
-    const struct lm_env env = { &f, note, progress, stop, o->env.n_threads };
+    const struct lm_env env = { .user = &f, .note = note, .progress = progress, .stop = stop,
+                                .n_threads = o->env.n_threads };
     struct lm_check_to to = { &f, model_fault, &env };
     const struct lm_gguf **all = cli_model_files(m);
     int status = CLI_OK;

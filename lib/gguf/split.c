@@ -81,13 +81,16 @@ static int check_shard(const struct lm_split *s, size_t k, struct lm_err *err)
 }
 
 /* Read the header of shard k > 0, and close it again: there may be more shards than files
- * a process can have open. */
-static int read_shard(struct lm_split *s, size_t k, const struct lm_env *env, int flags,
-                      struct lm_err *err)
+ * a process can have open.  path NULL: it is called as the first one is. */
+static int read_shard(struct lm_split *s, size_t k, const char *path, const struct lm_env *env,
+                      int flags, struct lm_err *err)
 {
     struct lm_split_input *f = &s->inputs[k];
     const char *first = s->inputs[0].path;
-    f->path = lm_gguf_shard_path(first, (uint32_t)k, (uint32_t)s->n_inputs);
+    f->path = path ? strdup(path)
+                   : lm_gguf_shard_path(first, (uint32_t)k, (uint32_t)s->n_inputs);
+    if (!f->path && path)
+        return lm_fail_nomem(err);
     if (!f->path)
         return lm_fail(err, LM_EUSE, "%s: the first of %zu shards, whose others cannot be found: "
                        "it is not called NAME-00001-of-%05zu.gguf", first, s->n_inputs,
@@ -188,6 +191,12 @@ static int list_tensors(struct lm_split *s, struct lm_err *err)
 struct lm_split *lm_split_open(struct lm_in *in, int flags, const struct lm_env *env,
                                struct lm_err *err)
 {
+    return lm_split_open_list(in, NULL, 0, flags, env, err);
+}
+
+struct lm_split *lm_split_open_list(struct lm_in *in, const char *const *paths, size_t n, int flags,
+                                    const struct lm_env *env, struct lm_err *err)
+{
     struct lm_err own;
     err = err ? err : &own;
     struct lm_split *s = calloc(1, sizeof *s);
@@ -197,8 +206,11 @@ struct lm_split *lm_split_open(struct lm_in *in, int flags, const struct lm_env 
     }
     s->long_window = flags & LM_IN_LONG;
     int r = read_first(s, in, err);
+    if (r == LM_OK && n && n + 1 != s->n_inputs)
+        r = lm_fail(err, LM_EUSE, "%s: has %zu shards, and %zu files are given", s->inputs[0].path,
+                    s->n_inputs, n + 1);
     for (size_t k = 1; k < s->n_inputs && r == LM_OK; k++)
-        r = read_shard(s, k, env, flags, err);
+        r = read_shard(s, k, n ? paths[k - 1] : NULL, env, flags, err);
     if (r == LM_OK)
         r = list_tensors(s, err);
     if (r == LM_OK)

@@ -88,6 +88,10 @@ struct lm_split_options {
  */
 struct lm_split *lm_split_open(struct lm_in *in, int flags, const struct lm_env *env,
                                struct lm_err *err);
+/* The same where the others are paths [n], whatever they are called: LM_EUSE when there are more or
+ * fewer than the first file says. */
+struct lm_split *lm_split_open_list(struct lm_in *in, const char *const *paths, size_t n, int flags,
+                                    const struct lm_env *env, struct lm_err *err);
 /* The same for a file that is not there yet: only planning and lm_split_write_head can be
  * done with it.  name is what messages call it; g becomes the split's, also on failure. */
 struct lm_split *lm_split_of(struct lm_gguf *g, const char *name, struct lm_err *err);

@@ -60,7 +60,8 @@ struct lm_convert *lm_convert_new(struct lm_hf_source *src, const struct lm_conv
     }
     c->src = src;
     c->outer = env;
-    c->named = (struct lm_env){ c, note, progress, stop, lm_env_threads(env) };
+    c->named = (struct lm_env){ .user = c, .note = note, .progress = progress, .stop = stop,
+                                .n_threads = lm_env_threads(env) };
     c->env = &c->named;
     c->w = lm_gguf_writer_new();
     int r = !c->w ? lm_fail_nomem(err) : o->lora ? lm_convert_lora(c, o, err) : plan(c, o, err);

@@ -338,7 +338,8 @@ static int make_steer(struct lm_ctx *c, struct lm_err *err)
             continue;
         if (!c->steer && !(c->steer = calloc(h->n_layer, sizeof *c->steer)))
             return lm_fail_nomem(err);
-        for (uint32_t l = 0; l < h->n_layer; l++) {
+        const struct lm_adapted *d = &c->adapted[i];
+        for (uint32_t l = d->first; l < h->n_layer && (!d->end || l < d->end); l++) {
             if (!v[l])
                 continue;
             if (!c->steer[l] && !(c->steer[l] = calloc(h->n_embd, sizeof(float))))

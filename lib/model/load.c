@@ -175,11 +175,21 @@ static int chosen_device(const struct lm_loader *l, const char *tensor, size_t *
     return lm_fail(err, LM_EUSE, "%s: there is no device %s, or it is not used", tensor, name);
 }
 
+/* Do the rows of a weight stay in the file until they are wanted? */
+static bool is_lazy(const struct lm_loader *l, const struct lm_arch_tensor *row,
+                    const struct lm_tensor *t)
+{
+    const enum lm_lazy lazy = l->o ? l->o->lazy : LM_LAZY_AUTO;
+    return row->role == LM_LAYERS_EMBD && lazy != LM_LAZY_OFF &&
+           (lazy == LM_LAZY_ON || lm_tensor_bytes(t) > LM_LAZY_ABOVE);
+}
+
 static enum lm_weight_place choose(const struct lm_loader *l, const struct lm_arch_tensor *row,
                                    const struct lm_tensor *t, size_t device)
 {
     const struct lm_device *d = l->m->device[device];
-    bool map = (!l->o || l->o->load != LM_LOAD_READ) && d == lm_model_cpu(l->m);
+    bool map = (!l->o || l->o->load != LM_LOAD_READ || is_lazy(l, row, t)) &&
+               d == lm_model_cpu(l->m);
     const unsigned stack = LM_TENSOR_EXPERTS | LM_TENSOR_HEADS;
     const struct lm_buft *b = d->ops->buft(d, LM_USE_MATRIX);
     if (row->flags & (LM_TENSOR_MATRIX | stack) && !(l->o && l->o->no_repack) &&
@@ -212,7 +222,8 @@ static int add_scale(struct lm_loader *l, struct lm_tensor *t, size_t device, st
     if (s && made) {
         *s = *made;
         s->name = f->name.p;
-        l->w[l->n++] = (struct lm_weight){ s, f, file, LM_AT_FLOATS, device };
+        l->w[l->n++] = (struct lm_weight){
+            .t = s, .from = f, .file = file, .place = LM_AT_FLOATS, .device = device };
         t->scale = s;
     }
     lm_graph_release(&maker);
@@ -256,7 +267,9 @@ static int add_weight(struct lm_loader *l, size_t row_index, uint32_t layer, str
             t->nb[0] = sizeof(float);
             t->nb[1] = t->nb[2] = t->nb[3] = ne[0] * sizeof(float);
         }
-        l->w[l->n++] = (struct lm_weight){ t, f, file, place, device };
+        l->w[l->n++] = (struct lm_weight){
+            .t = t, .from = f, .file = file, .place = place, .device = device,
+            .lazy = place == LM_AT_MAP && is_lazy(l, row, t) };
         m->weights[layer * m->n_weights + row_index] = t;
     }
     r = t && made ? add_scale(l, t, device, err) : lm_fail(err, LM_ENOMEM, "%s: out of memory",
@@ -351,7 +364,9 @@ static int open_files(struct lm_loader *l, const char *path, struct lm_err *err)
     if (!lm_in_seekable(m->in))
         return lm_fail(err, LM_ENOSUP, "a model that runs must be a file that is not "
                        "compressed");
-    if (!(m->files = lm_split_open(m->in, LM_IN_RAW, l->env, err))) {
+    const struct lm_model_options none = {0}, *o = l->o ? l->o : &none;
+    m->files = lm_split_open_list(m->in, o->shards, o->n_shards, LM_IN_RAW, l->env, err);
+    if (!m->files) {
         size_t n = strlen(path);                /* callers name the file that they named */
         if (strncmp(err->text, path, n) == 0 && strncmp(err->text + n, ": ", 2) == 0)
             memmove(err->text, err->text + n + 2, strlen(err->text + n + 2) + 1);
@@ -422,6 +437,11 @@ void lm_model_free(struct lm_model *m)
 const struct lm_gguf *lm_model_gguf(const struct lm_model *m)
 {
     return m->gguf;
+}
+
+const struct lm_gguf *lm_model_file(const struct lm_model *m, size_t i)
+{
+    return i < m->files->n_inputs ? m->files->inputs[i].g : NULL;
 }
 
 const char *lm_model_arch(const struct lm_model *m)

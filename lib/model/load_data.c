@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/size.h"
 #include "base/thread.h"
@@ -94,15 +95,24 @@ static int put_floats(const struct lm_weight *w, const char *src, size_t first, 
     return r;
 }
 
+/* Is every value of rows first .. first + n - 1, as they lie in the file at src, a number? */
+static int check_rows(const struct lm_weight *w, const char *src, size_t first, size_t n,
+                      struct lm_err *err)
+{
+    const struct lm_type *type = w->from->type;
+    int64_t bad = type->invalid ? type->invalid(src, n * w->t->ne[0]) : -1;
+    return bad < 0 ? LM_OK
+                   : lm_fail(err, LM_EDATA, "%s: value in row %zu is not finite", w->t->name,
+                             first + (size_t)bad * type->block / w->t->ne[0]);
+}
+
 /* Rows first .. first + n - 1 of a weight, as they lie in the file at src. */
 static int put_rows(const struct lm_weight *w, const char *src, size_t first, size_t n,
                     struct lm_err *err)
 {
-    const struct lm_type *type = w->from->type;
-    int64_t bad = type->invalid ? type->invalid(src, n * w->t->ne[0]) : -1;
-    if (bad >= 0)
-        return lm_fail(err, LM_EDATA, "%s: value in row %zu is not finite", w->t->name,
-                       first + (size_t)bad * type->block / w->t->ne[0]);
+    const int r = check_rows(w, src, first, n, err);
+    if (r)
+        return r;
     if (w->place == LM_AT_FLOATS)
         return put_floats(w, src, first, n, err);
     w->t->buffer->ops->set(w->t->buffer, w->t, src, first, n);
@@ -144,8 +154,11 @@ static int read_weight(struct lm_loader *l, const struct lm_weight *w, char *scr
 static void read_job(void *arg, size_t i, int thread)
 {
     struct lm_loader *l = arg;
-    if (l->w[i].place != LM_AT_MAP)
-        read_weight(l, &l->w[i], l->scratch[thread], &l->errs[i]);
+    const struct lm_weight *w = &l->w[i];
+    if (w->place != LM_AT_MAP)
+        read_weight(l, w, l->scratch[thread], &l->errs[i]);
+    else if (l->o && l->o->check)
+        check_rows(w, w->t->data, 0, lm_tensor_rows(w->t), &l->errs[i]);
     size_t done = __atomic_add_fetch(&l->done, 1, __ATOMIC_RELAXED);
     if (thread == 0)
         lm_progress(l->env, "loading", done, l->n);
@@ -184,6 +197,13 @@ static int read_weights(struct lm_loader *l, struct lm_err *err)
     return r;
 }
 
+static int lock_pages(const char *data, size_t size)
+{
+    const long page = sysconf(_SC_PAGESIZE);
+    const size_t before = page > 0 ? (uintptr_t)data % (size_t)page : 0;
+    return mlock(data - before, size + before);
+}
+
 /* Keep what the CPU reads in memory. */
 static int lock_weights(struct lm_loader *l, struct lm_err *err)
 {
@@ -191,9 +211,9 @@ static int lock_weights(struct lm_loader *l, struct lm_err *err)
     size_t cpu = lm_model_cpu_index(m);
     struct lm_buffer *b[2] = { m->plain[cpu], m->packed[cpu] };
     int bad = 0;
-    for (size_t i = 0; i < m->n_maps && !bad; i++)
-        if (m->maps[i].data)
-            bad = mlock(m->maps[i].data, (size_t)m->maps[i].size);
+    for (size_t i = 0; i < l->n && !bad; i++)
+        if (l->w[i].place == LM_AT_MAP && !l->w[i].lazy)
+            bad = lock_pages(l->w[i].t->data, (size_t)l->w[i].from->bytes);
     for (size_t i = 0; i < 2 && !bad; i++)
         bad = b[i]->size ? mlock(b[i]->ops->base(b[i]), b[i]->size) : 0;
     return bad ? lm_fail_errno(err, "cannot keep the model in memory") : LM_OK;

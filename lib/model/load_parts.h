@@ -19,6 +19,7 @@ struct lm_weight {
     const struct lm_gguf_tensor *from;
     size_t                       file;      /* which it is in                     */
     enum lm_weight_place         place;
+    bool                         lazy;      /* in the map, and not to be kept in memory */
     size_t                       device;
 };
 

@@ -30,6 +30,15 @@ struct lm_tensor;
 struct lm_model;
 struct lm_ctx;
 
+/* Tables of which a token needs a row of each layer, such as Gemma 3n's, where everything else is
+ * read or kept in memory: their rows stay in the file, and are read when they are wanted. */
+enum lm_lazy {
+    LM_LAZY_AUTO,                /* tables above LM_LAZY_ABOVE bytes                */
+    LM_LAZY_ON,
+    LM_LAZY_OFF
+};
+#define LM_LAZY_ABOVE (UINT64_C(4) << 30)
+
 enum lm_load {
     LM_LOAD_MMAP,
     LM_LOAD_READ,
@@ -51,6 +60,11 @@ struct lm_placement {
 
 struct lm_model_options {
     enum lm_load             load;
+    enum lm_lazy             lazy;
+    bool                     check;         /* every value of the weights must be a number */
+    /* [n_shards] the model's other files in order, if they are not called as shards are */
+    const char *const       *shards;
+    size_t                   n_shards;
     bool                     no_repack;     /* multiply weights as they lie in the file    */
     struct lm_placement      placement;
     /* [n_overrides] metadata to read instead; a key that begins with a dot has the name of the
@@ -73,6 +87,8 @@ void lm_model_free(struct lm_model *m);
 
 /* The file's metadata, the model's until lm_model_free. */
 const struct lm_gguf *lm_model_gguf(const struct lm_model *m);
+/* The same of file i of several, NULL beyond the last; the first has the metadata. */
+const struct lm_gguf *lm_model_file(const struct lm_model *m, size_t i);
 /* GGUF name of the architecture; number of vocabulary entries (rows of the output matrix);
  * context length of training. */
 const char *lm_model_arch(const struct lm_model *m);
@@ -239,6 +255,8 @@ struct lm_adapter;
 struct lm_adapted {
     const struct lm_adapter *adapter;
     float                    scale;
+    uint32_t                 first, end;    /* of a control vector: layers first .. end - 1;
+                                               end 0: all that it has                      */
 };
 struct lm_adapter *lm_adapter_load(struct lm_model *m, const char *path, struct lm_err *err);
 void lm_adapter_free(struct lm_adapter *a);

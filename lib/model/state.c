@@ -76,12 +76,15 @@ static int fingerprint(const struct lm_ctx *c, uint64_t *out, struct lm_err *err
             return r;
     }
     for (size_t i = 0; i < c->n_adapted; i++) {
-        uint8_t part[12];
+        const struct lm_adapted *a = &c->adapted[i];
+        uint8_t part[20];
         uint32_t scale;
-        memcpy(&scale, &c->adapted[i].scale, sizeof scale);
-        put64(part, lm_adapter_sum(c->adapted[i].adapter));
+        memcpy(&scale, &a->scale, sizeof scale);
+        put64(part, lm_adapter_sum(a->adapter));
         put32(part + 8, scale);
-        lm_xxh64_add(&x, part, sizeof part);
+        put32(part + 12, a->first);
+        put32(part + 16, a->end);
+        lm_xxh64_add(&x, part, a->first || a->end ? 20 : 12);
     }
     *out = lm_xxh64_digest(&x);
     return LM_OK;

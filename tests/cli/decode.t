@@ -329,8 +329,19 @@ gguf-inspect --print output_norm.weight "$m" | tr ' ' '\n' |
 echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:1e7 -m "$m" |
     tr -d '[]' | tr ',' '\n' >got
 within got want 1 0 1e-5 "a control vector for the last layer"
+plain=$(echo 1 2 3 | decode --embed --pooling last -m "$m")
 echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:0 -m "$m" >got
-ok "$(cat got)" "$(echo 1 2 3 | decode --embed --pooling last -m "$m")" "a scale of 0 adds nothing"
+ok "$(cat got)" "$plain" "a scale of 0 adds nothing"
+for range in 0-0 0-1 1-1 1-9; do
+    echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:1e7 \
+        --control-vector-layers $range -m "$m" | tr -d '[]' | tr ',' '\n' >got
+    if [ $range = 0-0 ]; then ok "$(tr '\n' , <got)" "$(echo "$plain" | tr -d '[]')," "layers $range"
+    else within got want 1 0 1e-5 "layers $range"; fi
+done
+for range in 1 2-1 a-b 1-; do
+    decode --control-vector vector.gguf --control-vector-layers $range -m "$m" in >got 2>err
+    ok $? 2 "layers $range"
+done
 decode --control-vector lora.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" \
     "an adapter is no control vector"
 

@@ -246,14 +246,7 @@ static const struct lm_buft *no_buft(const struct lm_device *d)
 static void memory(const struct lm_device *d, uint64_t *left, uint64_t *all)
 {
     (void)d;
-    *left = *all = 0;
-#ifdef _SC_AVPHYS_PAGES
-    long page = sysconf(_SC_PAGESIZE), n = sysconf(_SC_PHYS_PAGES), f = sysconf(_SC_AVPHYS_PAGES);
-    if (page > 0 && n > 0 && f > 0) {
-        *left = (uint64_t)f * (uint64_t)page;
-        *all = (uint64_t)n * (uint64_t)page;
-    }
-#endif
+    lm_cpu_memory(left, all);
 }
 
 static bool offload(const struct lm_device *d, const struct lm_tensor *t)
@@ -315,12 +308,13 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
     }
     c->base = (struct lm_backend){ &backend_ops, d };
     c->n_threads = lm_env_threads(env);
+    c->n_batch = env && env->n_threads_batch > 0 ? env->n_threads_batch : c->n_threads;
+    const int most = c->n_batch > c->n_threads ? c->n_batch : c->n_threads;
     c->isa = lm_isa();
     c->vec = lm_vec_find(c->isa);
     c->recur = lm_recur_find(c->isa);
     c->attn = lm_attn_find(c->isa);
-    lm_barrier_init(&c->barrier, c->n_threads);
-    if (c->n_threads > 1 && !(c->pool = lm_pool_new(c->n_threads, err))) {
+    if (most > 1 && !(c->pool = lm_pool_new(most, err))) {
         free(c);
         return NULL;
     }

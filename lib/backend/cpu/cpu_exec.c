@@ -194,7 +194,7 @@ static int reserve(struct lm_exec *e, struct lm_err *err)
 {
     struct lm_cpu *c = e->cpu;
     uint64_t need;
-    if (!lm_mul_u64(e->scratch_size, (uint64_t)c->n_threads, &need) ||
+    if (!lm_mul_u64(e->scratch_size, (uint64_t)e->n_threads, &need) ||
         !lm_add_u64(need, e->act_size, &need) || !lm_align_u64(need, 64, &need))
         return lm_fail_nomem(err);
     if (need <= c->work_size)
@@ -229,6 +229,17 @@ static int add_nodes(struct lm_exec *e, const struct lm_graph *g, struct lm_err 
     return LM_OK;
 }
 
+/* Is a matrix multiplied with several vectors? */
+static bool has_batch(const struct lm_graph *g)
+{
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const struct lm_tensor *t = g->nodes[i];
+        if (t->op == LM_OP_MUL_MAT && lm_tensor_rows(t->src[1]) > 1)
+            return true;
+    }
+    return false;
+}
+
 struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
                                struct lm_err *err)
 {
@@ -238,6 +249,7 @@ struct lm_exec *lm_cpu_compile(struct lm_backend *b, const struct lm_graph *g,
         return NULL;
     }
     e->cpu = (struct lm_cpu *)b;
+    e->n_threads = has_batch(g) ? e->cpu->n_batch : e->cpu->n_threads;
     e->steps = lm_arena_array(&e->arena, 3 * g->n_nodes + 1, sizeof *e->steps);
     e->next = lm_arena_array(&e->arena, 3 * g->n_nodes + 1, sizeof *e->next);
     int r = e->steps && e->next ? add_nodes(e, g, err) : lm_fail_nomem(err);
@@ -268,12 +280,13 @@ static void show(const struct lm_exec *e, const struct lm_step *s)
         e->seen(e->seen_arg, s->t);
 }
 
-/* Every thread walks through the steps and takes jobs; they meet after each step that
- * several worked on, and before such a step when one alone worked before it. */
-static void walk(void *arg, size_t index, int thread)
+/* As many threads as there are indices walk through the steps and take jobs; they meet after each
+ * step that several worked on, and before such a step when one alone worked before it. */
+static void walk(void *arg, size_t index, int of_pool)
 {
     struct lm_exec *e = arg;
-    (void)index;
+    const bool all = e->n_threads == lm_pool_threads(e->cpu->pool);
+    const int thread = all ? of_pool : (int)index;      /* 0 is the caller's own, if all come */
     for (size_t i = 0; i < e->n_steps; i++) {
         const struct lm_step *s = &e->steps[i];
         bool alone = s->n_jobs == 1;
@@ -313,11 +326,12 @@ int lm_cpu_run(struct lm_backend *b, struct lm_exec *e,
     (void)err;
     e->seen = seen;
     e->seen_arg = arg;
-    if (c->n_threads == 1) {
+    if (e->n_threads == 1) {
         run_alone(e);
         return LM_OK;
     }
     memset(e->next, 0, e->n_steps * sizeof *e->next);
-    lm_pool_run(c->pool, walk, e, (size_t)c->n_threads);
+    lm_barrier_init(&c->barrier, e->n_threads);
+    lm_pool_run(c->pool, walk, e, (size_t)e->n_threads);
     return LM_OK;
 }

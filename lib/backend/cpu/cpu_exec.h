@@ -49,7 +49,7 @@ struct lm_step {
 struct lm_cpu {
     struct lm_backend    base;
     struct lm_pool      *pool;
-    int                  n_threads;
+    int                  n_threads, n_batch;         /* for one token; for several      */
     enum lm_isa          isa;
     const struct lm_vec *vec;
     lm_attn_fn          *attn;
@@ -61,6 +61,7 @@ struct lm_cpu {
 
 struct lm_exec {
     struct lm_cpu   *cpu;
+    int              n_threads;
     struct lm_arena  arena;
     struct lm_step  *steps;
     size_t           n_steps;
