@@ -35,8 +35,8 @@ static const char help[] =
     "  -i, --loop           answer requests, a line each, as they come\n"
     "\n"
     "      --all            for every token, not only the last of each sequence\n"
-    "      --attention=HOW  what tokens see: causal (those before) or non-causal (all,\n"
-    "                       with --embed); the model's\n"
+    "      --attention=HOW  what tokens see: causal (what is before) or\n"
+    "                       non-causal (all, with --embed); the model's\n"
     "      --chunk=N        with --nll: in chunks of N tokens\n"
     "      --embed          embeddings: a JSON array for each sequence\n"
     "      --encoder=FILE   texts of the model's encoder, a line for each sequence\n"
@@ -65,6 +65,7 @@ static const char help[] =
     "      --cache-k=TYPE   type of cached keys: f32, f16, bf16, q8_0, q5_0,\n"
     "                       q5_1, q4_0, q4_1, iq4_nl (f16)\n"
     "      --cache-v=TYPE   type of cached values (f16)\n"
+    "      --keep=N         the first N tokens stay when a context is shifted\n"
     "      --keep-all       layers with a window remember all positions too\n"
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
@@ -104,8 +105,8 @@ enum {
     OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHECK, OPT_CHUNK,
     OPT_CONTEXT_SHIFT, OPT_CONTROL_LAYERS, OPT_CONTROL_VECTOR, OPT_CPUS, OPT_DEVICE, OPT_DOT,
     OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES,
-    OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK,
+    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY,
+    OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK,
     OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ,
     OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT,
     OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG,
@@ -138,6 +139,7 @@ static const struct option options[] = {
     { "list-devices", no_argument,    NULL, OPT_LIST_DEVICES },
     { "lazy-rows", required_argument, NULL, OPT_LAZY },
     { "load",      required_argument, NULL, OPT_LOAD },
+    { "keep",      required_argument, NULL, OPT_KEEP },
     { "keep-all",  no_argument,       NULL, OPT_KEEP_ALL },
     { "kl",        required_argument, NULL, OPT_KL },
     { "dump-tensor", required_argument, NULL, OPT_DUMP },
@@ -401,6 +403,7 @@ static void take_option(int c)
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
     case OPT_NO_HADAMARD: opt.ctx.no_hadamard = true; break;
+    case OPT_KEEP:      opt.eval.n_keep = number("keep", 1, INT32_MAX); break;
     case OPT_KEEP_ALL:  opt.ctx.keep_all = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_KL:        opt.kl = optarg; break;
@@ -476,6 +479,8 @@ static void check_options(void)
     opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
+    if (opt.eval.n_keep && !opt.eval.shift)
+        cli_bad_usage("--keep needs --context-shift");
     if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
         cli_bad_usage("--encoder is for whole sequences of a batch: no %s", opt.loop ? "-i"
                       : opt.eval.chunk ? "--chunk" : "--embed");

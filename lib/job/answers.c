@@ -217,6 +217,9 @@ static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
     if (o->form == LM_EVAL_NLL && o->chunk && (o->chunk < 2 || o->chunk > e->n_ctx))
         return lm_fail(err, LM_EUSE, "chunks of %" PRIu32 " tokens: it takes 2 to %" PRIu32
                        ", the context", o->chunk, e->n_ctx);
+    if (o->n_keep && o->n_keep > e->n_ctx - 1)
+        return lm_fail(err, LM_EUSE, "%" PRIu32 " tokens to keep, and the context has %" PRIu32
+                       ": nothing could follow", o->n_keep, e->n_ctx);
     if (o->top || o->form == LM_EVAL_TEXT) {
         e->top = lm_malloc_array(k, sizeof *e->top);
         e->work = malloc(lm_logits_top_work(k, n));
@@ -229,6 +232,8 @@ static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
 int lm_eval_shift(struct lm_eval *e, uint32_t seq, struct lm_err *err)
 {
     uint32_t length = lm_ctx_seq_len(e->ctx, seq), keep = e->head.add_bos && length > 1;
+    if (e->options.n_keep > keep && e->options.n_keep < length)
+        keep = e->options.n_keep;
     uint32_t gone = (length - keep + 1) / 2;
     return lm_ctx_seq_shift(e->ctx, seq, keep, keep + gone, err);
 }

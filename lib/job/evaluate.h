@@ -49,6 +49,7 @@ struct lm_eval_options {
                                        are there                                         */
     bool              shift;        /* a sequence longer than the context forgets its oldest
                                        half, but not a start token that the model adds   */
+    uint32_t          n_keep;       /* nor so many first tokens                          */
     const char       *program, *version;    /* for the header                          */
 };
 

@@ -120,6 +120,9 @@ static int find_pairs(struct lm_adapter *a, const struct lm_model *m, struct lm_
     if (strcmp(arch.p, m->arch->name) != 0)
         return lm_fail(err, LM_EDATA, "general.architecture: %.*s, and the model's is %s",
                        (int)(arch.len < 64 ? arch.len : 64), arch.p, m->arch->name);
+    if (lm_gguf_kv(g, "adapter.alora.invocation_tokens"))
+        return lm_fail(err, LM_ENOSUP, "an adapter that works from certain tokens on (aLoRA) is "
+                       "not supported");
     if ((r = lm_gguf_f32(g, "adapter.lora.alpha", &a->alpha, err)) < 0)
         return r;
     if (!isfinite(a->alpha))

@@ -468,6 +468,15 @@ dense 0:8 7
 end 2 2" "and in the loop, where positions are those that are left"
 ok "$(awk 'NR == 1 { print $5 }' far)" "$(frames <got | awk '$2 == "0:39" { print $5 }')" \
    "both forget the same"
+{ count 40; echo 7; } | decode -i --context-shift --keep 4 -c 16 -m "$m" | frames >kept
+ok "$(sed 's/ best.*//' kept)" "dense 0:15 39
+dense 0:10 7
+end 2 2" "--keep: half of the others are forgotten"
+ok "$(head -n 1 kept | cmp -s - far; echo $?)" 1 "which gives other results"
+echo 1 | decode --context-shift --keep 16 -c 16 -m "$m" >odd 2>err
+ok "$? $(cat err)" \
+    "2 decode: $m: 16 tokens to keep, and the context has 16: nothing could follow" "all of them"
+decode --keep 4 -m "$m" in >odd 2>err; ok $? 2 "--keep without a shift"
 for b in 1 5; do
     count 40 | decode --all --context-shift -b $b -c 16 -m "$m" | frames >near
     ok "$(cat near)" "$(frames <got)" "the same rows with -b $b"
