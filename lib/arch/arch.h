@@ -200,6 +200,7 @@ enum {
     LM_KEY_REQUIRED = 1,    /* a file without it cannot be run, nor written               */
     LM_KEY_UNUSED   = 2,    /* not read for running: `field` says nothing                 */
     LM_KEY_OR_NUMBER = 8,   /* a list of equal numbers is written as one                  */
+    LM_KEY_EARLY = 16,      /* written before general.type                                */
     LM_KEY_OF_VOCAB = 4     /* written among the tokenizer's keys                         */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/build.h"
-#include "arch/dense.h"
+#include "arch/recurrent.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ extern const struct lm_arch
     lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4,
     lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear, lm_arch_kormo, lm_arch_glm4v,
     lm_arch_glm4v_moe, lm_arch_phimoe, lm_arch_youtu, lm_arch_mistral4, lm_arch_bamba,
-    lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class;
+    lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class, lm_arch_lfm2_both;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -50,7 +50,7 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama4, &lm_arch_glm_dsa, &lm_arch_deepseek32, &lm_arch_kimi_linear,
     &lm_arch_kormo, &lm_arch_glm4v, &lm_arch_glm4v_moe, &lm_arch_phimoe, &lm_arch_youtu,
     &lm_arch_mistral4, &lm_arch_bamba, &lm_arch_cohere2moe, &lm_arch_distilbert,
-    &lm_arch_distilbert_class,
+    &lm_arch_distilbert_class, &lm_arch_lfm2_both,
     NULL
 };
 
@@ -492,8 +492,10 @@ static int settle_causal(const struct lm_arch *a, const struct lm_gguf *g, struc
     if (lm_gguf_bool(g, key, &causal, err) < 0)
         return LM_EDATA;
     h->no_causal = !causal;
-    const bool other = a->build != lm_dense_build || a->dense->recurrent || a->dense->values ||
-                       h->window || h->attn_cap > 0 || h->latent || h->n_shared_kv;
+    const bool scans = a->dense && a->dense->recurrent && (a->dense->recurrent != lm_recurrent_conv ||
+                                                           h->conv % 2 == 0);
+    const bool other = a->build != lm_dense_build || scans || a->dense->values || h->window ||
+                       h->attn_cap > 0 || h->latent || h->n_shared_kv;
     if (a->encoder ? causal : h->no_causal && other)
         return lm_fail(err, LM_ENOSUP, "%s: %s is not supported", key, causal ? "true" : "false");
     return LM_OK;

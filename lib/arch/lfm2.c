@@ -4,22 +4,27 @@
 #include "arch/recurrent.h"
 #include "arch/rows.h"
 
-static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD,
-    { "feed_forward_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_FF_ADJUSTED,
-      { "block_ff_dim", "intermediate_size" }, LM_FIELD(n_ff) },
-    LM_KEY_HEADS,
-    LM_KEY_KV_OF_LAYERS,
-    LM_KEYS_ROPE_SCALING,
-    LM_KEY_BASE("=1000000"),
-    LM_KEY_RMS_EPS("=1e-5"),
-    LM_KEY_FILE_TYPE,
-    LM_KEY_VOCAB,
-    LM_KEY_U32("shortconv.l_cache", LM_KEY_REQUIRED, conv, "conv_L_cache"),
-    LM_KEYS_HEAD_DIM_READ,
-    LM_KEY_ROT_READ,
-    LM_KEYS_END,
-};
+#define KEYS(...) \
+    { "embedding_length_out", LM_GGUF_U32, LM_KEY_EARLY, LM_FROM_MODULES, { NULL }, \
+      LM_FIELD(dense_2_out) }, \
+    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, \
+    { "feed_forward_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_FF_ADJUSTED, \
+      { "block_ff_dim", "intermediate_size" }, LM_FIELD(n_ff) }, \
+    LM_KEY_HEADS, \
+    LM_KEY_KV_OF_LAYERS, \
+    LM_KEYS_ROPE_SCALING, \
+    LM_KEY_BASE("=1000000"), \
+    LM_KEY_RMS_EPS("=1e-5"), \
+    LM_KEY_FILE_TYPE, \
+    LM_KEY_VOCAB, \
+    LM_KEY_U32("shortconv.l_cache", LM_KEY_REQUIRED, conv, "conv_L_cache"), \
+    __VA_ARGS__ \
+    LM_KEY_POOLING, \
+    LM_KEYS_HEAD_DIM_READ, \
+    LM_KEY_ROT_READ, \
+    LM_KEYS_END
+
+static const struct lm_arch_key keys[] = { KEYS() };
 
 /* What both kinds have. */
 #define LFM2 \
@@ -49,10 +54,12 @@ static const struct lm_arch_tensor tensors[] = {
                 LM_AS_IS),
     LM_T_MATRIX(LM_FFN_UP, "ffn_up", LM_HF "feed_forward.w3.weight", LM_DIM_EMBD, LM_DIM_FF,
                 LM_AS_IS),
+    { "dense_2.weight", NULL, { LM_DIM_DENSE_2_IN, LM_DIM_DENSE_2_OUT },
+      LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL, LM_AS_IS, 0, LM_DENSE_2, NULL },
     LM_T_END,
 };
 
-static const char *const classes[] = { "Lfm2ForCausalLM", "LFM2ForCausalLM", NULL };
+static const char *const classes[] = { "Lfm2ForCausalLM", "LFM2ForCausalLM", "Lfm2Model", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "llama-bpe", "lfm2", NULL };
 static const struct lm_dense dense = {
@@ -64,6 +71,16 @@ const struct lm_arch lm_arch_lfm2 = {
     .name = "lfm2", .hf_classes = classes, .keys = keys, .tensors = tensors, .ignored = ignored,
     .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense, .pre_names = pre_names,
     .memory = lm_recurrent_memory,
+};
+
+/* LFM2.5's models for retrieval, whose tokens see later ones, too. */
+static const struct lm_arch_key both_keys[] = { KEYS(LM_KEY_NOT_CAUSAL,) };
+static const char *const both_classes[] = { "Lfm2BidirectionalModel", NULL };
+
+const struct lm_arch lm_arch_lfm2_both = {
+    .name = "lfm2", .hf_classes = both_classes, .keys = both_keys, .tensors = tensors,
+    .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .pre_names = pre_names, .memory = lm_recurrent_memory,
 };
 
 static const struct lm_arch_key mixed_keys[] = {

@@ -25,7 +25,7 @@ void lm_recurrent_memory(const struct lm_arch *a, const struct lm_hparams *h, ui
 {
     if (!lm_arch_attends(a, h, layer))
         out->n_head_kv = 0;
-    if (!lm_arch_recurrent(h, layer))
+    if (!lm_arch_recurrent(h, layer) || h->no_causal)
         return;
     out->conv = (size_t)channels(a, h) * (h->conv - 1);
     if (a->dense->recurrent != lm_recurrent_conv)
@@ -106,6 +106,9 @@ static struct lm_tensor *weight(struct lm_build *b, uint32_t layer, enum lm_role
 
 static struct lm_tensor *convolve(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
+    if (b->h->no_causal)
+        return lm_conv_whole(b->graph, x, weight(b, layer, LM_SSM_CONV),
+                             lm_build_weight(b, layer, LM_SSM_CONV_B), b->runs);
     return lm_state_conv(b->graph, x, weight(b, layer, LM_SSM_CONV),
                          lm_build_weight(b, layer, LM_SSM_CONV_B), lm_build_states(b, layer),
                          b->places[layer].conv_off);

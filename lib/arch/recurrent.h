@@ -19,6 +19,7 @@
  *   delta     q, k, v = silu(conv(Wqkv h));  y = norm(delta(q / |q|, k / |k|, v)) silu(Wgate h)
  *                                                            (Yang et al., 2024)
  *   conv      b, c, x = Win h;  y = c conv(b x)              (Liquid AI, "LFM2", 2025)
+ *             to both sides, and without a state, where tokens see later ones
  */
 
 #include "arch/dense.h"

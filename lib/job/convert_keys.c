@@ -172,13 +172,19 @@ static int early_keys(struct lm_convert *c, struct lm_err *err)
     for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
         char name[LM_ARCH_NAME];
         float f = 0;
-        const int r = k->from == LM_FROM_ROPE_ATTN ? lm_convert_key(c, k, NULL, &f, NULL, err) : 1;
+        uint32_t u = 0;
+        const bool early = k->flags & LM_KEY_EARLY;
+        const int r = early || k->from == LM_FROM_ROPE_ATTN
+                          ? lm_convert_key(c, k, &u, &f, NULL, err) : 1;
         if (r < 0)
             return r;
         if (r)
             continue;
         lm_arch_key_name(c->cfg.arch, k, name);
-        lm_gguf_set_f32(c->w, name, f);
+        if (early)
+            lm_gguf_set_u32(c->w, name, u);
+        else
+            lm_gguf_set_f32(c->w, name, f);
     }
     return LM_OK;
 }

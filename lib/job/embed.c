@@ -7,8 +7,9 @@
  * whether it ends its line.  Vectors come in the order of the tokens, so that a sequence's are
  * gathered as they come.
  *
- * A pooled vector becomes what the model's products behind the pooling make of it, or with ranks
- * what its classifier says of it, a number a label.
+ * A pooled vector becomes what the model's products behind the pooling make of it, and so does every
+ * token's where the model is not for pooling, or with ranks what its classifier says of it, a number
+ * a label.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -35,6 +36,7 @@ struct embed {
     double                 *sum;        /* [len]                                           */
     float                  *vector;     /* [len]                                           */
     bool                    rank;       /* the classifier is asked                         */
+    bool                    as_is;      /* vectors are not what products make of them      */
     float                  *out;        /* [n_out] what is answered                        */
     size_t                  n_out;
     size_t                  n_summed;
@@ -62,8 +64,9 @@ static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_
     b->sum = lm_malloc_array(b->len, sizeof *b->sum);
     b->vector = lm_malloc_array(b->len, sizeof *b->vector);
     b->rank = b->pooling == LM_POOLING_RANK;
+    b->as_is = b->pooling == LM_POOLING_NONE && lm_model_pooling(e->model) != LM_POOLING_NONE;
     b->n_out = b->rank                           ? lm_model_n_labels(e->model)
-               : b->pooling == LM_POOLING_NONE ? b->len : lm_model_embd_len(e->model);
+               : b->as_is                       ? b->len : lm_model_embd_len(e->model);
     b->pooling = b->rank ? lm_model_class_pooling(e->model) : b->pooling;
     b->out = lm_malloc_array(b->n_out, sizeof *b->out);
     if (!b->reader || !b->t || !b->ends || !b->sum || !b->vector || !b->out)
@@ -90,7 +93,7 @@ static int put(struct embed *b, const struct lm_batch_token *t, struct lm_err *e
     int s = LM_OK;
     if (b->rank)
         s = lm_ctx_classify(e->ctx, b->vector, b->out, err);
-    else if (b->pooling != LM_POOLING_NONE)
+    else if (!b->as_is)
         s = lm_ctx_project(e->ctx, b->vector, b->out, err);
     else
         memcpy(b->out, b->vector, b->len * sizeof *b->out);

@@ -330,6 +330,12 @@ struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct 
                 (struct lm_tensor *[]){ x, states, w, bias });
 }
 
+struct lm_tensor *lm_conv_whole(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *bias, struct lm_tensor *runs)
+{
+    return node(g, LM_OP_CONV_WHOLE, NULL, (struct lm_tensor *[]){ x, runs, w, bias });
+}
+
 struct lm_tensor *lm_state_scan(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *dt,
                                 struct lm_tensor *a, struct lm_tensor *b, struct lm_tensor *c,
                                 struct lm_tensor *d, struct lm_tensor *states, size_t off)

@@ -331,15 +331,22 @@ static int shape_attn(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+/* Where the sequences of n tokens begin and end. */
+static int check_runs(const struct lm_tensor *runs, size_t n, struct lm_err *err)
+{
+    if (is(runs, LM_I32) && runs->ne[0] == 2 && runs->ne[1] == n && lm_tensor_rows(runs) == n &&
+        lm_tensor_contiguous(runs))
+        return LM_OK;
+    return lm_fail(err, LM_EUSE, "runs must be pairs for %zu tokens", n);
+}
+
 static int shape_attn_whole(struct lm_tensor *t, struct lm_err *err)
 {
-    const struct lm_tensor *q = t->src[0], *runs = t->src[1], *k = t->src[2], *v = t->src[3];
+    const struct lm_tensor *q = t->src[0], *k = t->src[2], *v = t->src[3];
     int r = want_f32(q, err);
-    if (r || (r = want_f32(k, err)) || (r = want_f32(v, err)))
+    if (r || (r = want_f32(k, err)) || (r = want_f32(v, err)) ||
+        (r = check_runs(t->src[1], q->ne[2], err)))
         return r;
-    if (!is(runs, LM_I32) || runs->ne[0] != 2 || runs->ne[1] != q->ne[2] ||
-        lm_tensor_rows(runs) != q->ne[2] || !lm_tensor_contiguous(runs))
-        return lm_fail(err, LM_EUSE, "runs must be pairs for %zu tokens", q->ne[2]);
     if (k->ne[0] != q->ne[0] || k->ne[1] == 0 || q->ne[1] % k->ne[1] || v->ne[1] != k->ne[1] ||
         k->ne[2] != q->ne[2] || v->ne[2] != q->ne[2] || q->ne[3] != 1)
         return lm_fail(err, LM_EUSE, "queries, keys and values do not go together");
@@ -366,12 +373,9 @@ static int want_all_f32(const struct lm_tensor *t, struct lm_err *err)
     return r;
 }
 
-static int shape_state_conv(struct lm_tensor *t, struct lm_err *err)
+static int shape_conv(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *x = t->src[0], *w = t->src[2], *bias = t->src[3];
-    int r = want_all_f32(t, err);
-    if (r || (r = check_states(t->src[1], x->ne[1], err)))
-        return r;
     if (x->ne[2] != 1 || x->ne[3] != 1 || w->ne[0] == 0 || w->ne[0] > LM_MAX_CONV ||
         w->ne[1] != x->ne[0] || lm_tensor_rows(w) != x->ne[0] || !lm_tensor_contiguous(w) ||
         (bias && !vector(bias, LM_F32, x->ne[0])))
@@ -379,6 +383,22 @@ static int shape_state_conv(struct lm_tensor *t, struct lm_err *err)
                        w->ne[1], x->ne[0]);
     shape2(t, x->ne[0], x->ne[1]);
     return LM_OK;
+}
+
+static int shape_state_conv(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_all_f32(t, err);
+    r = r ? r : check_states(t->src[1], t->src[0]->ne[1], err);
+    return r ? r : shape_conv(t, err);
+}
+
+static int shape_conv_whole(struct lm_tensor *t, struct lm_err *err)
+{
+    int r = want_all_f32(t, err);
+    r = r ? r : check_runs(t->src[1], t->src[0]->ne[1], err);
+    if (!r && t->src[2]->ne[0] % 2 == 0)
+        return lm_fail(err, LM_EUSE, "a convolution of %zu has no middle", t->src[2]->ne[0]);
+    return r ? r : shape_conv(t, err);
 }
 
 /* a: ne0 by ne1 for n tokens. */
@@ -525,6 +545,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_ABOVE]      = { "above",      1, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_AS_LONG]    = { "as_long",    2, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_STATE_CONV] = { "state_conv", 4, 1, false, shape_state_conv, flops_state_conv, NULL },
+    [LM_OP_CONV_WHOLE] = { "conv_whole", 4, 1, false, shape_conv_whole, flops_state_conv, NULL },
     [LM_OP_STATE_SCAN] = { "state_scan", 7, 1, false, shape_state_scan, flops_state_scan, NULL },
     [LM_OP_STATE_DELTA] = { "state_delta", 7, 1, false, shape_state_delta, flops_state_delta,
                             NULL },

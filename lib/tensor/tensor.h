@@ -68,6 +68,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_ATTN_WHOLE,
     LM_OP_DISTANCE_BIAS,
     LM_OP_STATE_CONV,
+    LM_OP_CONV_WHOLE,
     LM_OP_STATE_SCAN,
     LM_OP_STATE_DELTA,
     LM_N_OPS
@@ -344,6 +345,18 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
 /* The same bytes in another of the graph's memories: what a scheduler puts between nodes.
  * a must not be a view. */
 struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place);
+
+/*
+ * lm_conv_whole - a convolution over the tokens of one evaluation, to both sides.
+ *
+ *   x     [channels, n];  w [k, channels], k odd and at most LM_MAX_CONV;  bias [channels] or NULL
+ *   runs  I32 [2, n]: see lm_attn_whole
+ *
+ * F32 [channels, n]: token t of a channel is the sum over j of w[j] x[t + j - (k - 1) / 2], where
+ * tokens of other sequences are 0, plus the bias.
+ */
+struct lm_tensor *lm_conv_whole(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
+                                struct lm_tensor *bias, struct lm_tensor *runs);
 
 /*
  * lm_attn_whole - attention among the tokens of one evaluation, without a cache.

@@ -70,6 +70,27 @@ ok "$(get $f.gguf gemma-embedding.dense_2_feat_out)$(get $f.gguf gemma-embedding
 gguf-convert -q -T f16 "$data/$f.tar.zst" z.gguf; cmp z.gguf $f.gguf; ok $? 0 "$f: from its archive"
 zstd -qdc "$data/$f.tar.zst" | gguf-convert -q -T f16 --spool=. - z.gguf
 cmp z.gguf $f.gguf; ok $? 0 "$f: from a pipe"
+
+# ---- LFM2 for retrieval ----
+for f in lfm2-both lfm2-tokens; do
+    gguf-convert -q -T f32 "$data/$f.tar.zst" $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f converts"
+    gguf-inspect --check $f.gguf >out 2>&1; ok "$? $(cat out)" "0 " "$f: what belongs to it is there"
+    case $f in lfm2-both) how=cls ;; *) how=none ;; esac
+    for u in 64 3; do
+        decode --embed --pooling $how --cache-k f32 --cache-v f32 -u $u -m $f.gguf "$data/$f.ids" \
+            >got 2>err
+        ok "$? $(sed '/-[bu]/d' err)$(distance "$data/$f.json" got)" "0 near" \
+            "$f: numbers as the authors' code has them, -u $u"
+    done
+done
+ok "$(get lfm2-both.gguf lfm2.attention.causal)$(get lfm2-both.gguf lfm2.pooling_type)" "false 2 " \
+    "lfm2-both: tokens see later ones, the first stands for all"
+ok "$(get lfm2-tokens.gguf lfm2.embedding_length_out)" "12 " "lfm2-tokens: the length of a vector"
+ok "$(gguf-inspect --kv lfm2-tokens.gguf | sed -n '3s/ .*//p')" "lfm2.embedding_length_out" \
+    "lfm2-tokens: which comes early"
+echo '1 2 3' | decode -m lfm2-both.gguf >out 2>err; ok $? 2 "an encoder makes no logits: status"
+
+f=embeddinggemma
 refused() { # STATUS TEXT NAME
     gguf-convert -q $f bad.gguf 2>err; ok $? "$1" "$3: status"
     has "$(cat err)" "$2" "$3"

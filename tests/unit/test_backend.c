@@ -429,6 +429,30 @@ static void test_experts(void **state)
     }
 }
 
+/* A convolution to both sides, of two sequences: worked out by hand. */
+static void test_conv_whole(void **state)
+{
+    static float x[5][2] = { { 1, 1 }, { 2, 10 }, { 3, 100 }, { 4, 1000 }, { 5, 10000 } };
+    static float w[2][3] = { { 1, 10, 100 }, { 1, 2, 3 } }, bias[2] = { 0, 0.5f };
+    static int32_t runs[5][2] = { { 0, 3 }, { 0, 3 }, { 0, 3 }, { 3, 5 }, { 3, 5 } };
+    static const float want[5][2] = {
+        { 210, 32.5f }, { 321, 321.5f }, { 32, 210.5f }, { 540, 32000.5f }, { 54, 21000.5f }
+    };
+    (void)state;
+    for (int threads = 1; threads < 3; threads++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *t = lm_conv_whole(
+            &g, with_data(&g, LM_F32, 2, (size_t[]){ 2, 5 }, x),
+            with_data(&g, LM_F32, 2, (size_t[]){ 3, 2 }, w),
+            with_data(&g, LM_F32, 1, (size_t[]){ 2 }, bias),
+            with_data(&g, LM_I32, 2, (size_t[]){ 2, 5 }, runs));
+        evaluate(&g, t, threads);
+        for (size_t i = 0; i < 10; i++)
+            close_to((double)((float *)t->data)[i], (double)want[i / 2][i % 2], 1e-3);
+        lm_graph_release(&g);
+    }
+}
+
 /* Shares among those that are near: worked out by hand. */
 static void test_near(void **state)
 {
@@ -816,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_concat),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_near),
+        cmocka_unit_test(test_conv_whole),
         cmocka_unit_test(test_get_rows),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_rope_table),

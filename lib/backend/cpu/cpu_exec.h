@@ -117,9 +117,10 @@ size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
 size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
 
 /* Kernels of cpu_states.c, likewise. */
-lm_kernel lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
+lm_kernel lm_cpu_conv_whole, lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
 size_t lm_cpu_conv_count(const struct lm_tensor *t);
 size_t lm_cpu_conv_scratch(const struct lm_tensor *t);
+size_t lm_cpu_conv_whole_scratch(const struct lm_tensor *t);
 size_t lm_cpu_scan_count(const struct lm_tensor *t);
 size_t lm_cpu_delta_count(const struct lm_tensor *t);
 

@@ -380,6 +380,8 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_L2_NORM]    = { l2_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ABOVE]      = { above, count_rows, NULL, rows_per_job },
     [LM_OP_AS_LONG]    = { as_long, count_rows, NULL, rows_per_job },
+    [LM_OP_CONV_WHOLE] = { lm_cpu_conv_whole, lm_cpu_conv_count, lm_cpu_conv_whole_scratch,
+                           one_per_job },
     [LM_OP_STATE_CONV] = { lm_cpu_state_conv, lm_cpu_conv_count, lm_cpu_conv_scratch,
                            one_per_job },
     [LM_OP_STATE_SCAN] = { lm_cpu_state_scan, lm_cpu_scan_count, NULL, one_per_job },

@@ -84,6 +84,14 @@ static void conv_run(const struct lm_recur *f, const struct lm_tensor *t, size_t
         memcpy(made(t, i) + j * t->ne[0] + c, rows[j], n * sizeof **rows);
 }
 
+/* k weights of each of n channels become a row for each input. */
+static void turn_weights(const float *all, size_t k, size_t n, float *w)
+{
+    for (size_t j = 0; j < k; j++)
+        for (size_t i = 0; i < n; i++)
+            w[j * n + i] = all[i * k + j];
+}
+
 void lm_cpu_state_conv(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
@@ -91,12 +99,34 @@ void lm_cpu_state_conv(const struct lm_exec *e, const struct lm_step *s, size_t 
     const size_t n = t->ne[0] - c < CHANNELS ? t->ne[0] - c : CHANNELS;
     float *before = lm_exec_scratch(e, thread), *w = before + (k - 1) * n;
     const float *all = (const float *)t->src[2]->data + c * k;
-    for (size_t j = 0; j < k; j++)
-        for (size_t i = 0; i < n; i++)
-            w[j * n + i] = all[i * k + j];
+    turn_weights(all, k, n, w);
     for (size_t i = 0, run; i < tokens; i += run) {
         run = run_from(t, i, tokens);
         conv_run(e->cpu->recur, t, c, n, i, run, before, w);
+    }
+}
+
+size_t lm_cpu_conv_whole_scratch(const struct lm_tensor *t)
+{
+    return (t->src[2]->ne[0] + 1) * CHANNELS * sizeof(float);
+}
+
+void lm_cpu_conv_whole(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *x = t->src[0];
+    const int32_t *runs = t->src[1]->data;
+    const size_t k = t->src[2]->ne[0], c = job * CHANNELS, half = (k - 1) / 2;
+    const size_t n = t->ne[0] - c < CHANNELS ? t->ne[0] - c : CHANNELS;
+    const float *all = (const float *)t->src[2]->data + c * k, *rows[LM_MAX_CONV];
+    const float *bias = t->src[3] ? (const float *)t->src[3]->data + c : NULL;
+    float *none = lm_exec_scratch(e, thread), *w = none + n;
+    memset(none, 0, n * sizeof *none);
+    turn_weights(all, k, n, w);
+    for (size_t i = 0; i < t->ne[1]; i++) {
+        const size_t from = (size_t)runs[2 * i], to = (size_t)runs[2 * i + 1];
+        for (size_t j = 0; j < k; j++)
+            rows[j] = i + j >= from + half && i + j < to + half ? at(x, i + j - half, 0) + c : none;
+        e->cpu->recur->conv(at(t, i, 0) + c, rows, w, k, bias, n);
     }
 }
 
