@@ -226,8 +226,11 @@ int lm_draw_frame(const struct lm_draw *d, struct lm_chain *chain, uint32_t seq,
 
 int lm_draw_error_frame(const struct lm_frame *f, const void *payload, struct lm_err *err)
 {
-    return lm_fail(err, lm_loop_status(f->token) == 1 ? LM_EDATA : LM_ENOSUP, "%.*s",
-                   (int)(f->bytes < 400 ? f->bytes : 400), (const char *)payload);
+    const int code = lm_loop_status(f->token) == 1 ? LM_EDATA : LM_ENOSUP;
+    if (f->bytes == 0 || !*(const char *)payload)
+        return lm_fail(err, code, "an error frame that does not say why");
+    return lm_fail(err, code, "%.*s", (int)(f->bytes < 400 ? f->bytes : 400),
+                   (const char *)payload);
 }
 
 /* ---- the filter ---- */
@@ -295,6 +298,17 @@ static int take_frame(const struct lm_draw *d, struct lm_chain *chain, struct pl
     return s;
 }
 
+/* The lines of sequences after the last frame. */
+static int take_end(const struct lm_draw *d, struct lm_chain *chain, struct place *at,
+                    const struct lm_frame *f, struct lm_err *err)
+{
+    const uint32_t least = at->seq + at->any;
+    if (f->seq < least && !at->loop)
+        return lm_fail(err, LM_EDATA, "the end frame counts %" PRIu32 " sequences, but number %"
+                       PRIu32 " was there", f->seq, at->seq);
+    return go_to(d, chain, at, f->seq > least ? f->seq : least, err);
+}
+
 /* A failure of the input, or in it, gets its name; one of the output has its own. */
 static int name_it(struct lm_in *in, int s, struct lm_err *err)
 {
@@ -314,11 +328,12 @@ static int draw_one(const struct lm_draw *d, struct lm_in *in, struct lm_logits_
             s = lm_draw_error_frame(&f, payload, err);
         if (s < 0)
             return name_it(in, s, err);
-        if (f.kind == LM_FRAME_END)
-            return go_to(d, chain, &at, f.seq > at.seq + at.any ? f.seq : at.seq + at.any, err);
-        s = take_frame(d, chain, &at, &f, payload, err);
+        s = f.kind == LM_FRAME_END ? take_end(d, chain, &at, &f, err)
+                                   : take_frame(d, chain, &at, &f, payload, err);
         if (s < 0)
             return s == LM_EIO ? s : name_it(in, s, err);
+        if (f.kind == LM_FRAME_END)
+            return LM_OK;
     }
 }
 

@@ -81,13 +81,13 @@ const struct lm_param *lm_param_at(size_t i)
     return NULL;
 }
 
-/* The accepted values in words; an end that only a huge number passes is not named. */
-static void say_range(const struct lm_param *p, char *s, size_t size)
+/* The accepted values in words; an end that only a huge number passes is named if v does. */
+static void say_range(const struct lm_param *p, double v, char *s, size_t size)
 {
     const char *kind = p->whole ? "a whole number" : "a number";
-    bool low = p->min > INT32_MIN, high = p->max < INT32_MAX;
+    const bool low = p->min > INT32_MIN || v < p->min, high = p->max < INT32_MAX || v > p->max;
     if (low && high)
-        snprintf(s, size, "%s from %g to %g", kind, p->min, p->max);
+        snprintf(s, size, "%s from %.10g to %.10g", kind, p->min, p->max);
     else if (low)
         snprintf(s, size, "%s %s %g", kind, p->above_min ? "above" : "not below", p->min);
     else
@@ -100,6 +100,6 @@ int lm_param_check(const struct lm_param *p, double v, struct lm_err *err)
     if (v >= p->min && v <= p->max && !(p->above_min && v == p->min) &&
         !(p->whole && v != rint(v)))
         return LM_OK;
-    say_range(p, range, sizeof range);
+    say_range(p, v, range, sizeof range);
     return lm_fail(err, LM_EUSE, "%.9g is out of range: not %s", v, range);
 }

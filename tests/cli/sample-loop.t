@@ -264,6 +264,9 @@ for bad in '{"type": "strin"}' '{"minLength": -1}' '{"$ref": "#/nowhere"}' 'fals
 done
 loop -s 3 -m "$m" --choice 'yes, "so"' --choice no --temp 3 | tokenize -m "$m" -dl >texts
 ok "$(grep -cxE 'yes, "so"|no' texts) $(sort -u texts | wc -l)" '9 2' 'one of several texts'
+printf '3\n' | sample --greedy -m "$m" --choice "$(printf '\377a\376')" -- decode -i -m "$m" |
+    tokenize -m "$m" -d >text
+ok "$(od -A n -t x1 <text | tr -d ' ')" ff61fe 'a choice is bytes, which need not be UTF-8'
 printf '3\n' | sample -m "$m" --choice a --regex b -- decode -i -m "$m" 2>err
 ok $? 2 'a choice and an expression exclude each other'
 sample --json-gap some </dev/null 2>err

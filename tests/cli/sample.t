@@ -101,6 +101,14 @@ run 1 '|2 ! <stdin>: sequence 0, position 0: the frame is out of order|' '*' 'or
 printf '%s\n' '0 0 1 1 2 3' '999999999 0 1 1 2 3' | stream 2 >in
 run 1 '2 ! <stdin>: sequence 999999999: 999999999 sequences without tokens before it make no sense|' '*' \
     'a gap that would be a thousand million lines' sample --greedy
+printf '%s\n' '0 3 1 1 2 3' '0 3 1 1 2 3' | stream 1 >in
+run 1 '2 ! <stdin>: sequence 0, position 3: the frame is out of order|' '*' 'a position twice' sample --greedy
+printf '%s\n' '3 0 1 1 2 3' | stream 1 >in
+run 1 '|||2 ! <stdin>: the end frame counts 1 sequences, but number 3 was there|' '*' \
+    'an end that counts too few' sample --greedy
+stream 2000000000 </dev/null >in
+run 1 '! <stdin>: sequence 2000000000: 2000000000 sequences without tokens before it make no sense|' '*' \
+    'or too many' sample --greedy
 : >in
 run 1 '! <stdin>: holds no logits stream|' 'sample: <stdin>: holds no logits stream|' \
     'no input' sample
