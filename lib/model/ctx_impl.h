@@ -74,6 +74,12 @@ int lm_history_before(struct lm_ctx *c, const struct lm_batch_token *t, size_t n
                       struct lm_err *err);
 void lm_history_after(struct lm_ctx *c, const struct lm_batch_token *t, size_t n);
 int lm_history_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err);
+/* The ids of a sequence's first n tokens, NULL where they are not known, and whether what is
+ * remembered was made with the factors for great lengths. */
+const int32_t *lm_history_ids(const struct lm_ctx *c, uint32_t seq, uint32_t n, bool *far);
+/* A sequence gets these ids [n], or none, NULL, in the place of what was known of it. */
+int lm_history_set(struct lm_ctx *c, uint32_t seq, const int32_t *ids, uint32_t n, bool far,
+                   struct lm_err *err);
 void lm_history_drop(struct lm_ctx *c, uint32_t seq);
 void lm_history_free(struct lm_ctx *c);
 

@@ -57,21 +57,36 @@ void lm_history_free(struct lm_ctx *c)
         lm_history_drop(c, c->histories->seq);
 }
 
+const int32_t *lm_history_ids(const struct lm_ctx *c, uint32_t seq, uint32_t n, bool *far)
+{
+    const struct lm_history *h = find(c, seq);
+    *far = h ? h->far : c->far_from && n > c->far_from;
+    return h && n && h->n >= n ? h->ids : NULL;
+}
+
+int lm_history_set(struct lm_ctx *c, uint32_t seq, const int32_t *ids, uint32_t n, bool far,
+                   struct lm_err *err)
+{
+    lm_history_drop(c, seq);
+    struct lm_history *to = get(c, seq);
+    n = ids ? n : 0;
+    if (!to || !lm_grow(&to->ids, &to->cap, (size_t)n + 1, sizeof *to->ids))
+        return lm_fail_nomem(err);
+    if (n)
+        memcpy(to->ids, ids, n * sizeof *to->ids);
+    to->n = n;
+    to->far = far;
+    return LM_OK;
+}
+
 int lm_history_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
 {
     const struct lm_history *from = find(c, src);
     if (dst == src)
         return LM_OK;
+    if (from)
+        return lm_history_set(c, dst, from->ids, (uint32_t)from->n, from->far, err);
     lm_history_drop(c, dst);
-    if (!from)
-        return LM_OK;
-    struct lm_history *to = get(c, dst);
-    if (!to || !lm_grow(&to->ids, &to->cap, from->n + 1, sizeof *to->ids))
-        return lm_fail_nomem(err);
-    if (from->n)
-        memcpy(to->ids, from->ids, from->n * sizeof *to->ids);
-    to->n = from->n;
-    to->far = from->far;
     return LM_OK;
 }
 

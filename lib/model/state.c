@@ -13,7 +13,7 @@
 #define VERSION 1
 #define MAGIC "LMST"
 
-enum { HAS_STATE = 1 };                 /* flags of a sequence */
+enum { HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4 };        /* flags of a sequence */
 
 static void put32(uint8_t *p, uint32_t v)
 {
@@ -154,11 +154,17 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     struct lm_memory *m = w->c->memory;
     const uint32_t length = lm_memory_length(m, seq);
     const bool state = lm_memory_has_state(m, seq);
-    uint8_t head[12];
+    bool far;
+    const int32_t *ids = lm_history_ids(w->c, seq, length, &far);
+    uint8_t head[12], id[4];
     put32(head, seq);
     put32(head + 4, length);
-    put32(head + 8, state ? HAS_STATE : 0);
+    put32(head + 8, (state ? HAS_STATE : 0) | (ids ? HAS_IDS : 0) | (far ? IS_FAR : 0));
     int r = put(w, head, sizeof head, err);
+    for (uint32_t i = 0; ids && i < length && !r; i++) {
+        put32(id, (uint32_t)ids[i]);
+        r = put(w, id, sizeof id, err);
+    }
     for (uint32_t i = 0; i < w->c->m->h.n_layer && !r; i++)
         if (w->c->places[i].kv.n_head_kv)
             r = put_layer(w, seq, i, length, err);
@@ -226,6 +232,13 @@ int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out
 
 /* --- reading ----------------------------------------------------------------------------- */
 
+/* What history.c knows of a sequence. */
+struct known {
+    int32_t *ids;                       /* NULL: not known                           */
+    uint32_t n;
+    bool     far;
+};
+
 struct reader {
     struct lm_ctx        *c;
     struct lm_in         *in;
@@ -233,6 +246,7 @@ struct reader {
     const struct lm_type *type[2];      /* of the keys and values in the file        */
     uint32_t              n_seqs;
     uint32_t            (*moved)[2];    /* where a sequence is until all is read, and its number */
+    struct known         *known;        /* [n_moved]                                  */
     uint32_t              n_moved;
     size_t              (*blocks)[2];   /* [n_layer] how keys and values are transformed */
     size_t                longest;      /* values of a head                          */
@@ -412,6 +426,19 @@ static int get_state(struct reader *r, uint32_t seq, bool there, struct lm_err *
     return s;
 }
 
+static int get_ids(struct reader *r, struct known *k, struct lm_err *err)
+{
+    uint8_t id[4];
+    int s = (k->ids = lm_malloc_array(k->n, sizeof *k->ids)) ? LM_OK : lm_fail_nomem(err);
+    for (uint32_t i = 0; i < k->n && !s; i++)
+        if (!(s = get(r, id, sizeof id, err))) {
+            if (get32(id) >= lm_model_n_vocab(r->c->m))
+                s = lm_fail(err, LM_EDATA, "id %u is outside the vocabulary", get32(id));
+            k->ids[i] = (int32_t)get32(id);
+        }
+    return s;
+}
+
 static int get_seq(struct reader *r, struct lm_err *err)
 {
     struct lm_memory *m = r->c->memory;
@@ -420,9 +447,9 @@ static int get_seq(struct reader *r, struct lm_err *err)
     if (s)
         return s;
     uint32_t id = get32(head), length = get32(head + 4), at = spare(r, UINT32_MAX);
-    if (length == 0 || get32(head + 8) & ~(uint32_t)HAS_STATE)
-        return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length,
-                       get32(head + 8));
+    const uint32_t flags = get32(head + 8), known = HAS_STATE | HAS_IDS | IS_FAR;
+    if (length == 0 || flags & ~known)
+        return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
     for (uint32_t i = 0; i < r->n_moved; i++)
         if (r->moved[i][1] == id)
             return lm_fail(err, LM_EDATA, "sequence %u is there twice", id);
@@ -433,15 +460,22 @@ static int get_seq(struct reader *r, struct lm_err *err)
     if (!more)
         return lm_fail_nomem(err);
     r->moved = more;
+    struct known *all = realloc(r->known, (r->n_moved + 1) * sizeof *all);
+    if (!all)
+        return lm_fail_nomem(err);
+    r->known = all;
     if ((s = lm_memory_restore(m, at, length, err)))
         return s;
+    struct known *k = &all[r->n_moved];
+    *k = (struct known){ .n = length, .far = flags & IS_FAR };
     r->moved[r->n_moved][0] = at;
     r->moved[r->n_moved++][1] = id;
+    if (flags & HAS_IDS)
+        s = get_ids(r, k, err);
     for (uint32_t i = 0; i < r->c->m->h.n_layer && !s; i++)
         if (r->c->places[i].kv.n_head_kv)
             s = get_layer(r, at, i, length, err);
-    return s || !lm_memory_has_state(m, at) ? s
-                                            : get_state(r, at, get32(head + 8) & HAS_STATE, err);
+    return s || !lm_memory_has_state(m, at) ? s : get_state(r, at, flags & HAS_STATE, err);
 }
 
 static int read_all(struct reader *r, struct lm_err *err)
@@ -471,10 +505,16 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
     for (uint32_t i = 0; i < r.n_moved && !s; i++)
         s = make_way(&r, i, err);
     for (uint32_t i = 0; i < r.n_moved && !s; i++)
-        if (!(s = lm_memory_copy(c->memory, r.moved[i][1], r.moved[i][0], err)))
+        if (!(s = lm_memory_copy(c->memory, r.moved[i][1], r.moved[i][0], err))) {
             (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
+            s = c->far_from ? lm_history_set(c, r.moved[i][1], r.known[i].ids, r.known[i].n,
+                                             r.known[i].far, err) : LM_OK;
+        }
     for (uint32_t i = 0; i < r.n_moved && s; i++)
         (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
+    for (uint32_t i = 0; i < r.n_moved; i++)
+        free(r.known[i].ids);
+    free(r.known);
     free(r.moved);
     free(r.rows[0]);
     free(r.rows[1]);

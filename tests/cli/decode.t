@@ -422,6 +422,17 @@ if [ -d "$long" ]; then
             grep -o '"output.weight"[^]]*' | grep -o '[0-9]*$')))  | awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >$s.rows
     done
     within stream.rows stream2.rows 1 0 1e-6 "and back again, in the loop"
+    # Saved before and behind it, or cut back with what it was behind it, and gone on with.
+    loop() { decode -i $exact -m long.gguf "$@" | cksum; }
+    want=$(loop line)
+    for at in 200 256 270; do
+        cut -d' ' -f1-$at line | loop --save-state long.state >got
+        ok "$(cut -d' ' -f$((at + 1))-280 line | loop --load-state long.state)" "$want" \
+            "saved at $at"
+    done
+    { cat line; echo '@100 +0'; } | loop --save-state long.state >got
+    cut -d' ' -f101-250 line | loop --load-state long.state >got
+    ok "$(cat got)" "$(cut -d' ' -f1-250 line | loop)" "cut back, then saved"
 fi
 
 # ---- saved state ----
