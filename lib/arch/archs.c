@@ -492,8 +492,8 @@ static int settle_causal(const struct lm_arch *a, const struct lm_gguf *g, struc
     if (lm_gguf_bool(g, key, &causal, err) < 0)
         return LM_EDATA;
     h->no_causal = !causal;
-    const bool scans = a->dense && a->dense->recurrent && (a->dense->recurrent != lm_recurrent_conv ||
-                                                           h->conv % 2 == 0);
+    const bool whole = a->dense && a->dense->recurrent == lm_recurrent_conv && h->conv % 2;
+    const bool scans = a->dense && a->dense->recurrent && !whole;
     const bool other = a->build != lm_dense_build || scans || a->dense->values || h->window ||
                        h->attn_cap > 0 || h->latent || h->n_shared_kv;
     if (a->encoder ? causal : h->no_causal && other)

@@ -7,8 +7,8 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-/* Whether a classifier has max(x, 0) where it otherwise has tanh, which the reference's files do not
- * say. */
+/* Whether a classifier has max(x, 0) where it otherwise has tanh: the reference's files do not say
+ * it. */
 #define KEY_RELU(from, ...) \
     { "classifier.relu", LM_GGUF_BOOL, 0, from, { __VA_ARGS__ }, LM_FIELD(class_relu) }
 #define KEYS(ctx_from) \

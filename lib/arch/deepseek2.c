@@ -116,7 +116,8 @@ int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_er
                     h->head_k != h->kv_rank + h->n_rot
                   : h->n_head_kv != h->n_head)
         return lm_fail(err, LM_EDATA, "%s: %u key/value heads of %u and %u do not go with a "
-                       "short vector of %u", a->name, h->n_head_kv, h->head_k, h->head_v, h->kv_rank);
+                       "short vector of %u", a->name, h->n_head_kv, h->head_k, h->head_v,
+                       h->kv_rank);
     return LM_OK;
 }
 

@@ -93,8 +93,8 @@ int lm_dense_build(struct lm_build *b);
  * lm_dense_classify - what the classifier says of pooled hidden states x [n_embd, n]: F32
  * [n_labels, n], or NULL with the graph failed.
  *
- * y = Wout h + bout; h is x, or tanh(W x + b) where there is a W (BERT's pooler), or max(W x + b, 0)
- * with class_relu (DistilBERT), or with a norm for it norm(gelu(W x)) (ModernBERT).
+ * y = Wout h + bout; h is x, or tanh(W x + b) where there is a W (BERT's pooler), or with
+ * class_relu max(W x + b, 0) (DistilBERT), or with a norm for it norm(gelu(W x)) (ModernBERT).
  */
 struct lm_tensor *lm_dense_classify(struct lm_build *b, struct lm_tensor *x);
 

@@ -37,11 +37,6 @@ static const struct lm_arch_key keys[] = {
     KEYS("=10000", "=0.5", NULL, "=128")
 };
 
-#define MATRIX(role, name, source, cols, rows, when) \
-    { "blk.{i}." name ".weight", LM_HF "mlp." source ".weight", { cols, rows }, \
-      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | when, LM_AS_IS, 0, role, NULL }
-#define SHARED (LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
-
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
@@ -53,21 +48,10 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_MAYBE(LM_ATTN_K_NORM, "attn_k_norm.weight", LM_HF "self_attn.k_norm.weight",
                LM_DIM_HEAD_K, LM_AS_IS),
     LM_T_O,
-    MATRIX(LM_FFN_GATE, "ffn_gate", "gate_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
-    MATRIX(LM_FFN_UP, "ffn_up", "up_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE),
-    MATRIX(LM_FFN_DOWN, "ffn_down", "down_proj", LM_DIM_FF, LM_DIM_EMBD, LM_TENSOR_IF_DENSE),
-    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
+    LM_T_DENSE_OR_EXPERTS,
     { "blk.{i}.exp_probs_b.bias", LM_HF "mlp.gate.e_score_correction_bias", { LM_DIM_EXPERTS },
       LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS, 0,
       LM_EXPERT_PREFERENCE, NULL },
-    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
-                     "down_proj.weight"),
-    MATRIX(LM_GATE_SHARED, "ffn_gate_shexp", "shared_experts.gate_proj", LM_DIM_EMBD,
-           LM_DIM_FF_SHARED, SHARED),
-    MATRIX(LM_UP_SHARED, "ffn_up_shexp", "shared_experts.up_proj", LM_DIM_EMBD,
-           LM_DIM_FF_SHARED, SHARED),
-    MATRIX(LM_DOWN_SHARED, "ffn_down_shexp", "shared_experts.down_proj", LM_DIM_FF_SHARED,
-           LM_DIM_EMBD, SHARED),
     LM_T_END,
 };
 

@@ -79,7 +79,8 @@ int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_er
       LM_TENSOR_PER_LAYER | LM_TENSOR_HEADS | LM_TENSOR_IF_LATENT | (when), transform, 0, role, \
       NULL }
 #define LM_L_VECTOR(role, name, source, len, when) \
-    { "blk.{i}." name, LM_HF source, { len }, LM_TENSOR_PER_LAYER | (when), LM_AS_IS, 0, role, NULL }
+    { "blk.{i}." name, LM_HF source, { len }, LM_TENSOR_PER_LAYER | (when), LM_AS_IS, 0, role, \
+      NULL }
 
 /* The attention; when: in which layers. */
 #define LM_T_LATENT(when) \

@@ -248,6 +248,26 @@
     LM_T_EXPERTS(LM_GATE_EXPERTS, "ffn_gate_exps", prefix gate, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
     LM_T_EXPERTS(LM_UP_EXPERTS, "ffn_up_exps", prefix up, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
     LM_T_EXPERTS(LM_DOWN_EXPERTS, "ffn_down_exps", prefix down, LM_DIM_FF_EXPERT, LM_DIM_EMBD)
+/* Models whose first layers have a feed-forward and the others experts, and maybe one that all
+ * tokens share, with the usual names. */
+#define LM_T_OF_SOME(role, name, source, cols, rows, when) \
+    { "blk.{i}." name ".weight", LM_HF "mlp." source ".weight", { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | (when), LM_AS_IS, 0, role, NULL }
+#define LM_T_DENSE_OR_EXPERTS \
+    LM_T_OF_SOME(LM_FFN_GATE, "ffn_gate", "gate_proj", LM_DIM_EMBD, LM_DIM_FF, \
+                 LM_TENSOR_IF_DENSE), \
+    LM_T_OF_SOME(LM_FFN_UP, "ffn_up", "up_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE), \
+    LM_T_OF_SOME(LM_FFN_DOWN, "ffn_down", "down_proj", LM_DIM_FF, LM_DIM_EMBD, \
+                 LM_TENSOR_IF_DENSE), \
+    LM_T_ROUTER(LM_HF "mlp.gate.weight"), \
+    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight", \
+                     "down_proj.weight"), \
+    LM_T_OF_SOME(LM_GATE_SHARED, "ffn_gate_shexp", "shared_experts.gate_proj", LM_DIM_EMBD, \
+                 LM_DIM_FF_SHARED, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED), \
+    LM_T_OF_SOME(LM_UP_SHARED, "ffn_up_shexp", "shared_experts.up_proj", LM_DIM_EMBD, \
+                 LM_DIM_FF_SHARED, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED), \
+    LM_T_OF_SOME(LM_DOWN_SHARED, "ffn_down_shexp", "shared_experts.down_proj", \
+                 LM_DIM_FF_SHARED, LM_DIM_EMBD, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
 #define LM_T_TWO_NORMS \
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")
