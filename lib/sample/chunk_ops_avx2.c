@@ -88,7 +88,7 @@ static void fall(const float *x, float least, float most, double times, double m
 {
     const __m256 lo = _mm256_set1_ps(least), hi = _mm256_set1_ps(most);
     const __m256 none = _mm256_set1_ps(-INFINITY), unit = _mm256_set1_ps((float)LM_LOG2_E);
-    const __m256 from = _mm256_set1_ps((float)max);
+    const __m256 from = _mm256_set1_ps((float)max), least_fall = _mm256_set1_ps(-FLT_MAX);
     const __m256d t = _mm256_set1_pd(times), m = _mm256_set1_pd(max);
     const bool floats = times == 1 && max == (float)max;
     for (int i = 0; i < LM_CHUNK; i += 8) {
@@ -98,7 +98,8 @@ static void fall(const float *x, float least, float most, double times, double m
         const __m256 d = floats ? _mm256_sub_ps(a, from)
                          : _mm256_set_m128(below4(_mm256_extractf128_ps(a, 1), t, m),
                                            below4(_mm256_castps256_ps128(a), t, m));
-        _mm256_storeu_ps(f + i, _mm256_blendv_ps(none, _mm256_mul_ps(d, unit), in));
+        const __m256 y = _mm256_max_ps(_mm256_mul_ps(d, unit), least_fall);
+        _mm256_storeu_ps(f + i, _mm256_blendv_ps(none, y, in));
     }
 }
 

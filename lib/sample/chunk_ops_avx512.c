@@ -80,14 +80,15 @@ static void fall(const float *x, float least, float most, double times, double m
 {
     const __m512 lo = _mm512_set1_ps(least), hi = _mm512_set1_ps(most);
     const __m512 none = _mm512_set1_ps(-INFINITY), unit = _mm512_set1_ps((float)LM_LOG2_E);
-    const __m512 from = _mm512_set1_ps((float)max);
+    const __m512 from = _mm512_set1_ps((float)max), least_fall = _mm512_set1_ps(-FLT_MAX);
     const __m512d t = _mm512_set1_pd(times), m = _mm512_set1_pd(max);
     const bool floats = times == 1 && max == (float)max;
     for (int i = 0; i < LM_CHUNK; i += 16) {
         const __m512 a = _mm512_loadu_ps(x + i);
         const __m512 d = floats ? _mm512_sub_ps(a, from)
                          : joined(below8(_mm512_castps512_ps256(a), t, m), below8(upper(a), t, m));
-        _mm512_storeu_ps(f + i, _mm512_mask_mul_ps(none, between(a, lo, hi), d, unit));
+        _mm512_storeu_ps(f + i, _mm512_mask_max_ps(none, between(a, lo, hi),
+                                                   _mm512_mul_ps(d, unit), least_fall));
     }
 }
 

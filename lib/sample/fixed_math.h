@@ -10,6 +10,7 @@
  * in a fixed order, without fused multiply-add (the build forbids contraction).
  */
 
+#include <float.h>
 #include <stdint.h>
 
 /* e^x, correct to about 6e-16 of the value; results below 2^-1022 are 0, above the
@@ -23,7 +24,8 @@ double lm_ln(double x);
  * Weights: how likely a token is beside the best one, as whole numbers, so that their sum does not
  * depend on the order.
  *
- * The fall of a logit is what it is below the best, in bits: (l - max) / ln 2 in single precision.
+ * The fall of a logit is what it is below the best, in bits: (l - max) / ln 2 in single precision,
+ * and finite, since -inf stands for no candidate.
  * Its power is 2^40 * 2^fall, to 2e-7 of its value, or 0 where that is below 1; its weight is the
  * whole part.  Single precision is enough, and twice as fast as double: a chance is that of the
  * exact definition to 3e-7, and errors do not add up in a sum.
@@ -36,7 +38,8 @@ double lm_ln(double x);
 
 static inline float lm_fall(double d)
 {
-    return (float)d * (float)LM_LOG2_E;
+    const float fall = (float)d * (float)LM_LOG2_E;
+    return fall > -FLT_MAX ? fall : -FLT_MAX;
 }
 
 float    lm_power(float fall);

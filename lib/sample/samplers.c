@@ -81,11 +81,13 @@ const struct lm_param *lm_param_at(size_t i)
     return NULL;
 }
 
-/* The accepted values in words; an end that only a huge number passes is named if v does. */
+/* The accepted values in words; an end that only a huge number passes is named if a
+ * whole one does. */
 static void say_range(const struct lm_param *p, double v, char *s, size_t size)
 {
     const char *kind = p->whole ? "a whole number" : "a number";
-    const bool low = p->min > INT32_MIN || v < p->min, high = p->max < INT32_MAX || v > p->max;
+    const bool low = p->min > INT32_MIN;
+    const bool high = p->max < INT32_MAX || (p->whole && isfinite(v) && v > p->max);
     if (low && high)
         snprintf(s, size, "%s from %.10g to %.10g", kind, p->min, p->max);
     else if (low)

@@ -340,7 +340,12 @@ static void test_chunks(void **state)
         check_spread(ops, x, -3.7 + round * 0.1);
         ops->fall(x, -FLT_MAX, FLT_MAX, 1, 9, fall);
         for (int i = 0; i < LM_CHUNK; i++)
-            assert_true(fall[i] == lm_fall((double)x[i] - 9));
+            assert_true(fall[i] == (x[i] > -INFINITY ? lm_fall((double)x[i] - 9) : -INFINITY));
+        check_weights(ops, fall);
+        check_favor(ops, fall);
+        ops->fall(x, -FLT_MAX, FLT_MAX, 1e38, 9e38, fall);      /* far away, but candidates */
+        for (int i = 0; i < LM_CHUNK; i++)
+            assert_true(x[i] == -INFINITY ? fall[i] == -INFINITY : fall[i] >= -FLT_MAX);
         check_weights(ops, fall);
         check_favor(ops, fall);
         ops->buckets(fall, 36.9f, 1023, b);
@@ -722,6 +727,7 @@ static void test_ranges(void **state)
         { "repeat-penalty", 0, "0 is out of range: not a number above 0" },
         { "repeat-penalty", INFINITY, "inf is out of range: not a number above 0" },
         { "repeat-last-n", -2, "-2 is out of range: not a whole number not below -1" },
+        { "repeat-last-n", 1e11, "1e+11 is out of range: not a whole number from -1 to 2147483647" },
         { "presence-penalty", INFINITY, "inf is out of range: not a finite number" },
     };
     struct lm_sampling s = { 0 };
