@@ -303,6 +303,9 @@ enum lm_transform {
     LM_STACK_AS_FITS,
     LM_FIRST_HALVES_TURNED, /* the source is transposed whatever its shape                */
     LM_SECOND_HALVES_TURNED,
+    LM_SWAP_SECOND,         /* where the source is the second, the second half of its rows first */
+    LM_STACKED_ROWS,        /* the source is one matrix, the stack's one behind the other */
+    LM_STACKED_ROWS_TURNED, /* the same, each of them transposed                          */
     LM_LATENT_KEYS,         /* of each head of kv_b's rows those for keys, transposed     */
     LM_LATENT_VALUES,       /* those for values                                           */
     LM_EVEN_ROWS,           /* of each matrix of a stack, rows 0, 2, ..; where the source is no
@@ -367,7 +370,8 @@ enum {
     LM_TENSOR_IN_FIRST  = 1 << 25,      /* in layer 0                                     */
     LM_TENSOR_ALL_OR_NONE = 1 << 26,    /* in some layers only                            */
     LM_TENSOR_IF_ROUTER = 1 << 27,      /* in layers that have a router's                 */
-    LM_TENSOR_NO_ROUTER = 1 << 28       /* in others                                      */
+    LM_TENSOR_NO_ROUTER = 1 << 28,      /* in others                                      */
+    LM_TENSOR_UNLESS_ZERO = 1 << 29     /* left out by conversion where it is all zeros   */
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -409,6 +413,7 @@ enum lm_role {
     LM_ROUTER_SCALE, LM_EXPERT_SCALE,
     LM_GATE_UP_EXPERTS, LM_GATE_UP_EXPERTS_B, LM_FFN_NORM_2, LM_FFN_NORM_2_B, LM_POST_FFN_NORM_1,
     LM_POST_FFN_NORM_1_B, LM_POST_FFN_NORM_2, LM_POST_FFN_NORM_2_B,
+    LM_ATTN_AGAIN_NORM, LM_ATTN_AGAIN_NORM_B, LM_EXPERTS_SUM_B,
     LM_INDEX_NORM, LM_INDEX_NORM_B, LM_INDEX_SHARES, LM_INDEX_SHARES_B, LM_INDEX_K, LM_INDEX_K_B,
     LM_INDEX_Q, LM_INDEX_Q_B,
     LM_KDA_CONV_Q, LM_KDA_CONV_K, LM_KDA_CONV_V, LM_KDA_F_A, LM_KDA_F_A_B, LM_KDA_F_B,
@@ -493,6 +498,8 @@ struct lm_arch {
                                                    or end stands before the tokens' keys  */
     const struct lm_arch_factor *factors;       /* or NULL                                */
     const struct lm_arch_need   *needs;         /* or NULL                                */
+    const char                  *rerank;        /* text that a pair of texts is put in to be
+                                                   judged, for {query} and {document}; or NULL */
     const struct lm_arch        *mixed;         /* the row of checkpoints of the same classes some
                                                    of whose layers are experts, or NULL   */
     const struct lm_arch        *plain;         /* the row of those none of whose layers are

@@ -27,7 +27,8 @@ extern const struct lm_arch
     lm_arch_nemotron_h, lm_arch_nemotron_h_moe, lm_arch_llama4,
     lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear, lm_arch_kormo, lm_arch_glm4v,
     lm_arch_glm4v_moe, lm_arch_phimoe, lm_arch_youtu, lm_arch_mistral4, lm_arch_bamba,
-    lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class, lm_arch_lfm2_both;
+    lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class, lm_arch_lfm2_both,
+    lm_arch_nomic_bert_moe, lm_arch_jina_bert_v2, lm_arch_jina_bert_v3;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -50,7 +51,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama4, &lm_arch_glm_dsa, &lm_arch_deepseek32, &lm_arch_kimi_linear,
     &lm_arch_kormo, &lm_arch_glm4v, &lm_arch_glm4v_moe, &lm_arch_phimoe, &lm_arch_youtu,
     &lm_arch_mistral4, &lm_arch_bamba, &lm_arch_cohere2moe, &lm_arch_distilbert,
-    &lm_arch_distilbert_class, &lm_arch_lfm2_both,
+    &lm_arch_distilbert_class, &lm_arch_lfm2_both, &lm_arch_nomic_bert_moe,
+    &lm_arch_jina_bert_v2, &lm_arch_jina_bert_v3,
     NULL
 };
 

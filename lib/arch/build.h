@@ -40,6 +40,8 @@ struct lm_build {
     struct lm_tensor        *runs;       /* I32 [2, n_tokens], see lm_attn_whole          */
     struct lm_tensor        *layer_inputs;      /* set by builders of families that have them: F32
                                             [n_embd_layer, n_layer, n_tokens]             */
+    struct lm_tensor        *distances;  /* likewise: what distances add to scores, F32 [.., n_head]
+                                            as lm_attn_adjust takes it                    */
     struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out], or, for
                                             embed, [n_embd, n_out] hidden states          */
 };

@@ -355,7 +355,7 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     if (h->no_causal) {
         struct lm_tensor *y = lm_attn_whole(b->graph, qkv[0], qkv[1], qkv[2], b->runs, scale,
                                             lm_arch_window(b->arch, h, layer) / 2);
-        lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
+        lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), b->distances);
         return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
     }
     const uint32_t from = lm_arch_kv_layer(b->arch, h, layer);
@@ -520,6 +520,8 @@ static struct lm_tensor *experts(struct lm_build *b, uint32_t layer, struct lm_t
         y = lm_weighted_sum(g, of_experts(b, layer, in, ids), w);
     }
     y = other ? lm_dense_linear(b, layer, LM_EXPERTS_OUT, y) : y;
+    if (lm_build_weight(b, layer, LM_EXPERTS_SUM_B))
+        y = lm_add(g, y, lm_build_weight(b, layer, LM_EXPERTS_SUM_B));
     if (!lm_build_weight(b, layer, LM_UP_SHARED))
         return y;
     y = lm_add(g, y, shared_expert(b, layer, x));
@@ -632,7 +634,9 @@ static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tens
             n = lm_dense_norm(b, i, LM_FFN_NORM, x);
         return add_scaled(b, x, lm_add(g, a, feed_forward(b, i, x, n)));
     }
-    x = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
+    a = lm_dense_norm(b, i, LM_ATTN_OUT_NORM, add_scaled(b, x, a));
+    x = lm_build_weight(b, i, LM_ATTN_AGAIN_NORM)
+            ? lm_dense_norm(b, i, LM_ATTN_AGAIN_NORM, lm_add(g, x, a)) : a;
     if (b->h->has_fed ||
         (!lm_arch_has(b->arch, LM_FFN_UP) && !lm_arch_has(b->arch, LM_ROUTER)))
         return x;

@@ -23,7 +23,8 @@
  *
  * With weights for it, what follows an addition is normalized instead of what goes in (the
  * original order, Vaswani et al., 2017): x = norm(x + a, attn_out_norm), x = norm(x +
- * feed_forward(x), layer_out_norm).
+ * feed_forward(x), layer_out_norm).  With weights for that too, the first is added to x once more:
+ * x = norm(x + norm(x + a, attn_out_norm), attn_again_norm).
  *
  * Recurrent layers (recurrent.h) have something else in attention's place, or beside it.
  *

@@ -55,8 +55,10 @@ static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_SILU, .rope_halves = true,
 };
 
+extern const struct lm_arch lm_arch_nomic_bert_moe;
+
 const struct lm_arch lm_arch_nomic_bert = {
     .name = "nomic-bert", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
-    .build = lm_dense_build, .dense = &dense,
+    .build = lm_dense_build, .dense = &dense, .mixed = &lm_arch_nomic_bert_moe,
 };

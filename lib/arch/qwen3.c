@@ -44,6 +44,14 @@ static const struct lm_arch_tensor rank_tensors[] = {
     LM_T_END,
 };
 
+/* The form that its makers ask with, by the model's card; what is asked is their default. */
+static const char rerank[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer "
+    "the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
 static const char *const classes[] = { "Qwen3ForCausalLM", "Qwen3Model", NULL };
 static const char *const rank_classes[] = { "Qwen3-Reranker", NULL };
 static const char *const ignored[] = { NULL };
@@ -58,5 +66,6 @@ const struct lm_arch lm_arch_qwen3 = {
 
 const struct lm_arch lm_arch_qwen3_rank = {
     .name = "qwen3", .hf_classes = rank_classes, .keys = rank_keys, .tensors = rank_tensors,
+    .rerank = rerank,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
 };

@@ -254,6 +254,9 @@ static void choose_row(struct lm_convert *c)
     for (int64_t i = 0; c->cfg.arch->mixed && kind_of(c, i); i++)
         if (kind_of(c, i) == 'E')
             c->cfg.arch = c->cfg.arch->mixed;
+    if (c->cfg.arch->mixed && lm_jval_i64(lm_jval_get(c->cfg.json, "moe_every_n_layers"), &n) &&
+        n > 0)
+        c->cfg.arch = c->cfg.arch->mixed;
     for (const struct lm_jval *t = plain ? list->first : NULL; t; t = t->next) {
         const char *s = lm_jval_str(t);
         plain = plain && s && (!strcmp(s, "attention") || !strcmp(s, "full_attention"));
@@ -283,6 +286,10 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     if (!strcmp(c->cfg.class, "Qwen3ForCausalLM") &&
         lm_hf_contains(src, "README.md", "# Qwen3-Reranker"))
         c->cfg.class = "Qwen3-Reranker";
+    /* Version 3 of Jina's encoders has a class of its own, in code beside the weights. */
+    if (!strcmp(c->cfg.class, "XLMRobertaModel") &&
+        present(lm_jval_get(c->cfg.json, "lora_adaptations")))
+        c->cfg.class = "XLMRobertaLoRA";
     c->cfg.arch = lm_arch_by_class(c->cfg.class);
     if (!c->cfg.arch)
         return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted "

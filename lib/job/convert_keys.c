@@ -255,6 +255,14 @@ static void token_keys(struct lm_gguf_writer *w, const struct lm_hf_vocab *v)
     flag_key(w, "tokenizer.ggml.normalizer.strip_accents", v->strip_accents);
 }
 
+/* How a pair of texts is judged stands with the architecture's keys, as a named template. */
+static void rerank_keys(struct lm_gguf_writer *w, const char *text)
+{
+    static const struct lm_str names[] = { { "rerank", 6 } };
+    lm_gguf_set_str(w, "tokenizer.chat_template.rerank", text, strlen(text));
+    lm_gguf_set_arr(w, "tokenizer.chat_templates", LM_GGUF_STR, names, 1);
+}
+
 /* Named templates, their names, then the one without a name. */
 static int template_keys(struct lm_convert *c, const struct lm_hf_vocab *v,
                          const struct lm_convert_options *o, struct lm_err *err)
@@ -285,6 +293,8 @@ static int template_keys(struct lm_convert *c, const struct lm_hf_vocab *v,
         lm_gguf_set_str(c->w, key, o->chat_template, o->chat_template_len);
     else if (main)
         lm_gguf_set_str(c->w, key, main->text.p, main->text.len);
+    else if (!strcmp(v->model, "rwkv"))         /* by the name of a form that readers know */
+        lm_gguf_set_str(c->w, key, "rwkv-world", 10);
     else if (!n && !c->cfg.arch->encoder)
         lm_note(c->env, LM_WARN, "no chat template: the checkpoint has none");
     return LM_OK;
@@ -387,6 +397,8 @@ int lm_convert_keys(struct lm_convert *c, const struct lm_convert_options *o, st
         r = lm_hf_card_write(c->w, c->src, c->cfg.json, c->generation, &card, c->env, err);
     if (!r)
         r = arch_keys(c, err);
+    if (c->cfg.arch->rerank)
+        rerank_keys(c->w, c->cfg.arch->rerank);
     lm_gguf_set_u32(c->w, "general.quantization_version", 2);
     if (!r)
         r = vocab_keys(c, o, err);

@@ -142,6 +142,25 @@ static int add_part(struct lm_convert *c, const struct lm_arch_tensor *row, uint
     return LM_OK;
 }
 
+/* Has a small tensor, which must be at hand, nothing but zeros? */
+static int only_zeros(struct lm_convert *c, const struct lm_convert_source *src, bool *yes,
+                      struct lm_err *err)
+{
+    uint8_t bytes[4096];
+    const uint64_t n = src->st ? src->st->bytes : 0;
+    int r = LM_OK;
+    if (!src->st || !lm_hf_random(c->src))
+        return lm_hf_need_spool(c->src, "a bias that may be left out:", err);
+    *yes = !src->st->packed;
+    for (uint64_t at = 0, k; !r && *yes && at < n; at += k) {
+        k = n - at < sizeof bytes ? n - at : sizeof bytes;
+        r = lm_convert_read_plain(c, src->shard, src->st, at, bytes, (size_t)k, err);
+        for (uint64_t i = 0; !r && i < k; i++)
+            *yes = *yes && !bytes[i];
+    }
+    return r;
+}
+
 /* A checkpoint tensor becomes an item of a row that it is the source of. */
 static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint32_t layer,
                    uint32_t part, enum lm_transform how, const struct lm_convert_source *src,
@@ -159,6 +178,12 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
     if (tied_copy(c, row)) {
         lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", src->name);
         return LM_OK;
+    }
+    if (row->flags & LM_TENSOR_UNLESS_ZERO) {
+        bool zero = false;
+        const int r = only_zeros(c, src, &zero, err);
+        if (r || zero)
+            return r;
     }
     if (how == LM_STACK)
         return add_part(c, row, layer, part, src, err);

@@ -11,6 +11,7 @@
 
 #include "base/f16.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "job/convert_parts.h"
 
 /* Rows that a table may lack. */
@@ -102,6 +103,16 @@ static int split_qkv(struct lm_convert_item *it, const struct lm_hparams *h, str
         add_axis(v, part ? head : group * head, 1);
     }
     return LM_OK;
+}
+
+/* The gate comes first, which checkpoints of the second kind have in the second half. */
+static void swap_second(struct lm_convert_item *it)
+{
+    const char *end = strrchr(it->row->source_2, '}') + 1;
+    const uint64_t half = elements(&it->t) / 2;
+    const bool swap = lm_ends_with(it->sources[0].name, end);
+    add_axis(add_view(it, 0, swap ? half : 0), half, 1);
+    add_axis(add_view(it, 0, swap ? 0 : half), half, 1);
 }
 
 /* Columns and rows of every matrix change places. */
@@ -364,7 +375,9 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
         as_is(it);
         break;
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
-    case LM_TRANSPOSE:      transpose(it); break;
+    case LM_TRANSPOSE:
+    case LM_STACKED_ROWS_TURNED: transpose(it); break;
+    case LM_SWAP_SECOND:    swap_second(it); break;
     case LM_LATENT_KEYS:    latent(it, &c->cfg.h, true); break;
     case LM_LATENT_VALUES:  latent(it, &c->cfg.h, false); break;
     case LM_EVEN_ROWS:
@@ -452,6 +465,11 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
         shape[n - 1] = t->ne[1];
         shape[n - 2] = t->ne[0];
         break;
+    case LM_STACKED_ROWS:
+    case LM_STACKED_ROWS_TURNED:
+        shape[0] = t->ne[2] * (it->transform == LM_STACKED_ROWS ? t->ne[1] : t->ne[0]);
+        shape[1] = it->transform == LM_STACKED_ROWS ? t->ne[0] : t->ne[1];
+        return 2;
     case LM_FLAT:
         shape[0] = elements(t);
         return 1;

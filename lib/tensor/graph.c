@@ -447,7 +447,13 @@ struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk)
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both)
 {
-    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, both } },
+    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, both, false } },
+                (struct lm_tensor *[]){ w });
+}
+
+struct lm_tensor *lm_slope_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach)
+{
+    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, true, true } },
                 (struct lm_tensor *[]){ w });
 }
 

@@ -144,7 +144,7 @@ union lm_op_arg {
     } grow;                                                   /* POS_SCALE              */
     struct {
         uint32_t reach;
-        bool     both;
+        bool     both, slopes;
     } distance;                                               /* DISTANCE_BIAS          */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
@@ -395,6 +395,10 @@ struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk);
  */
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both);
+
+/* The same for slopes w [n_head] (Press et al., "ALiBi", 2022): -w[h] times the distance, to either
+ * side: F32 [2 reach + 1, n_head]. */
+struct lm_tensor *lm_slope_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach);
 
 /*
  * Recurrent layers.  states: I64 [2, n], for each token the address of the state that it

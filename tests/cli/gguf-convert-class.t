@@ -51,6 +51,9 @@ ok $? 1 "a configuration without labels has none"
 ok "$(get modernbert.gguf modern-bert.attention.sliding_window_pattern)" "1 " "layers that see all, by their kinds"
 ok "$(get qwen3.gguf qwen3.classifier.output_labels)$(get qwen3.gguf qwen3.pooling_type)" \
    '"yes" "no" 4 ' "a reranker's labels and pooling"
+ok "$(get qwen3.gguf tokenizer.chat_templates)$(gguf-inspect --get tokenizer.chat_template.rerank \
+    qwen3.gguf | grep -c -e '^<Query>: {query}$' -e '^<Document>: {document}<|im_end|>$')" '"rerank" 2' \
+   "and how it is asked"
 ok "$(gguf-inspect --tensors qwen3.gguf | grep -c '^output.weight')" 0 "of its output matrix two rows are left"
 
 # ---- products behind the pooling ----

@@ -406,6 +406,18 @@ static void test_distance_bias(void **state)
         }
         lm_graph_release(&g);
     }
+    struct lm_graph g = {0};
+    float slopes[2] = { 0.5f, 0.25f };
+    struct lm_tensor *t =
+        lm_slope_bias(&g, with_data(&g, LM_F32, 1, (size_t[]){ 2 }, slopes), 3);
+    static const float want[2][7] = { { -1.5f, -1, -0.5f, 0, -0.5f, -1, -1.5f },
+                                      { -0.75f, -0.5f, -0.25f, 0, -0.25f, -0.5f, -0.75f } };
+    evaluate(&g, t, 1);
+    assert_int_equal(t->ne[0], 7);
+    for (size_t h = 0; h < 2; h++)
+        for (size_t d = 0; d < 7; d++)
+            assert_true(((const float *)t->data)[h * 7 + d] == want[h][d]);
+    lm_graph_release(&g);
 }
 
 static int teardown(void **state)
