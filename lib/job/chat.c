@@ -137,7 +137,7 @@ static const struct lm_jval *content_to_continue(struct request *q, const struct
 }
 
 /* A message as templates get it: without members that are null, with its reasoning under
- * both names. */
+ * both names, in the order that transformers gives them: it shows where a message is printed. */
 static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **last,
                        const struct lm_jval *m, bool go_on)
 {
@@ -145,21 +145,24 @@ static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **l
     struct lm_jval *out = node(q, LM_JSON_OBJECT, NULL), *tail = NULL;
     const struct lm_jval *reasoning = NULL, *content = lm_jval_get(m, "content");
     bool ok = out;
+    for (size_t i = 0; i < 3 && !present(reasoning); i++)
+        reasoning = lm_jval_get(m, names[i]);
+    if (present(reasoning)) {
+        const struct lm_jval *thinking = lm_jval_get(m, names[1]);
+        ok = ok && append(q, out, &tail, present(thinking) ? thinking : reasoning, names[1]);
+    }
     if (go_on && !present(content))
         return lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
     for (const struct lm_jval *e = m->first; e && ok; e = e->next) {
         const struct lm_jval *v = e;
-        if (e->kind == LM_JSON_NULL)
+        if (e->kind == LM_JSON_NULL || same_key(e, names[1]))
             continue;
         if (go_on && e == content && !(v = content_to_continue(q, e)))
             return LM_EDATA;
         ok = append(q, out, &tail, v, NULL);
     }
-    for (size_t i = 0; i < 3 && !present(reasoning); i++)
-        reasoning = lm_jval_get(m, names[i]);
-    for (size_t i = 0; i < 2 && ok && present(reasoning); i++)
-        if (!present(lm_jval_get(m, names[i])))
-            ok = append(q, out, &tail, reasoning, names[i]);
+    if (ok && present(reasoning) && !present(lm_jval_get(m, names[0])))
+        ok = append(q, out, &tail, reasoning, names[0]);
     if (!ok || !append(q, to, last, out, NULL))
         return lm_fail_nomem(q->err);
     return LM_OK;

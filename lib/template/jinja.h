@@ -109,6 +109,12 @@ struct jparse {
     struct jtoken    peek;
     bool             peeked;
     int              depth, loops, conditions;
+    struct {                         /* the first filter or test that nobody knows: an error
+                                        at the end, as Jinja2 has it when it compiles */
+        struct jpos pos;             /* line 0: none */
+        const char *what;
+        struct jstr name;
+    } unknown;
     int              mentions;       /* enum jmention, of the macro that is being read */
 };
 
@@ -351,6 +357,8 @@ size_t lm_jchars(const struct jstr *s);
 size_t lm_jchar_at(const struct jstr *s, size_t n);
 uint32_t lm_jrune(const struct jstr *s, size_t at, int *len);
 bool lm_jspace(uint32_t rune);
+/* \w of Python's patterns. */
+bool lm_jword(uint32_t rune);
 
 /* jinja_big.c: whole numbers of any size (up to 64 Ki bits). */
 struct jv lm_jbig_parse(struct jrun *r, const char *digits, size_t n, unsigned base);

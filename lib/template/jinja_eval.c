@@ -93,6 +93,16 @@ static void assign(struct jrun *r, const struct jnode *target, struct jv v)
 
 /* ---- expressions ---------------------------------------------------------------------- */
 
+static void add_keyword(struct jrun *r, struct jargs *a, struct jv key, struct jv value)
+{
+    if (key.kind != J_STR)
+        lm_jfail(r, "keywords must be strings");
+    if (lm_jdict_get(r, &a->kw, key))
+        lm_jfail(r, "got multiple values for keyword argument '%.*s'",
+                 (int)(key.s->len < 80 ? key.s->len : 80), key.s->p);
+    lm_jdict_put(r, &a->kw, key, value);
+}
+
 static void arguments(struct jrun *r, const struct jnode *list, struct jargs *a)
 {
     struct jlist pos = { 0 };
@@ -106,10 +116,10 @@ static void arguments(struct jrun *r, const struct jnode *list, struct jargs *a)
             if (d.kind != J_DICT)
                 lm_jfail(r, "argument after ** must be a mapping, not %s", lm_jtype(d));
             for (size_t i = 0; i < d.d->n; i++)
-                lm_jdict_put(r, &a->kw, d.d->e[i].key, d.d->e[i].value);
+                add_keyword(r, a, d.d->e[i].key, d.d->e[i].value);
         } else if (n->kind == JN_KEYWORD) {
             struct jv v = eval(r, n->a);
-            lm_jdict_put(r, &a->kw, name_of(&n->str), v);
+            add_keyword(r, a, name_of(&n->str), v);
         } else {
             lm_jpush(r, &pos, eval(r, n));
         }
@@ -486,6 +496,8 @@ static void exec_block(struct jrun *r, const struct jnode *n)
         v = filter(r, f, &v);
     if (n->kind == JN_SET_BLOCK)
         assign(r, n->a, v);
+    else if (v.kind != J_STR)
+        lm_jfail(r, "sequence item: expected str instance, %s found", lm_jtype(v));
     else
         lm_jprint(r->sink, v);
 }

@@ -167,13 +167,16 @@ static struct jnode *parse_and_or(struct jparse *p, bool is_and)
 struct jnode *lm_jparse_expr(struct jparse *p, bool with_cond)
 {
     lm_jenter(p);
+    const uint32_t unknown = p->unknown.pos.line;
     struct jnode *n = parse_and_or(p, false);
     while (with_cond && lm_jtok_is(&p->tok, JT_NAME, "if")) {
         struct jnode *c = lm_jnode(p, JN_COND, p->tok.pos);
         lm_jlex_next(p);
+        p->conditions++;
         c->a = n;
         c->b = parse_and_or(p, false);
-        p->conditions++;
+        if (!unknown)                            /* what is before the "if" may not be taken */
+            p->unknown.pos.line = 0;
         if (lm_jskip_name(p, "else"))
             c->c = lm_jparse_expr(p, true);
         p->conditions--;
@@ -543,8 +546,11 @@ static struct jstr dotted(struct jparse *p)
 static void check_name(struct jparse *p, struct jpos pos, bool known, const char *what,
                        const struct jstr *s)
 {
-    if (!known && !p->conditions)
-        lm_jparse_fail(p, pos, "No %s named '%.*s'.", what, (int)(s->len < 80 ? s->len : 80), s->p);
+    if (!known && !p->conditions && !p->unknown.pos.line) {
+        p->unknown.pos = pos;
+        p->unknown.what = what;
+        p->unknown.name = *s;
+    }
 }
 
 static struct jnode *test(struct jparse *p, struct jnode *operand_)

@@ -163,8 +163,7 @@ FILTER(f_wordcount)
     int k;
     for (size_t i = 0; i < s->len; i += (size_t)k) {
         uint32_t c = lm_jrune(s, i, &k);
-        bool word = c == '_' || c >= 128 ? !lm_jspace(c)
-                  : (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+        const bool word = lm_jword(c);
         n += word && !in;
         in = word;
     }
@@ -201,35 +200,172 @@ FILTER(f_truncate)
     return lm_jsb_value(&b);
 }
 
-/* One line, in pieces of at most `width` characters; a longer word is cut if so asked. */
-static void wrap_line(struct jsb *b, const struct jstr *s, size_t width, bool cut,
-                      const struct jstr *end)
+/* A line on its way into lines of at most `width` characters, by the rules of Python's
+ * textwrap: words and the blanks between them are laid down one by one. */
+struct wrap {
+    struct jsb        *b;
+    const struct jstr *s, *end;          /* the line; what ends one of the new ones */
+    size_t             width, column;
+    size_t             from, to;         /* of the new line, in s; from == to: nothing yet */
+    bool               cut, hyphens, some;   /* some: a line is done */
+};
+
+static bool is_blank(char c)
 {
-    struct jargs none = { 0 };
-    struct jv text = { .kind = J_STR, .s = s };
-    struct jlist *words = lm_jcall_method(b->r, text, "split", &none).l;
-    size_t column = 0;
-    for (size_t i = 0; i < words->n; i++) {
-        const struct jstr *w = words->v[i].s;
-        size_t n = lm_jchars(w), at = 0;
-        if (column && column + 1 + n > width) {
-            lm_jsb_str(b, end);
-            column = 0;
-        } else if (column) {
-            lm_jsb_lit(b, " ");
-            column++;
-        }
-        while (cut && n > width) {
-            struct jstr rest = { w->p + at, NULL, w->len - at };
-            size_t piece = lm_jchar_at(&rest, width);
-            lm_jsb_add(b, rest.p, w->mark ? w->mark + at : NULL, piece);
-            lm_jsb_str(b, end);
-            at += piece;
-            n -= width;
-        }
-        lm_jsb_add(b, w->p + at, w->mark ? w->mark + at : NULL, w->len - at);
-        column += n;
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The character that ends before i, 0 at the begin. */
+static uint32_t before(const struct jstr *s, size_t i)
+{
+    int k;
+    if (!i)
+        return 0;
+    for (i--; i > 0 && ((unsigned char)s->p[i] & 0xC0) == 0x80;)
+        i--;
+    return lm_jrune(s, i, &k);
+}
+
+static bool is_letter(uint32_t c)
+{
+    return lm_jword(c) && !(c >= '0' && c <= '9');
+}
+
+static bool word_at(const struct jstr *s, size_t i, bool letter)
+{
+    int k;
+    const uint32_t c = i < s->len ? lm_jrune(s, i, &k) : 0;
+    return c && (letter ? is_letter(c) : lm_jword(c));
+}
+
+/* May a word end with the hyphen at i: two letters before it, or a letter and a hyphen, and the
+ * like behind it? */
+static bool breaks_at(const struct jstr *s, size_t i)
+{
+    if (s->p[i] != '-' || !is_letter(before(s, i)))
+        return false;
+    size_t b = i - 1;
+    while (b > 0 && ((unsigned char)s->p[b] & 0xC0) == 0x80)
+        b--;
+    const bool hyphen = b > 0 && s->p[b - 1] == '-' && is_letter(before(s, b - 1));
+    if (!hyphen && !is_letter(before(s, b)))
+        return false;
+    int k = 1;
+    if (!word_at(s, i + 1, true))
+        return false;
+    lm_jrune(s, i + 1, &k);
+    const size_t next = i + 1 + (size_t)k;
+    return word_at(s, next, true) ||
+           (next < s->len && s->p[next] == '-' && word_at(s, next + 1, true));
+}
+
+/* Two hyphens or more at i that stand between words: where they end, else i. */
+static size_t dashes(const struct jstr *s, size_t i)
+{
+    size_t j = i;
+    const uint32_t c = before(s, i);
+    if (!lm_jword(c) && !(c && c < 128 && strchr("!\"'&.,?", (int)c)))
+        return i;
+    while (j < s->len && s->p[j] == '-')
+        j++;
+    return j - i >= 2 && word_at(s, j, false) ? j : i;
+}
+
+/* The end of the blanks or the word, or the part of it that may stand alone, at i. */
+static size_t chunk_end(const struct wrap *w, size_t i)
+{
+    const struct jstr *s = w->s;
+    size_t j = i;
+    if (is_blank(s->p[i])) {
+        while (j < s->len && is_blank(s->p[j]))
+            j++;
+        return j;
     }
+    if (w->hyphens && (j = dashes(s, i)) > i)
+        return j;
+    for (j = i; j < s->len && !is_blank(s->p[j]); j++) {
+        if (w->hyphens && j > i && dashes(s, j) > j)
+            return j;
+        if (w->hyphens && j > i && breaks_at(s, j))
+            return j + 1;
+    }
+    return j;
+}
+
+/* The characters of s[from .. to), as far as it makes a difference: the width and one more. */
+static size_t count(const struct wrap *w, size_t from, size_t to)
+{
+    size_t n = 0;
+    int k;
+    for (; from < to && n <= w->width; from += (size_t)k, n++)
+        lm_jrune(w->s, from, &k);
+    return n;
+}
+
+/* End the new line, without the chunk at `last` if that is blanks at its end. */
+static void end_line(struct wrap *w, size_t last)
+{
+    size_t to = w->to;
+    if (last < to && is_blank(w->s->p[last]))
+        to = last;
+    if (to > w->from) {
+        if (w->some)
+            lm_jsb_str(w->b, w->end);
+        lm_jsb_add(w->b, w->s->p + w->from, w->s->mark ? w->s->mark + w->from : NULL,
+                   to - w->from);
+        w->some = true;
+    }
+    w->from = w->to;
+    w->column = 0;
+}
+
+/* Where a word at i .. end, longer than a line, is cut for what is left of this one; i: before
+ * it, as something stands there. */
+static size_t cut_word(const struct wrap *w, size_t i, size_t end)
+{
+    if (!w->cut)
+        return w->from < w->to ? i : end;
+    const struct jstr word = { w->s->p + i, NULL, end - i };
+    const size_t to = lm_jchar_at(&word, w->width - w->column);
+    for (size_t j = to; w->hyphens && j-- > 1;)
+        if (word.p[j] == '-') {
+            for (size_t k = 0; k < j; k++)
+                if (word.p[k] != '-')
+                    return i + j + 1;
+            break;
+        }
+    return i + to;
+}
+
+static void wrap_line(struct wrap *w)
+{
+    size_t last = 0;                             /* where the last chunk of the line begins */
+    for (size_t i = 0, chunk = 0, end; i < w->s->len; i = end) {
+        lm_jstep(w->b->r, 1);
+        if (i == chunk)
+            chunk = chunk_end(w, i);
+        end = chunk;
+        if (w->from == w->to && w->some && is_blank(w->s->p[i])) {
+            w->from = w->to = end;
+            continue;
+        }
+        const size_t n = count(w, i, end);
+        if (w->column + n <= w->width) {
+            w->column += n;
+            last = i;
+            w->to = end;
+            continue;
+        }
+        end = n > w->width ? cut_word(w, i, end) : i;
+        if (end > i) {
+            last = i;
+            w->to = end;
+        } else if (n > w->width && w->cut) {     /* Python drops the nothing that it cut off */
+            last = w->to;
+        }
+        end_line(w, last);
+    }
+    end_line(w, last);
 }
 
 FILTER(f_wordwrap)
@@ -239,7 +375,8 @@ FILTER(f_wordwrap)
     struct jsb b = JSB(r);
     lm_jtake(r, "wordwrap", a, "width break_long_words wrapstring break_on_hyphens", arg);
     int64_t width = arg[0] ? lm_jindex(r, *arg[0], "wordwrap") : 79;
-    bool cut = !arg[1] || lm_jtruth(r, *arg[1]);
+    const bool cut = !arg[1] || lm_jtruth(r, *arg[1]);
+    const bool hyphens = !arg[3] || lm_jtruth(r, *arg[3]);
     const struct jstr *s = lm_jneed_str(r, v, "wordwrap");
     const struct jstr *end = given(arg[2]) ? lm_jneed_str(r, *arg[2], "wordwrap") : &newline;
     if (width < 1)
@@ -248,7 +385,8 @@ FILTER(f_wordwrap)
     for (size_t i = 0; i < l->n; i++) {
         if (i)
             lm_jsb_str(&b, end);
-        wrap_line(&b, l->v[i].s, (size_t)width, cut, end);
+        wrap_line(&(struct wrap){ .b = &b, .s = l->v[i].s, .end = end, .width = (size_t)width,
+                                  .cut = cut, .hyphens = hyphens });
     }
     return lm_jsb_value(&b);
 }
@@ -522,6 +660,8 @@ FILTER(f_round)
         lm_jfail(r, "method must be common, ceil or floor");
     double f = lm_jnumber(r, v);
     if (up || down) {
+        if (v.kind != J_FLOAT && n >= 0)
+            return lm_jfloat(f);
         double unit = pow(10, (double)n);
         return lm_jfloat((up ? ceil(f * unit) : floor(f * unit)) / unit);
     }

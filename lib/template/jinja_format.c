@@ -293,7 +293,7 @@ struct jv lm_jpercent(struct jrun *r, const struct jstr *fmt, struct jv args)
     if (args.kind == J_TUPLE && p.used < args.l->n)
         lm_jfail(r, "not all arguments converted during string formatting");
     if (args.kind != J_TUPLE && args.kind != J_DICT && args.kind != J_LIST &&
-        args.kind != J_UNDEF && p.used == 0)
+        args.kind != J_RANGE && args.kind != J_UNDEF && p.used == 0)
         lm_jfail(r, "not all arguments converted during string formatting");
     return lm_jsb_value(&b);
 }

@@ -23,8 +23,9 @@ METHOD(list_count)
     struct jv *arg[1];
     int64_t n = 0;
     lm_jtake(r, "count", a, "value", arg);
-    for (size_t i = 0; i < self.l->n; i++)
-        n += lm_jequal(r, self.l->v[i], arg[0] ? *arg[0] : lm_jundef);
+    const struct jlist *l = lm_jiter(r, self);
+    for (size_t i = 0; i < l->n; i++)
+        n += lm_jequal(r, l->v[i], arg[0] ? *arg[0] : lm_jundef);
     return lm_jint(n);
 }
 
@@ -32,8 +33,9 @@ METHOD(list_index)
 {
     struct jv *arg[1];
     lm_jtake(r, "index", a, "value", arg);
-    for (size_t i = 0; i < self.l->n; i++)
-        if (lm_jequal(r, self.l->v[i], arg[0] ? *arg[0] : lm_jundef))
+    const struct jlist *l = lm_jiter(r, self);
+    for (size_t i = 0; i < l->n; i++)
+        if (lm_jequal(r, l->v[i], arg[0] ? *arg[0] : lm_jundef))
             return lm_jint((int64_t)i);
     lm_jfail(r, "the value is not in the %s", lm_jtype(self));
 }
@@ -160,8 +162,8 @@ static const struct {
 } rows[] = {
 #define LISTS (1u << J_LIST | 1u << J_TUPLE)
 #define INTS (1u << J_INT | 1u << J_BIG | 1u << J_BOOL)
-    { LISTS, { "count", list_count, false } },
-    { LISTS, { "index", list_index, false } },
+    { LISTS | 1u << J_RANGE, { "count", list_count, false } },
+    { LISTS | 1u << J_RANGE, { "index", list_index, false } },
     { 1u << J_LIST, { "copy", list_copy, false } },
     { 1u << J_LIST, { "append", m_never, true } },
     { 1u << J_LIST, { "clear", m_never, true } },

@@ -120,6 +120,8 @@ static size_t raw_tag(const struct jparse *p, size_t at, const char *word, char 
         return 0;
     at = skip_space(p, at + strlen(word));
     *right = at < p->len && (p->src[at] == '-' || p->src[at] == '+') ? p->src[at++] : 0;
+    if (*right == '+' && word[0] == 'r')         /* Jinja2 knows a + only behind endraw */
+        return 0;
     return looking_at(p, at, "%}") ? at + 2 : 0;
 }
 

@@ -349,6 +349,10 @@ static int parse(struct jparse *p, struct lm_template *t)
         return LM_EDATA;
     lm_jlex_next(p);
     t->body = body(p, NULL, NULL);
+    const struct jstr *s = &p->unknown.name;
+    if (p->unknown.pos.line)
+        lm_jparse_fail(p, p->unknown.pos, "No %s named '%.*s'.", p->unknown.what,
+                       (int)(s->len < 80 ? s->len : 80), s->p);
     return LM_OK;
 }
 

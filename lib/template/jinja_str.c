@@ -220,6 +220,11 @@ static bool decimal(uint32_t c) { return classify(c) & IS_DECIMAL; }
 static bool numeric(uint32_t c) { return classify(c) & IS_NUMBER || is_digit(c); }
 static bool alnum(uint32_t c)   { return alpha(c) || numeric(c); }
 
+bool lm_jword(uint32_t rune)
+{
+    return rune == '_' || alnum(rune);
+}
+
 static bool all_are(const struct jstr *s, bool (*is)(uint32_t c), bool empty)
 {
     int k;
@@ -493,9 +498,8 @@ static void split_spaces(struct jrun *r, struct jlist *l, const struct jstr *s, 
         if (i == s->len)
             return;
         size_t from = i;
-        if (max == 0) {
-            struct jstr rest = { s->p + from, s->mark ? s->mark + from : NULL, s->len - from };
-            lm_jpush(r, l, lm_jstr_strip(r, &rest, NULL, 2));
+        if (max == 0) {                          /* the rest, with the blanks at its end */
+            lm_jpush(r, l, lm_jslice(r, s, from, s->len));
             return;
         }
         while (i < s->len && !lm_jspace(lm_jrune(s, i, &k)))
@@ -543,11 +547,8 @@ static void rsplit(struct jrun *r, struct jlist *l, const struct jstr *s, const 
                 break;
             from = i;
         }
-        if (max == 0) {
-            from = 0;
-            struct jstr left = { s->p, NULL, to };
-            from = to - lm_jstr_strip(r, &left, NULL, 1).s->len;
-        }
+        if (max == 0)
+            from = 0;                            /* with the blanks at its begin */
         if (to == 0 || from == to)
             return;
         lm_jpush(r, l, lm_jslice(r, s, from, to));
