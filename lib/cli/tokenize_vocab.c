@@ -18,6 +18,9 @@ static void put_traits(struct lm_buf *out, const struct lm_vocab *v, uint32_t id
     static const struct { unsigned trait; const char *name; } names[] = {
         { LM_TRAIT_EOG, "eog" }, { LM_TRAIT_LSTRIP, "lstrip" }, { LM_TRAIT_RSTRIP, "rstrip" },
         { LM_TRAIT_WORD, "word" }, { LM_TRAIT_NORMALIZED, "normalized" },
+        { LM_TRAIT_FIM << LM_FIM_PRE, "fim_pre" }, { LM_TRAIT_FIM << LM_FIM_SUF, "fim_suf" },
+        { LM_TRAIT_FIM << LM_FIM_MID, "fim_mid" }, { LM_TRAIT_FIM << LM_FIM_PAD, "fim_pad" },
+        { LM_TRAIT_FIM << LM_FIM_REP, "fim_rep" }, { LM_TRAIT_FIM << LM_FIM_SEP, "fim_sep" },
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (lm_vocab_traits(v, id) & names[i].trait) {

@@ -131,6 +131,33 @@ static int vocabulary_of(struct lm_logits_head *h, const struct lm_vocab *v, str
     return LM_OK;
 }
 
+/* What the model says is never to be drawn. */
+static int suppressed_by(struct lm_logits_head *h, const struct lm_gguf *g, struct lm_err *err)
+{
+    static const char key[] = "tokenizer.ggml.suppress_tokens";
+    const struct lm_gguf_kv *kv = lm_gguf_kv(g, key);
+    struct lm_gguf_arr a;
+    bool is_unsigned = kv && kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_U32;
+    int s = lm_gguf_arr(g, key, is_unsigned ? LM_GGUF_U32 : LM_GGUF_I32, &a, err);
+    if (s != LM_OK)
+        return s == 1 ? LM_OK : s;
+    h->suppress = lm_copy_array(a.data, (size_t)a.n, sizeof *h->suppress);
+    if (!h->suppress)
+        return lm_fail_nomem(err);
+    size_t n = 0;
+    qsort(h->suppress, (size_t)a.n, sizeof *h->suppress, by_value);
+    for (size_t i = 0; i < a.n; i++) {
+        const int32_t id = h->suppress[i];
+        if (id < 0 || (uint32_t)id >= h->n_vocab)
+            return lm_fail(err, LM_EDATA, "%s names id %d, out of range: the vocabulary has %u "
+                           "entries", key, (int)id, (unsigned)h->n_vocab);
+        if (!n || h->suppress[n - 1] != id)
+            h->suppress[n++] = id;
+    }
+    h->n_suppress = n;
+    return LM_OK;
+}
+
 int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const char *name,
                       const struct lm_env *env, struct lm_err *err)
 {
@@ -160,5 +187,5 @@ int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const 
     }
     s = v ? vocabulary_of(h, v, err) : special_ids_of(h, g, err);
     lm_vocab_free(v);
-    return s;
+    return s == LM_OK ? suppressed_by(h, g, err) : s;
 }

@@ -298,14 +298,15 @@ static int by_id(const void *a, const void *b)
     return x->add < y->add ? -1 : x->add > y->add;
 }
 
-/* Collect the biases: ids ascending, each once with its sum; -inf beats all. */
+/* Collect the biases: ids ascending, each once with its sum; -inf beats all, as what the model
+ * suppresses has it. */
 static int add_bias(struct lm_chain *c, const struct lm_sampling *s,
                     const struct lm_logits_head *h, struct lm_err *err)
 {
-    size_t n = 0, eog = s->ignore_eos ? h->n_eog : 0;
-    struct lm_bias *all = lm_malloc_array(s->n_bias + eog, sizeof *all);
-    c->bias_ids = lm_malloc_array(s->n_bias + eog, sizeof *c->bias_ids);
-    c->bias = lm_malloc_array(s->n_bias + eog, sizeof *c->bias);
+    size_t n = 0, eog = s->ignore_eos ? h->n_eog : 0, most = s->n_bias + eog + h->n_suppress;
+    struct lm_bias *all = lm_malloc_array(most, sizeof *all);
+    c->bias_ids = lm_malloc_array(most, sizeof *c->bias_ids);
+    c->bias = lm_malloc_array(most, sizeof *c->bias);
     if (!all || !c->bias_ids || !c->bias) {
         free(all);
         return lm_fail_nomem(err);
@@ -320,6 +321,8 @@ static int add_bias(struct lm_chain *c, const struct lm_sampling *s,
     }
     for (size_t i = 0; i < eog; i++)
         all[n++] = (struct lm_bias){ (uint32_t)h->eog[i], -INFINITY };
+    for (size_t i = 0; i < h->n_suppress; i++)
+        all[n++] = (struct lm_bias){ (uint32_t)h->suppress[i], -INFINITY };
     qsort(all, n, sizeof *all, by_id);            /* an id's -inf comes first */
     for (size_t i = 0; i < n; i++) {
         if (c->n_bias == 0 || c->bias_ids[c->n_bias - 1] != all[i].id) {

@@ -32,6 +32,12 @@ static void text_member(struct lm_buf *b, const char *key, const char *text)
     lm_json_quote(b, text, strlen(text));
 }
 
+static void put_ids(struct lm_buf *b, const int32_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lm_buf_printf(b, "%s%" PRId32, i ? "," : "", id[i]);
+}
+
 int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
                          const char *program, const char *version, struct lm_err *err)
 {
@@ -42,8 +48,11 @@ int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
     text_member(&b, "arch", h->arch);
     lm_buf_printf(&b, ",\"n_vocab\":%" PRIu32 ",\"n_ctx\":%" PRIu32, h->n_vocab, h->n_ctx);
     lm_buf_printf(&b, ",\"bos\":%" PRId64 ",\"eos\":%" PRId64 ",\"eog\":[", h->bos, h->eos);
-    for (size_t i = 0; i < h->n_eog; i++)
-        lm_buf_printf(&b, "%s%" PRId32, i ? "," : "", h->eog[i]);
+    put_ids(&b, h->eog, h->n_eog);
+    if (h->n_suppress) {
+        lm_buf_str(&b, "],\"suppress\":[");
+        put_ids(&b, h->suppress, h->n_suppress);
+    }
     lm_buf_printf(&b, "],\"add_bos\":%s,\"decoder_start\":%" PRId64,
                   h->add_bos ? "true" : "false", h->decoder_start);
     lm_buf_printf(&b, ",\"loop\":%s,\"sampling\":%s", h->loop ? "true" : "false", h->sampling);
@@ -152,6 +161,7 @@ static int cut(const struct lm_logits_reader *r, struct lm_err *err)
 void lm_logits_head_release(struct lm_logits_head *h)
 {
     free(h->eog);
+    free(h->suppress);
     free(h->model);
     free(h->arch);
     free(h->sampling);
@@ -164,32 +174,39 @@ enum member_kind { M_TEXT, M_INT, M_BOOL, M_IDS, M_RAW };
 struct member {
     const char      *key;
     enum member_kind kind;
-    void            *to;           /* char **, int64_t *, bool *, struct lm_logits_head * */
+    void            *to;           /* char **, int64_t *, bool *, int32_t ** */
     bool             optional;
     bool             seen;
+    size_t          *n;            /* M_IDS: how many */
 };
 
-static int read_ids(struct lm_json *j, struct lm_logits_head *h, struct lm_err *err)
+static int read_ids(struct lm_json *j, const struct member *m, struct lm_err *err)
 {
-    size_t cap = 0;
+    size_t cap = 0, n = 0;
+    int32_t *id = NULL, **to = m->to;
     enum lm_json_kind k;
-    free(h->eog);
-    h->eog = NULL;
-    h->n_eog = 0;
+    int s = LM_OK;
+    free(*to);
+    *to = NULL;
+    *m->n = 0;
     while ((k = lm_json_next(j)) == LM_JSON_NUMBER) {
         struct lm_jval v = {.kind = LM_JSON_NUMBER, .str = j->str, .len = j->str_len};
-        int64_t id;
-        if (!lm_jval_i64(&v, &id) || id < 0 || id > INT32_MAX)
-            return lm_fail(err, LM_EDATA, "eog: %s is no token id", j->str);
-        if (h->n_eog && h->eog[h->n_eog - 1] >= id)
-            return lm_fail(err, LM_EDATA, "eog: ids do not ascend");
-        if (!lm_grow(&h->eog, &cap, h->n_eog + 1, sizeof *h->eog))
-            return lm_fail_nomem(err);
-        h->eog[h->n_eog++] = (int32_t)id;
+        int64_t x;
+        if (!lm_jval_i64(&v, &x) || x < 0 || x > INT32_MAX)
+            s = lm_fail(err, LM_EDATA, "%s: %s is no token id", m->key, j->str);
+        else if (n && id[n - 1] >= x)
+            s = lm_fail(err, LM_EDATA, "%s: ids do not ascend", m->key);
+        else if (!lm_grow(&id, &cap, n + 1, sizeof *id))
+            s = lm_fail_nomem(err);
+        if (s != LM_OK)
+            break;
+        id[n++] = (int32_t)x;
     }
-    if (k == LM_JSON_ERROR)
-        return LM_EDATA;
-    return k == LM_JSON_ARRAY_END ? LM_OK : lm_fail(err, LM_EDATA, "eog: not all numbers");
+    if (s == LM_OK && k != LM_JSON_ARRAY_END)
+        s = k == LM_JSON_ERROR ? LM_EDATA : lm_fail(err, LM_EDATA, "%s: not all numbers", m->key);
+    *to = id;                                    /* released with the head, in any case */
+    *m->n = n;
+    return s;
 }
 
 static char *copy_text(const char *p, size_t n)
@@ -211,7 +228,7 @@ static int read_member(struct lm_json *j, enum lm_json_kind k, struct member *m,
     bool good = false, text = m->kind == M_TEXT || m->kind == M_RAW;
     m->seen = true;
     if (m->kind == M_IDS && k == LM_JSON_ARRAY)
-        return read_ids(j, m->to, err);
+        return read_ids(j, m, err);
     if (m->kind == M_INT)
         good = k == LM_JSON_NUMBER && lm_jval_i64(&v, m->to);
     else if (m->kind == M_BOOL)
@@ -286,10 +303,12 @@ static int read_json(const char *text, size_t len, struct lm_logits_head *h, str
         {.key = "n_ctx", .kind = M_INT, .to = &n_ctx},
         {.key = "bos", .kind = M_INT, .to = &h->bos},
         {.key = "eos", .kind = M_INT, .to = &h->eos},
-        {.key = "eog", .kind = M_IDS, .to = h},
+        {.key = "eog", .kind = M_IDS, .to = &h->eog, .n = &h->n_eog},
         {.key = "add_bos", .kind = M_BOOL, .to = &h->add_bos},
         {.key = "decoder_start", .kind = M_INT, .to = &h->decoder_start},
         {.key = "sampling", .kind = M_RAW, .to = &h->sampling},
+        {.key = "suppress", .kind = M_IDS, .to = &h->suppress, .n = &h->n_suppress,
+         .optional = true},
         {.key = "loop", .kind = M_BOOL, .to = &h->loop, .optional = true},
     };
     const size_t n = sizeof members / sizeof *members;

@@ -55,6 +55,8 @@ struct lm_logits_head {
     bool     loop_said;                    /* read: the header has it either way       */
     int32_t *eog;                          /* [n_eog], ascending                   */
     size_t   n_eog;
+    int32_t *suppress;                     /* [n_suppress], ascending: never to be drawn   */
+    size_t   n_suppress;
     char    *model, *arch;                 /* UTF-8                                */
     char    *sampling;                     /* JSON text of the object, "{}" if none */
 };

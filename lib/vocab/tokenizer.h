@@ -109,7 +109,7 @@ struct lm_vocab {
     uint32_t                  *slots;            /* see lm_pairs: ids by their text's hash */
     uint32_t                   slot_mask, slot_id;   /* slot_id: the bits of a slot for that */
 
-    int32_t                    bos, eos, eot, unk, sep;
+    int32_t                    bos, eos, eot, unk, sep, fim[LM_N_FIM];
     bool                       add_bos, add_eos, space_prefix;
     int32_t                   *eog;
     size_t                     n_eog;
@@ -298,6 +298,7 @@ struct lm_vocab_src {
     const int32_t       *before, *after;     /* see struct lm_vocab                     */
     size_t               n_before, n_after;
     int32_t              bos, eos, unk, eot, eom;
+    int32_t              fim_1[LM_N_FIM];    /* plus 1; 0: not said                     */
     int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
     bool                 byte_fallback;      /* BPE of characters: unknown ones are bytes */

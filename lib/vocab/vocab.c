@@ -21,15 +21,19 @@ static const char *const turn_ends[] = {
 };
 
 /* Pieces of fill-in-the-middle prompts: control tokens too, but they end nothing. */
-static const char *const fill_in[] = {
-    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<|code_prefix|>", "<|prefix|>", "<PRE>",
-    "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<|code_suffix|>", "<|suffix|>", "<SUF>",
-    "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<|code_middle|>", "<|middle|>", "<MID>",
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-    "<REPO>", "<reponame>", "<|file_sep|>",
-    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>"),
-    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81hole\xEF\xBD\x9C>"),
-    ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>"),
+static const char *const fill_in[LM_N_FIM][8] = {
+    [LM_FIM_PRE] = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<|code_prefix|>",
+                     "<|prefix|>", "<PRE>",
+                     ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>") },
+    [LM_FIM_SUF] = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<|code_suffix|>",
+                     "<|suffix|>", "<SUF>",
+                     ("<\xEF\xBD\x9C" "fim\xE2\x96\x81hole\xEF\xBD\x9C>") },
+    [LM_FIM_MID] = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<|code_middle|>",
+                     "<|middle|>", "<MID>",
+                     ("<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>") },
+    [LM_FIM_PAD] = { "<|fim_pad|>", "<fim-pad>", "<fim_pad>" },
+    [LM_FIM_REP] = { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>" },
+    [LM_FIM_SEP] = { "<|file_sep|>" },
 };
 
 static const char *const type_names[] = {
@@ -203,6 +207,21 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What stands around a gap in a text: as the source says, or else the first piece listed. */
+static void load_fill_in(struct lm_vocab *v, const struct lm_vocab_src *src)
+{
+    for (size_t k = 0; k < LM_N_FIM; k++) {
+        v->fim[k] = -1;
+        for (size_t i = 0; i < sizeof fill_in[k] / sizeof *fill_in[k] && fill_in[k][i]; i++) {
+            int32_t id = find_str(v, fill_in[k][i]);
+            if (id >= 0 && make_control(v, id) && v->fim[k] < 0)
+                v->fim[k] = id;
+        }
+        if (src->fim_1[k])
+            v->fim[k] = src->fim_1[k] - 1;
+    }
+}
+
 /* The ids that end a generation: the listed pieces, and the three the source names. */
 static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
 {
@@ -213,11 +232,7 @@ static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct 
     if (!v->eog)
         return lm_fail_nomem(err);
 
-    for (size_t i = 0; i < sizeof fill_in / sizeof *fill_in; i++) {
-        int32_t id = find_str(v, fill_in[i]);
-        if (id >= 0)
-            make_control(v, id);
-    }
+    load_fill_in(v, src);
     /* gpt-oss: <|end|> ends a message, not the answer; likewise in Solar */
     bool inner = find_str(v, "<|end|>") >= 0 &&
                  ((find_str(v, "<|return|>") >= 0 && find_str(v, "<|call|>") >= 0) ||
@@ -403,6 +418,8 @@ unsigned lm_vocab_traits(const struct lm_vocab *v, uint32_t id)
     unsigned traits = lm_vocab_is_eog(v, (int32_t)id) ? LM_TRAIT_EOG : 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         traits |= v->attr[id] & of[i].attr ? of[i].trait : 0;
+    for (unsigned k = 0; k < LM_N_FIM; k++)
+        traits |= v->fim[k] == (int32_t)id ? (unsigned)LM_TRAIT_FIM << k : 0;
     return traits;
 }
 

@@ -88,11 +88,18 @@ struct lm_str lm_vocab_piece(const struct lm_vocab *v, uint32_t id);
 enum lm_token_type lm_vocab_type(const struct lm_vocab *v, uint32_t id);
 float lm_vocab_score(const struct lm_vocab *v, uint32_t id);
 
+/* What stands in a prompt that asks for the middle of a text: before its begin, its end, the gap;
+ * where there is none; before a repository's name, a file's. */
+enum lm_fim {
+    LM_FIM_PRE, LM_FIM_SUF, LM_FIM_MID, LM_FIM_PAD, LM_FIM_REP, LM_FIM_SEP, LM_N_FIM
+};
+
 /* What else is special of a piece: it ends a generation; blanks before it, behind it go with
- * it; it is found only where no letter stands beside it; it is looked for in normalized text. */
+ * it; it is found only where no letter stands beside it; it is looked for in normalized text; it is
+ * for filling in. */
 enum {
     LM_TRAIT_EOG = 1, LM_TRAIT_LSTRIP = 2, LM_TRAIT_RSTRIP = 4, LM_TRAIT_WORD = 8,
-    LM_TRAIT_NORMALIZED = 16,
+    LM_TRAIT_NORMALIZED = 16, LM_TRAIT_FIM = 32,     /* << one of enum lm_fim */
 };
 unsigned lm_vocab_traits(const struct lm_vocab *v, uint32_t id);
 

@@ -90,6 +90,28 @@ static int charsmap(const struct lm_gguf *g, struct lm_str *out, struct lm_err *
     return s == 1 ? LM_OK : s;
 }
 
+static int fill_in(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
+{
+    /* older and newer names */
+    static const char *const keys[LM_N_FIM][2] = {
+        [LM_FIM_PRE] = { KEY("prefix_token_id"), KEY("fim_pre_token_id") },
+        [LM_FIM_SUF] = { KEY("suffix_token_id"), KEY("fim_suf_token_id") },
+        [LM_FIM_MID] = { KEY("middle_token_id"), KEY("fim_mid_token_id") },
+        [LM_FIM_PAD] = { NULL, KEY("fim_pad_token_id") },
+        [LM_FIM_REP] = { NULL, KEY("fim_rep_token_id") },
+        [LM_FIM_SEP] = { NULL, KEY("fim_sep_token_id") },
+    };
+    for (int k = 0; k < LM_N_FIM; k++)
+        for (int i = 0; i < 2; i++) {
+            int32_t x = src->fim_1[k] - 1;
+            int s = keys[k][i] ? id(g, keys[k][i], src->n, &x, err) : LM_OK;
+            if (s != LM_OK)
+                return s;
+            src->fim_1[k] = x + 1;
+        }
+    return LM_OK;
+}
+
 /* Keys that only some models have. */
 static int own_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
 {
@@ -97,7 +119,8 @@ static int own_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm
     if ((s = flag(g, KEY("remove_extra_whitespaces"), &src->extra_spaces, err)) ||
         (s = flag(g, KEY("normalizer.lowercase"), &src->lowercase, err)) ||
         (s = flag(g, KEY("normalizer.strip_accents"), &src->strip_accents, err)) ||
-        (s = id(g, KEY("seperator_token_id"), src->n, &src->sep, err)))
+        (s = id(g, KEY("seperator_token_id"), src->n, &src->sep, err)) ||
+        (s = fill_in(g, src, err)))
         return s;
     return charsmap(g, &src->charsmap, err);
 }

@@ -61,6 +61,19 @@ printf '3 4\n5\n' | sample --greedy -n 3 --parallel 2 -- "$fake" ctx=3 log=log >
 ok "$? $(tr '\n' '|' <out)" '2 5 6 |6 7 8 |' 'a context that is full ends its own line'
 ok "$(grep -c '^1: ' log)" 3 'the second line is a sequence of its own'
 
+# ---- what a model suppresses ----
+loop --greedy -n 4 >plain
+first=$(head -n 1 plain | cut -d ' ' -f 1)
+gguf-edit --set "tokenizer.ggml.suppress_tokens=json:[$first]" "$m" quiet.gguf
+sample --greedy -n 4 prompts -- decode -i -m quiet.gguf >out
+ok "$(tr ' ' '\n' <out | grep -cx "$first") $(wc -l <out)" "0 9" 'a suppressed id is not chosen'
+loop --greedy -n 4 --logit-bias "$first-inf" >plain
+same out plain 'it is as with a bias that bans it'
+gguf-edit --set "tokenizer.ggml.suppress_tokens=json:[9999999]" "$m" quiet.gguf
+decode -m quiet.gguf prompts >out 2>err
+ok "$? $(grep -c 'suppress_tokens names id 9999999, out of range' err)" '1 1' \
+    'a suppressed id that is none'
+
 # ---- proposals ----
 loop --greedy -n 40 >plain
 for max in 1 2 5 16; do

@@ -606,6 +606,36 @@ static void test_ends(void **state)
     lm_vocab_free(v);
 }
 
+/* What is for filling in: the file's keys, the older ones too, or else known pieces. */
+static void test_fill_in(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = { "<fim_prefix>", "a", "<SUF>", "<|fim_suffix|>", "b",
+                                          "<|file_sep|>" };
+    static const int32_t types[] = { 3, 1, 3, 4, 1, 3 };
+    struct lm_err err;
+    for (int keys = 0; keys < 3; keys++) {
+        struct lm_gguf_writer *w = builder("gpt2", "gpt-2", tokens, N(tokens));
+        set_merges(w, NULL, 0);
+        lm_gguf_set_arr(w, "tokenizer.ggml.token_type", LM_GGUF_I32, types, N(tokens));
+        if (keys)
+            lm_gguf_set_u32(w, keys == 1 ? "tokenizer.ggml.fim_mid_token_id"
+                                         : "tokenizer.ggml.middle_token_id", 4);
+        struct lm_vocab *v = built(w, &err);
+        assert_non_null(v);
+        unsigned traits[N(tokens)] = { 0 };
+        for (uint32_t i = 0; i < N(tokens); i++)
+            traits[i] = lm_vocab_traits(v, i) / LM_TRAIT_FIM;
+        assert_int_equal(traits[0], 1u << LM_FIM_PRE);
+        assert_int_equal(traits[1] | traits[2], 0);  /* another suffix comes first in the list */
+        assert_int_equal(traits[3], 1u << LM_FIM_SUF);
+        assert_int_equal(traits[4], keys ? 1u << LM_FIM_MID : 0);
+        assert_int_equal(traits[5], 1u << LM_FIM_SEP);
+        assert_int_equal(lm_vocab_type(v, 3), LM_TOKEN_CONTROL);
+        lm_vocab_free(v);
+    }
+}
+
 /* ---- bytes -------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8, at the start, in the middle and at the end. */
@@ -720,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_merge_order), cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_start_and_end), cmocka_unit_test(test_special_text),
         cmocka_unit_test(test_overlaps),    cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_fill_in),
         cmocka_unit_test(test_bytes),       cmocka_unit_test(test_incremental),
         cmocka_unit_test(test_cache),       cmocka_unit_test(test_blanks),
     };
