@@ -182,7 +182,7 @@ static int64_t size_of(struct percent *p)
         n = lm_jindex(p->r, next_arg(p), "%");
     }
     for (; p->i < p->fmt->len && p->fmt->p[p->i] >= '0' && p->fmt->p[p->i] <= '9'; p->i++)
-        n = (n < 0 ? 0 : n) * 10 + (p->fmt->p[p->i] - '0');
+        n = n > MAX_WIDTH ? n : (n < 0 ? 0 : n) * 10 + (p->fmt->p[p->i] - '0');
     if (n > MAX_WIDTH)
         lm_jfail(p->r, "a field is wider than %d", MAX_WIDTH);
     return n;
