@@ -48,8 +48,8 @@ static const struct lm_arch_tensor rank_tensors[] = {
 static const char rerank[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer "
-    "the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
+    "answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 static const char *const classes[] = { "Qwen3ForCausalLM", "Qwen3Model", NULL };

@@ -95,7 +95,7 @@ static int check_nvfp4(const struct lm_packed *p, struct lm_err *err)
     if (!scales || strcmp(scales->dtype->name, "F8_E4M3") ||
         !has_shape(p, LM_PART_SCALES, p->rows, p->cols / 16))
         return bad_part(p, LM_PART_SCALES, err);
-    if (whole && (!is_float(p, LM_PART_WHOLE) ||
+    if (whole && (!is_float(p, LM_PART_WHOLE) || n == 0 ||
                   (n != 1 && (data->n_dims != 3 || n != data->shape[0]))))
         return bad_part(p, LM_PART_WHOLE, err);
     return LM_OK;
@@ -402,20 +402,24 @@ static int of_table(struct lm_packed_reader *r, const struct lm_packed *p, uint6
     return s;
 }
 
-/* The same bits as GGUF has them: a scale, then byte j with values j and j + 16. */
+/* Values that lie two in a byte, the first in the low half, as GGUF has them: the second half of
+ * all 4 n of them in the high halves. */
+static void part_halves(const uint8_t *q, int n, uint8_t *to)
+{
+    for (int j = 0; j < n; j++) {
+        to[2 * j] = (uint8_t)((q[j] & 15) | (q[j + n] & 15) << 4);
+        to[2 * j + 1] = (uint8_t)(q[j] >> 4 | (q[j + n] & 0xf0));
+    }
+}
+
+/* A scale, then byte j with values j and j + 16. */
 static int mxfp4(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
                  uint64_t n, uint8_t *dst, struct lm_err *err)
 {
     const uint64_t blocks = n / 32, first = start / 32;
     int s = read_raw(r, p, LM_PART_DATA, first * 16, blocks * 16, err);
-    for (uint64_t i = 0; !s && i < blocks; i++) {
-        const uint8_t *q = r->raw + 16 * i;
-        uint8_t *to = dst + 17 * i + 1;
-        for (int j = 0; j < 8; j++) {
-            to[2 * j] = (uint8_t)((q[j] & 15) | (q[j + 8] & 15) << 4);
-            to[2 * j + 1] = (uint8_t)(q[j] >> 4 | (q[j + 8] & 0xf0));
-        }
-    }
+    for (uint64_t i = 0; !s && i < blocks; i++)
+        part_halves(r->raw + 16 * i, 8, dst + 17 * i + 1);
     if (!s)
         s = read_raw(r, p, LM_PART_SCALES, first, blocks, err);
     for (uint64_t i = 0; !s && i < blocks; i++)
@@ -423,21 +427,14 @@ static int mxfp4(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t
     return s;
 }
 
-/* The same bits as GGUF has them: for each of 4 groups a scale, then for each 8 bytes, byte j with
- * its values j and j + 8. */
+/* For each of 4 groups a scale, then for each 8 bytes, byte j with its values j and j + 8. */
 static int nvfp4(struct lm_packed_reader *r, const struct lm_packed *p, uint64_t start,
                  uint64_t n, uint8_t *dst, struct lm_err *err)
 {
     const uint64_t groups = n / 16, first = start / 16;
     int s = read_raw(r, p, LM_PART_DATA, first * 8, groups * 8, err);
-    for (uint64_t i = 0; !s && i < groups; i++) {
-        const uint8_t *q = r->raw + 8 * i;
-        uint8_t *to = dst + i / 4 * 36 + 4 + i % 4 * 8;
-        for (int j = 0; j < 4; j++) {
-            to[2 * j] = (uint8_t)((q[j] & 15) | (q[j + 4] & 15) << 4);
-            to[2 * j + 1] = (uint8_t)(q[j] >> 4 | (q[j + 4] & 0xf0));
-        }
-    }
+    for (uint64_t i = 0; !s && i < groups; i++)
+        part_halves(r->raw + 8 * i, 4, dst + i / 4 * 36 + 4 + i % 4 * 8);
     if (!s)
         s = read_raw(r, p, LM_PART_SCALES, first, groups, err);
     for (uint64_t i = 0; !s && i < groups; i++)

@@ -63,9 +63,9 @@ static int read_dense(struct lm_convert *c, size_t i, const char *folder, struct
     char name[300];
     int64_t in = 0, out = 0;
     bool bias = true;                   /* what the class has where the file is silent */
-    if (i >= sizeof roles / sizeof *roles)
+    if (i >= sizeof roles / sizeof *roles || !lm_arch_has(c->cfg.arch, roles[i]))
         return lm_fail(err, LM_ENOSUP, "modules.json: more than %zu modules of kind Dense cannot "
-                       "be converted", i);
+                       "be converted in a %s model", i, c->cfg.arch->name);
     const int r = load_config(c, folder, name, sizeof name, &config, err);
     if (r)
         return r;

@@ -305,7 +305,8 @@ struct lm_tensor *lm_layer_norm(struct lm_graph *g, struct lm_tensor *x, struct 
 
 struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a, float least)
 {
-    return node(g, LM_OP_SOFTPLUS, &(union lm_op_arg){ .scale = least }, (struct lm_tensor *[]){ a });
+    return node(g, LM_OP_SOFTPLUS, &(union lm_op_arg){ .scale = least },
+                (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_l2_norm(struct lm_graph *g, struct lm_tensor *x, float eps)
