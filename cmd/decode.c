@@ -15,6 +15,7 @@
 #include "gguf/kv_arg.h"
 #include "io/input.h"
 #include "io/pipe.h"
+#include "job/directions.h"
 #include "job/evaluate.h"
 #include "job/fit_context.h"
 #include "job/show_plan.h"
@@ -83,6 +84,9 @@ static const char help[] =
     "      --check-tensors  look at every value of the model first\n"
     "      --lora=FILE[:SCALE]  add an adapter of low rank\n"
     "      --control-vector=FILE[:SCALE]  add vectors to the results of layers\n"
+    "      --directions=FILE  instead of logits make a control vector: from the texts\n"
+    "                       of FILE to those of the input, in pairs\n"
+    "      --directions-by=HOW  by their pca or mean (pca)\n"
     "      --control-vector-layers=FIRST-LAST  only of these layers, from 0\n"
     "      --load-state=FILE  begin with the sequences saved there\n"
     "      --rope-scaling=HOW, --rope-scale=N, --rope-freq-scale=X,\n"
@@ -103,14 +107,14 @@ static const char help[] =
 
 enum {
     OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHECK, OPT_CHUNK,
-    OPT_CONTEXT_SHIFT, OPT_CONTROL_LAYERS, OPT_CONTROL_VECTOR, OPT_CPUS, OPT_DEVICE, OPT_DOT,
-    OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT, OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE,
-    OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER, OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY,
-    OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK,
-    OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ,
-    OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT,
-    OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG,
-    OPT_YARN_SLOW
+    OPT_CONTEXT_SHIFT, OPT_CONTROL_LAYERS, OPT_CONTROL_VECTOR, OPT_CPUS, OPT_DEVICE,
+    OPT_DIRECTIONS, OPT_DIRECTIONS_BY, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT,
+    OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE, OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER,
+    OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
+    OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_OVERRIDE, OPT_PLAN,
+    OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING,
+    OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT, OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN,
+    OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
 };
 
 static const struct option options[] = {
@@ -125,6 +129,8 @@ static const struct option options[] = {
     { "context-shift", no_argument,   NULL, OPT_CONTEXT_SHIFT },
     { "cpus",      required_argument, NULL, OPT_CPUS },
     { "device",    required_argument, NULL, OPT_DEVICE },
+    { "directions", required_argument, NULL, OPT_DIRECTIONS },
+    { "directions-by", required_argument, NULL, OPT_DIRECTIONS_BY },
     { "embed",     no_argument,       NULL, OPT_EMBED },
     { "encoder",   required_argument, NULL, OPT_ENCODER },
     { "fit",       required_argument, NULL, OPT_FIT },
@@ -198,6 +204,9 @@ static struct {
     size_t                   overrides_cap;
     const char             **shards;     /* further operands of -m */
     size_t                   shards_cap;
+    const char              *directions;
+    enum lm_directions_by    by;
+    bool                     by_given;
     uint32_t                 steer_first, steer_end;    /* as in struct lm_adapted */
     bool                     fit;
     uint64_t                 fit_margin;
@@ -209,7 +218,7 @@ static struct {
     struct lm_ctx_options    ctx;
     struct lm_eval_options   eval;
     struct cli_env_options   env;
-} opt = { .fit_least = 4096 };
+} opt = { .fit_least = 4096, .by = LM_DIRECTIONS_PCA };
 
 static const struct lm_type *cache_type(const char *name, const char *value)
 {
@@ -344,6 +353,9 @@ static void take_option(int c)
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
     };
+    static const char *const ways_by[] = {
+        [LM_DIRECTIONS_MEAN] = "mean", [LM_DIRECTIONS_PCA] = "pca", NULL
+    };
     static const char *const lazy[] = {
         [LM_LAZY_AUTO] = "auto", [LM_LAZY_ON] = "on", [LM_LAZY_OFF] = "off", NULL
     };
@@ -380,6 +392,11 @@ static void take_option(int c)
     case OPT_CONTROL_LAYERS: take_layers(optarg); break;
     case OPT_LAZY:      opt.load.lazy = (enum lm_lazy)cli_choice("lazy-rows", optarg, lazy); break;
     case OPT_THREADS_BATCH: opt.env.n_threads_batch = cli_threads(optarg); break;
+    case OPT_DIRECTIONS: opt.directions = optarg; break;
+    case OPT_DIRECTIONS_BY:
+        opt.by = (enum lm_directions_by)cli_choice("directions-by", optarg, ways_by);
+        opt.by_given = true;
+        break;
     case OPT_CHUNK:     opt.eval.chunk = number("chunk", 2, INT32_MAX); break;
     case OPT_EMBED:     opt.ctx.embed = true; break;
     case OPT_ENCODER:   opt.encoder = optarg; break;
@@ -450,9 +467,9 @@ static void check_options(void)
     if (!opt.model)
         cli_bad_usage("no model: use -m");
     static const char *const names[] = { "text", "nll", "kl", "dump-tensor", "embed", "plan",
-                                         "dot" };
+                                         "dot", "directions" };
     const bool modes[] = { opt.text, opt.nll, opt.kl != NULL, opt.dump != NULL, opt.ctx.embed,
-                           opt.plan, opt.dot };
+                           opt.plan, opt.dot, opt.directions != NULL };
     const char *mode = NULL;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (modes[i] && mode)
@@ -465,6 +482,13 @@ static void check_options(void)
     if (opt.kl && (opt.eval.all || opt.eval.top))
         cli_bad_usage("--kl is of every token and of all ids: no --%s",
                       opt.eval.top ? "top" : "all");
+    if (opt.directions && (opt.eval.all || opt.eval.top || opt.eval.chunk || opt.encoder ||
+                           opt.load_state || opt.save_state))
+        cli_bad_usage("--directions are of whole texts from the start, and no logits");
+    if (opt.directions && strcmp(opt.directions, "-") == 0 && strcmp(opt.file, "-") == 0)
+        cli_bad_usage("--directions: standard input is for the other texts");
+    if (opt.by_given && !opt.directions)
+        cli_bad_usage("--directions-by needs --directions");
     if (opt.kl && strcmp(opt.kl, "-") == 0 && strcmp(opt.file, "-") == 0)
         cli_bad_usage("--kl: standard input is for the tokens");
     if (opt.nll && (opt.eval.all || opt.eval.top))
@@ -688,6 +712,27 @@ static int show_plan(struct lm_out *out, const struct lm_env *env)
     return cli_status(s);
 }
 
+/* --directions: pairs of texts, the input's against the file's. */
+static int make_directions(struct lm_out *out, const struct lm_env *env)
+{
+    struct lm_err err;
+    struct lm_in *second = open_input(opt.directions, 0), *first = open_input(opt.file, 0);
+    struct lm_model *m = open_model(env);
+    if (lm_model_has_encoder(m))
+        cli_die(CLI_TROUBLE, "%s: --directions are not made of a %s model", opt.model,
+                lm_model_arch(m));
+    struct lm_ctx *c = open_context(m, env);
+    load_adapters(m, c);
+    const int s = lm_directions_write(m, c, first, second, opt.by, out, env, &err);
+    const int status = s ? cli_report(NULL, &err) : CLI_OK;
+    lm_in_close(first);
+    lm_in_close(second);
+    lm_ctx_free(c);
+    free_adapters();
+    lm_model_free(m);
+    return status;
+}
+
 static struct lm_divergence *open_reference(struct lm_in *in, const struct lm_model *m)
 {
     struct lm_err err;
@@ -802,6 +847,9 @@ int main(int argc, char *argv[])
                   (opt.eval.form == LM_EVAL_FRAMES || opt.eval.frames);
     struct lm_out *out = cli_out_open("-", binary, opt.force);
     lm_pipe_widen(STDOUT_FILENO, PIPE_ROOM);
-    int status = (opt.plan || opt.dot ? show_plan : run)(out, &env), late = cli_out_commit(out);
+    int (*mode)(struct lm_out *, const struct lm_env *) =
+        opt.plan || opt.dot ? show_plan : opt.directions ? make_directions : run;
+    int status = mode(out, &env);
+    int late = cli_out_commit(out);
     return cli_finish(status > late ? status : late);
 }

@@ -687,12 +687,17 @@ struct lm_tensor *lm_build_weight(const struct lm_build *b, uint32_t layer, enum
 struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
     const size_t n = b->h->n_embd;
-    if (!x || !b->steer || !b->steer[layer])
-        return x;
-    struct lm_tensor *v = lm_new_tensor(b->graph, lm_type_by_id(LM_F32), 1, &n);
-    if (v)
-        v->data = (void *)(uintptr_t)b->steer[layer];       /* only read */
-    return lm_add(b->graph, x, v);
+    char name[32];
+    const int len = snprintf(name, sizeof name, "layer %u", layer);
+    if (x && b->steer && b->steer[layer]) {
+        struct lm_tensor *v = lm_new_tensor(b->graph, lm_type_by_id(LM_F32), 1, &n);
+        if (v)
+            v->data = (void *)(uintptr_t)b->steer[layer];       /* only read */
+        x = lm_add(b->graph, x, v);
+    }
+    if (x && x->op != LM_OP_NONE)
+        x->name = lm_arena_copy(&b->graph->arena, name, (size_t)len + 1);
+    return x;
 }
 
 void lm_build_missing(const struct lm_build *b, uint32_t layer, enum lm_role role)

@@ -69,8 +69,8 @@ static inline struct lm_tensor *lm_build_states(const struct lm_build *b, uint32
     return b->states[b->places[layer].where];
 }
 
-/* The result of a layer, with what a control vector adds to it.  Builders pass that of every
- * layer through here. */
+/* The result of a layer, with what a control vector adds to it; its name becomes "layer N".
+ * Builders pass that of every layer through here. */
 struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 
 /* The rope scaling that the model's numbers ask for. */

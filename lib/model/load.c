@@ -454,6 +454,16 @@ uint32_t lm_model_n_vocab(const struct lm_model *m)
     return m->h.n_vocab;
 }
 
+uint32_t lm_model_n_layer(const struct lm_model *m)
+{
+    return m->h.n_layer;
+}
+
+uint32_t lm_model_n_embd(const struct lm_model *m)
+{
+    return m->h.n_embd;
+}
+
 uint32_t lm_model_n_ctx_train(const struct lm_model *m)
 {
     return m->h.n_ctx_train;

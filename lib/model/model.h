@@ -93,6 +93,9 @@ const struct lm_gguf *lm_model_file(const struct lm_model *m, size_t i);
  * context length of training. */
 const char *lm_model_arch(const struct lm_model *m);
 uint32_t lm_model_n_vocab(const struct lm_model *m);
+/* Layers, and the length of a hidden state. */
+uint32_t lm_model_n_layer(const struct lm_model *m);
+uint32_t lm_model_n_embd(const struct lm_model *m);
 uint32_t lm_model_n_ctx_train(const struct lm_model *m);
 /* Is it an encoder, or are its tokens to see later ones as if it were: no logits, sequences
  * evaluated whole; and how its file says that their vectors become one. */
