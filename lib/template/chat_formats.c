@@ -23,6 +23,8 @@ struct format {
 #define ASSISTANT_MARK "<\xEF\xBD\x9C" "Assistant\xEF\xBD\x9C>"
 #define END_MARK "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"
 
+#define HUNYUAN(name) "<\xEF\xBD\x9Chy_" name "\xEF\xBD\x9C>"
+
 #define CHATML(begin, middle, end, prompt_end) \
     .system = { begin "system" middle, end }, .user = { begin "user" middle, end }, \
     .assistant = { begin "assistant" middle, end }, .prompt = begin "assistant" prompt_end
@@ -87,8 +89,17 @@ static const struct format formats[] = {
     { .name = "grok-2", .flags = "SU", .system = { "System: ", "<|separator|>\n\n" },
       .user = { "Human: ", "<|separator|>\n\n" },
       .assistant = { "Assistant: ", "<|separator|>\n\n" }, .prompt = "Assistant:" },
+    { .name = "hunyuan-dense", .system = { "", HUNYUAN("place\xE2\x96\x81holder\xE2\x96\x81no"
+                                                       "\xE2\x96\x81" "3") },
+      .user = { HUNYUAN("User"), HUNYUAN("Assistant") },
+      .assistant = { HUNYUAN("Assistant"), HUNYUAN("place\xE2\x96\x81holder\xE2\x96\x81no"
+                                                   "\xE2\x96\x81" "2") } },
     { .name = "hunyuan-moe", .flags = "O", .system = { "<|startoftext|>", "<|extra_4|>" },
       .user = { "<|startoftext|>", "<|extra_0|>" }, .assistant = { "", "<|eos|>" } },
+    { .name = "hunyuan-vl", .flags = "O",
+      .system = { "", HUNYUAN("place\xE2\x96\x81holder\xE2\x96\x81no\xE2\x96\x81" "3") },
+      .user = { "", HUNYUAN("User") }, .assistant = { "", HUNYUAN("Assistant") },
+      .start = HUNYUAN("begin\xE2\x96\x81of\xE2\x96\x81sentence") },
     { .name = "kimi-k2", .system = { "<|im_system|>system<|im_middle|>", "<|im_end|>" },
       .user = { "<|im_user|>user<|im_middle|>", "<|im_end|>" },
       .assistant = { "<|im_assistant|>assistant<|im_middle|>", "<|im_end|>" },

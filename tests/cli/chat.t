@@ -100,7 +100,7 @@ echo '[{"role":"user","content":" U "},{"role":"assistant","content":[{"type":"t
 tab=$(printf '\t')
 while IFS=$tab read -r name long short; do
     start='<|begin_of_text|>'
-    case $name in chatglm?|gigachat|hunyuan-moe) start= ;; esac
+    case $name in chatglm?|gigachat|hunyuan-moe|hunyuan-vl) start= ;; esac
     ok "$(chat --render --template "$name" talk.json; echo .)" "$start$(printf '%b.' "$long")" "$name"
     ok "$(chat --render --template "$name" --no-generation-prompt short.json; echo .)" \
        "$start$(printf '%b.' "$short")" "$name without system's text"
