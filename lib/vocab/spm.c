@@ -221,12 +221,12 @@ static int encode_normal(struct lm_encoder *e, const char *p, size_t len, bool m
                          size_t *done, struct lm_err *err)
 {
     const struct lm_spm_text *t = e->v->own;
-    const char *begin = p, *end = p + len, *q = t->has_user ? p : end;
-    bool undecided = false;
-    int s = LM_OK;
     *done = 0;
     if (!len)                                    /* p may be NULL */
         return LM_OK;
+    const char *begin = p, *end = p + len, *q = t->has_user ? p : end;
+    bool undecided = false;
+    int s = LM_OK;
     for (int k; s == LM_OK && q < end; q += k) {
         int32_t id;
         size_t n = lm_spm_text_user(t, q, end, &id, &undecided);
