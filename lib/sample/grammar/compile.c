@@ -15,10 +15,24 @@
 #define NOWHERE     UINT32_MAX       /* the text can never be completed from here */
 #define TOO_MANY    UINT64_MAX       /* product of counts                         */
 #define COPIES      64               /* repetitions up to this count ...          */
+#define COPIED_CHARACTERS LM_CLASS_LONG          /* (this one of characters of JSON) ... */
 #define COPIED_OPS  4096             /* ... and size are written out              */
 #define FEW_TEXTS   8                /* alternatives below which texts are not put in order */
 
 /* ---- states ---- */
+
+/* Is it a character of a JSON string? */
+static bool is_character(const struct lm_node *node)
+{
+    return node->kind == LM_NODE_CHOICE && node->n && node->nodes[0]->kind == LM_NODE_TEXT;
+}
+
+/* Up to which count a repetition is written out.  Counters of characters are cheap where many may
+ * follow: see lm_machine_relax. */
+static uint32_t copies_of(const struct lm_node *item)
+{
+    return is_character(item) ? COPIED_CHARACTERS : COPIES;
+}
 
 static uint32_t measure(struct lm_node *node);
 
@@ -58,7 +72,8 @@ static uint32_t measure(struct lm_node *node)
                        node->rounds > TOO_MANY / most ? TOO_MANY : node->rounds * most;
         if (nested && node->rounds > LM_GRAMMAR_ROUNDS)
             node->rounds = TOO_MANY;
-        size = most > COPIES || size * most > COPIED_OPS ? size + 1 : size * most + 1;
+        size = most > copies_of(node->nodes[0]) || size * most > COPIED_OPS ? size + 1 :
+                                                                              size * most + 1;
     }
     node->size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
     return node->size;
@@ -330,7 +345,8 @@ static uint32_t loop(struct compiler *c, const struct lm_node *node, uint32_t ne
     g->entry[g->n_rules] = body;
     return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = (uint32_t)g->n_rules++, .b = next,
                                    .min = node->min, .max = node->max,
-                                   .may_be_empty = node->nodes[0]->may_be_empty });
+                                   .may_be_empty = node->nodes[0]->may_be_empty,
+                                   .character = is_character(node->nodes[0]) });
 }
 
 static uint32_t repeat(struct compiler *c, const struct lm_node *node, uint32_t next)
@@ -339,7 +355,7 @@ static uint32_t repeat(struct compiler *c, const struct lm_node *node, uint32_t 
     const uint32_t most = node->max == LM_MANY ? node->min : node->max;
     if (next == NOWHERE || most == 0)
         return node->max == LM_MANY && next != NOWHERE ? star(c, item, next) : next;
-    if (most > COPIES || (uint64_t)item->size * most > COPIED_OPS)
+    if (most > copies_of(item) || (uint64_t)item->size * most > COPIED_OPS)
         return loop(c, node, next);
     if (node->max == LM_MANY)
         return copies(c, item, node->min, star(c, item, next));

@@ -150,6 +150,7 @@ int lm_text_step(unsigned char byte);
 struct lm_op {
     uint8_t  kind, lo, hi;
     bool     may_be_empty;               /* LOOP: the rule's text                  */
+    bool     character;                  /* LOOP: the rule is a LM_OP_TEXT or an escape */
     uint32_t a, b, min, max;
 };
 
@@ -219,8 +220,18 @@ struct lm_token_class {
     struct lm_token_trie *rest;          /* [max + 1] of the tokens that begin with exactly so
                                             many, what is behind them; 0: only those that begin
                                             with a part of a character             */
-    int32_t              *more;          /* of the tries                           */
+    struct lm_token_trie  few;           /* of those that begin with 1 to LM_CLASS_FEW, what is
+                                            behind these; LM_CLASS_TEXT only       */
+    int32_t              *more, *few_more;           /* of the tries               */
+    struct lm_long_token {
+        uint32_t id, size, chars;        /* chars: 0 if it has anything else       */
+    }                    *longs;         /* [n_longs] of more than LM_CLASS_LONG bytes, the
+                                            longest first; LM_CLASS_TEXT only      */
+    size_t                n_longs, longs_cap;
 };
+
+#define LM_CLASS_FEW  16
+#define LM_CLASS_LONG 32
 
 /* The bytes that a character of a class can begin with. */
 bool lm_class_begins(enum lm_char_class c, unsigned char byte);

@@ -287,7 +287,9 @@ static void give_back(struct lm_machine *m, uint32_t op, uint32_t count, uint32_
     const struct lm_op *o = &m->g->ops[op];
     if (o->kind == LM_OP_CALL || count >= o->min || o->may_be_empty)
         lm_step_add(m, o->b, below);
-    if (o->kind == LM_OP_LOOP && (o->max == LM_MANY || count < o->max))
+    if (o->kind == LM_OP_LOOP && count == LM_COUNT_FREE)
+        call(m, op, count, below);
+    else if (o->kind == LM_OP_LOOP && (o->max == LM_MANY || count < o->max))
         enter_round(m, op, count + 1, below);
 }
 
@@ -546,6 +548,63 @@ bool lm_machine_alike(const struct lm_machine *m, lm_state s, unsigned char a, u
 uint64_t lm_machine_work(const struct lm_machine *m)
 {
     return m->work + m->n_seen;
+}
+
+/* ---- counters ---- */
+
+/* How many more rounds may follow, if the loop is one of characters and need not go on; else 0. */
+static uint32_t room_of(const struct lm_machine *m, uint32_t stack)
+{
+    const struct stack *s = &m->stacks[stack];
+    const struct lm_op *o = &m->g->ops[s->op];
+    const bool counts = s->n && o->kind == LM_OP_LOOP && o->character && o->max != LM_MANY &&
+                        s->count >= o->min && s->count < o->max;
+    return counts ? o->max - s->count + 1 : 0;
+}
+
+/* The stack with its counter free; UINT32_MAX: memory is short. */
+static uint32_t free_stack(struct lm_machine *m, uint32_t stack)
+{
+    struct stack s = m->stacks[stack];
+    if (!lm_grow(&m->links, &m->links_cap, m->n_links + s.n, sizeof *m->links) ||
+        !lm_grow(&m->stacks, &m->stacks_cap, m->n_stacks + 1, sizeof *m->stacks))
+        return UINT32_MAX;
+    memcpy(m->links + m->n_links, m->links + s.below, s.n * sizeof *m->links);
+    s.count = LM_COUNT_FREE;
+    s.below = (uint32_t)m->n_links;
+    s.returned = UINT32_MAX;
+    m->stacks[m->n_stacks] = s;
+    const uint32_t out = intern(m, &m->stack_table, hash_stack, same_stack, (uint32_t)m->n_stacks);
+    if (out == m->n_stacks) {
+        m->n_stacks++;
+        m->n_links += s.n;
+    }
+    return out;
+}
+
+int lm_machine_relax(struct lm_machine *m, lm_state s, lm_state *to, uint32_t *room,
+                     struct lm_err *err)
+{
+    const struct state from = m->states[s];
+    *to = s;
+    *room = UINT32_MAX;
+    for (uint32_t i = 0; i < from.n; i++) {
+        const uint32_t own = room_of(m, m->ways[from.ways + i].stack);
+        *room = own >= LM_CLASS_LONG && own < *room ? own : *room;
+    }
+    if (*room == UINT32_MAX)
+        return LM_OK;
+    lm_step_begin(m, err);
+    m->complete = from.complete;
+    for (uint32_t i = 0; i < from.n; i++) {
+        const struct way w = m->ways[from.ways + i];
+        const bool counts = room_of(m, w.stack) >= LM_CLASS_LONG;
+        const uint32_t stack = counts ? free_stack(m, w.stack) : w.stack;
+        if (stack == UINT32_MAX)
+            return nomem(m);
+        lm_step_add(m, w.op, stack);
+    }
+    return lm_step_finish(m, to);
 }
 
 /* ---- tokens ---- */

@@ -252,8 +252,54 @@ static int find_chain(struct lm_machine *m, lm_state s, enum lm_char_class c, ui
             return LM_OK;
         }
         m->chain[++*n] = next;
+        while (next == m->chain[*n - 1] && *n < m->classes[c].max)
+            m->chain[++*n] = next;
     }
     return LM_OK;
+}
+
+/* Do the states behind 1 to LM_CLASS_FEW characters, in m->chain, all go on alike by a byte? */
+static int is_alike(struct lm_machine *m, unsigned char byte, bool *alike, struct lm_err *err)
+{
+    lm_state first = m->chain[1];
+    int r = lm_machine_byte(m, &first, byte, err);
+    *alike = true;
+    for (uint32_t k = 2; k <= LM_CLASS_FEW && *alike && r == LM_OK; k++) {
+        lm_state next = m->chain[k];
+        r = lm_machine_byte(m, &next, byte, err);
+        *alike = next == first;
+    }
+    return r;
+}
+
+/* The tokens that go on behind n or fewer characters of a class.  What a byte does not depend on
+ * their number for is looked at once; done: these bytes. */
+static int walk_behind(struct lm_machine *m, const struct lm_token_class *t, uint32_t n,
+                       uint64_t *mask, struct part *part, struct lm_err *err)
+{
+    uint64_t done[4] = { 0 };
+    int r = LM_OK;
+    for (size_t at = 0; n >= LM_CLASS_FEW && r == LM_OK && at < t->few.n;
+         at = t->few.nodes[at].next) {
+        const unsigned char byte = t->few.nodes[at].byte;
+        bool alike;
+        r = is_alike(m, byte, &alike, err);
+        if (r < 0 || !alike)
+            continue;
+        done[byte / 64] |= UINT64_C(1) << byte % 64;
+        r = walk(m, &t->few, at, t->few.nodes[at].next, m->chain[1], mask, part, err);
+    }
+    for (uint32_t k = 0; k <= n; k++) {
+        const struct lm_token_trie *rest = &t->rest[k];
+        const bool few = k > 0 && k <= LM_CLASS_FEW && (done[0] | done[1] | done[2] | done[3]);
+        for (size_t at = 0, end; r == LM_OK && at < rest->n; at = end) {
+            const unsigned char byte = rest->nodes[at].byte;
+            end = few ? rest->nodes[at].next : rest->n;
+            if (!few || !(done[byte / 64] >> byte % 64 & 1))
+                r = walk(m, rest, at, end, m->chain[k], mask, part, err);
+        }
+    }
+    return r;
 }
 
 /* What a state allows, if it takes the characters of a class alike: those that have nothing else by
@@ -269,8 +315,7 @@ static int walk_class(struct lm_machine *m, lm_state s, enum lm_char_class c, ui
         return r;
     for (size_t i = 0; i < m->words; i++)
         mask[i] |= t->whole[n][i];
-    for (uint32_t k = 0; r == LM_OK && k <= n; k++)
-        r = walk(m, &t->rest[k], 0, t->rest[k].n, m->chain[k], mask, part, err);
+    r = walk_behind(m, t, n, mask, part, err);
     for (size_t at = 0; r == LM_OK && at < m->trie.n; at = m->trie.nodes[at].next)
         if (!lm_class_begins(c, m->trie.nodes[at].byte))
             r = walk(m, &m->trie, at, m->trie.nodes[at].next, s, mask, part, err);
@@ -422,22 +467,98 @@ static int fill_mask(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm
     return r;
 }
 
+/* The mask kept of a state, or room for it, which is not `but`: *fresh. */
+static uint64_t *kept_mask(struct lm_machine *m, lm_state s, const uint64_t *but, size_t *slot,
+                           bool *fresh)
+{
+    *fresh = false;
+    for (*slot = 0; *slot < LM_MACHINE_MASKS; ++*slot)
+        if (m->masks[*slot].mask && m->masks[*slot].state == s)
+            return m->masks[*slot].mask;
+    *slot = m->next_mask++ % LM_MACHINE_MASKS;
+    if (but && m->masks[*slot].mask == but)
+        *slot = m->next_mask++ % LM_MACHINE_MASKS;
+    if (!m->masks[*slot].mask)
+        m->masks[*slot].mask = lm_mask_new(m);
+    m->masks[*slot].state = LM_STATE_DEAD - 1;    /* until it is whole */
+    *fresh = true;
+    return m->masks[*slot].mask;
+}
+
+static int own_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
+{
+    size_t slot;
+    bool fresh;
+    uint64_t *mask = kept_mask(m, s, NULL, &slot, &fresh);
+    int r = LM_OK;
+    if (!mask)
+        return lm_fail_nomem(err);
+    *out = mask;
+    if (!fresh)
+        return LM_OK;
+    memset(mask, 0, m->words * sizeof *mask);
+    if (s != LM_STATE_DEAD)
+        r = fill_mask(m, s, mask, err);
+    if (r == LM_OK && s != LM_STATE_DEAD)
+        m->masks[slot].state = s;
+    return r;
+}
+
+/* Are characters of LM_OP_TEXT taken in one way only, so that none beyond a counter's are? */
+static bool is_plain_text(const struct lm_machine *m, const struct state *s)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < s->n; i++)
+        n += m->g->ops[m->ways[s->ways + i].op].kind == LM_OP_TEXT;
+    return n == 1 && only_text(m, s);
+}
+
+/* Take long tokens out of a mask that was made without a counter, if that has no room for them. */
+static int drop_long(struct lm_machine *m, lm_state s, uint32_t room, uint64_t *mask,
+                     struct lm_err *err)
+{
+    const struct lm_token_class *t = &m->classes[LM_CLASS_TEXT];
+    const bool plain = is_plain_text(m, &m->states[s]);
+    for (size_t i = 0; i < t->n_longs && t->longs[i].size > room; i++) {
+        const struct lm_long_token *x = &t->longs[i];
+        lm_state next = s;
+        if (!lm_mask_has(mask, x->id) || (x->chars && x->chars <= room))
+            continue;
+        int r = plain && x->chars ? LM_OK : lm_machine_take(m, &next, x->id, err);
+        if (r < 0)
+            return r;
+        if (next == LM_STATE_DEAD || (plain && x->chars))
+            mask[x->id / 64] &= ~(UINT64_C(1) << x->id % 64);
+    }
+    return LM_OK;
+}
+
 int lm_machine_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
 {
-    for (size_t i = 0; i < LM_MACHINE_MASKS; i++)
-        if (m->masks[i].mask && m->masks[i].state == s) {
-            *out = m->masks[i].mask;
-            return LM_OK;
-        }
-    const size_t slot = m->next_mask++ % LM_MACHINE_MASKS;
-    if (!m->masks[slot].mask && !(m->masks[slot].mask = lm_mask_new(m)))
+    const struct lm_token_class *t = &m->classes[LM_CLASS_TEXT];
+    lm_state relaxed = s;
+    const uint64_t *whole;
+    uint32_t room = UINT32_MAX;
+    size_t slot;
+    bool fresh;
+    int r = LM_OK;
+    if (s != LM_STATE_DEAD && m->g->has_text)
+        r = lm_machine_relax(m, s, &relaxed, &room, err);
+    if (relaxed == s || r < 0)
+        return r < 0 ? r : own_mask(m, s, out, err);
+    r = own_mask(m, relaxed, &whole, err);
+    *out = whole;
+    if (r < 0 || t->n_longs == 0 || t->longs[0].size <= room)
+        return r;
+    uint64_t *mask = kept_mask(m, s, whole, &slot, &fresh);
+    if (!mask)
         return lm_fail_nomem(err);
-    uint64_t *mask = m->masks[slot].mask;
-    memset(mask, 0, m->words * sizeof *mask);
-    m->masks[slot].state = LM_STATE_DEAD - 1;     /* until it is whole */
     *out = mask;
-    int r = s == LM_STATE_DEAD ? LM_OK : fill_mask(m, s, mask, err);
-    if (r == LM_OK && s != LM_STATE_DEAD)
+    if (!fresh)
+        return LM_OK;
+    memcpy(mask, whole, m->words * sizeof *mask);
+    r = drop_long(m, s, room, mask, err);
+    if (r == LM_OK)
         m->masks[slot].state = s;
     return r;
 }

@@ -12,6 +12,7 @@
 #define LM_STACK_UNKNOWN 1           /* a stack that is not known: see struct part      */
 #define LM_MACHINE_MASKS 16          /* kept                                            */
 #define LM_BY_CLASS      256         /* an edge by this and a class of characters       */
+#define LM_COUNT_FREE    UINT32_MAX  /* the round of a LOOP that may go on and end as it likes */
 
 struct way {
     uint32_t op, stack;
@@ -145,6 +146,11 @@ void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack);
 void lm_step_leave(struct lm_machine *m, uint32_t stack);
 /* Make a state of what the step has found; LM_STATE_DEAD for nothing. */
 int lm_step_finish(struct lm_machine *m, lm_state *s);
+
+/* The state in which counters of characters that need not go on and may for *room or more do not
+ * count, at least LM_CLASS_LONG; s itself if there are none. */
+int lm_machine_relax(struct lm_machine *m, lm_state s, lm_state *to, uint32_t *room,
+                     struct lm_err *err);
 
 /* The number of an edge, or UINT32_MAX; and a new one. */
 uint32_t lm_machine_find_edge(const struct lm_machine *m, uint32_t from, uint16_t by);

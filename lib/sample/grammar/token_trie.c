@@ -228,6 +228,47 @@ static size_t split(struct lm_token_class *t, enum lm_char_class c, const struct
     return n;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const struct lm_long_token *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static bool find_longs(struct lm_token_class *t, const struct lm_vocab *v, uint32_t n_vocab,
+                       const uint32_t *whole)
+{
+    for (uint32_t id = 0; id < n_vocab; id++) {
+        const struct lm_str piece = lm_vocab_piece(v, id);
+        if (piece.len <= LM_CLASS_LONG || !is_text(v, id, piece))
+            continue;
+        if (!lm_grow(&t->longs, &t->longs_cap, t->n_longs + 1, sizeof *t->longs))
+            return false;
+        t->longs[t->n_longs++] = (struct lm_long_token){ id, (uint32_t)piece.len, whole[id] };
+    }
+    if (t->n_longs)
+        qsort(t->longs, t->n_longs, sizeof *t->longs, by_size);
+    return true;
+}
+
+/* One trie of what is behind a few characters, however many; e [n] is put in its order. */
+static bool build_few(struct lm_token_class *t, struct entry *e, size_t n, uint32_t n_vocab)
+{
+    size_t few = 0;
+    for (size_t i = 0; i < n; i++)
+        if (e[i].before > 0 && e[i].before <= LM_CLASS_FEW) {
+            e[few] = e[i];
+            e[few++].before = 0;
+        }
+    if (few)
+        qsort(e, few, sizeof *e, by_bytes);
+    t->few_more = lm_malloc_array(n_vocab, sizeof *t->few_more);
+    for (uint32_t id = 0; t->few_more && id < n_vocab; id++)
+        t->few_more[id] = -1;
+    return t->few_more && build_trie(&t->few, e, few, t->few_more);
+}
+
 int lm_token_class_init(struct lm_token_class *t, enum lm_char_class c, const struct lm_vocab *v,
                         uint32_t n_vocab, size_t words, struct lm_err *err)
 {
@@ -251,6 +292,8 @@ int lm_token_class_init(struct lm_token_class *t, enum lm_char_class c, const st
         good = build_trie(&t->rest[k], e + from, to - from, t->more);
         from = to;
     }
+    if (good && c == LM_CLASS_TEXT)
+        good = build_few(t, e, n, n_vocab) && find_longs(t, v, n_vocab, whole);
     free(e);
     free(whole);
     if (!good) {
@@ -273,5 +316,9 @@ void lm_token_class_release(struct lm_token_class *t)
     free(t->rest);
     free(t->whole);
     free(t->more);
+    free(t->few.nodes);
+    free(t->few.ids);
+    free(t->few_more);
+    free(t->longs);
     *t = (struct lm_token_class){ 0 };
 }
