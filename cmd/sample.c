@@ -571,7 +571,7 @@ static bool wants_infill(const struct args *a)
 /* A JSON Schema is told from a grammar by how it begins. */
 static bool looks_like_schema(const char *text, size_t len)
 {
-    size_t i = 0;
+    size_t i = len >= 3 && !memcmp(text, LM_GRAMMAR_MARK, 3) ? 3 : 0;
     while (i < len && strchr(" \t\r\n", text[i]))
         i++;
     while (i < len && len > i && strchr(" \t\r\n", text[len - 1]))
@@ -590,8 +590,11 @@ static struct lm_grammar *read_grammar(const struct args *a, const char *path,
     struct lm_buf notes = { 0 };
     char *text;
     size_t len;
-    if (lm_read_file(path, LM_GRAMMAR_TEXT, &text, &len, &err) < 0)
+    if (lm_read_file(path, LM_GRAMMAR_TEXT, &text, &len, &err) < 0) {
+        if (err.code == LM_EDATA)
+            err.code = LM_EUSE;                   /* too large: another grammar would do */
         cli_die_err(path, &err);
+    }
     if (kind == EITHER)
         kind = looks_like_schema(text, len) ? A_SCHEMA : A_GRAMMAR;
     struct lm_grammar *g = kind == A_GRAMMAR ? lm_grammar_gbnf(text, len, v, &err) :

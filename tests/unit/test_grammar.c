@@ -142,13 +142,13 @@ static void test_regex(void **state)
     lm_arena_release(&a);
 }
 
-static void run_schemas(const struct lm_jval *cases, int *checked, int *refused)
+static void run_schemas(const struct lm_jval *cases, const struct lm_schema_options *o,
+                        int *checked, int *refused)
 {
     for (const struct lm_jval *c = cases->first; c; c = c->next) {
         const struct lm_jval *schema = lm_jval_get(c, "schema");
         struct lm_err err = { 0 };
-        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, NULL, NULL,
-                                                 &err);
+        struct lm_grammar *g = lm_grammar_schema(lm_jval_str(schema), schema->len, o, NULL, &err);
         *refused += !g && !lm_jval_get(c, "error");
         *checked += check_case(c, lm_jval_str(lm_jval_get(c, "name")), g, &err);
     }
@@ -162,11 +162,44 @@ static void test_schemas(void **state)
     const struct lm_jval *cases = read_json(&a, "tests/data/sample/schema.json");
     const struct lm_jval *more = read_json(&a, "tests/data/sample/schema-more.json");
     assert_true(cases && more);
-    run_schemas(cases, &checked, &refused);
-    run_schemas(more, &checked, &refused);
+    run_schemas(cases, NULL, &checked, &refused);
+    run_schemas(more, NULL, &checked, &refused);
     assert_true(checked >= 1000);
     assert_int_equal(refused, 1);                 /* a pattern with \p */
     lm_arena_release(&a);
+}
+
+/* What Python's jsonschema says of instances, where objects are open as there. */
+static void test_verdicts(void **state)
+{
+    static const struct lm_schema_options open = { .open = true };
+    struct lm_arena a = { 0 };
+    int checked = 0, refused = 0;
+    (void)state;
+    const struct lm_jval *cases = read_json(&a, "tests/data/sample/schema-verdicts.json");
+    assert_non_null(cases);
+    run_schemas(cases, &open, &checked, &refused);
+    assert_true(checked >= 450);
+    assert_int_equal(refused, 0);
+    lm_arena_release(&a);
+}
+
+/* A schema that begins with a byte order mark is the same without it, and so is a grammar. */
+static void test_mark(void **state)
+{
+    static const char schema[] = LM_GRAMMAR_MARK "{\"type\":\"null\"}";
+    static const char gbnf[] = LM_GRAMMAR_MARK "root ::= \"null\"";
+    struct lm_err err;
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct lm_grammar *g = k ? lm_grammar_gbnf(gbnf, sizeof gbnf - 1, NULL, &err) :
+                               lm_grammar_schema(schema, sizeof schema - 1, NULL, NULL, &err);
+        assert_non_null(g);
+        struct lm_machine *m = lm_machine_new(g, NULL, 0, NULL, 0, &err);
+        assert_int_equal(try_text(m, "null", 4), WHOLE);
+        lm_machine_free(m);
+        lm_grammar_free(g);
+    }
 }
 
 /* ---- masks ---- */
@@ -228,16 +261,11 @@ static void check_ids(struct lm_machine *m, const struct lm_vocab *v, lm_state s
     }
 }
 
-/* Every mask along a text, whose ids are found by classes of characters, and by taking each. */
-static void test_every_id(void **state)
+/* Every mask along the first text of each case; how many masks. */
+static int check_every_id(const struct lm_jval *cases, const struct lm_vocab *v)
 {
-    struct lm_arena a = { 0 };
     struct lm_err err;
-    struct lm_vocab *v = lm_vocab_open("tests/data/vocab/qwen.gguf", NULL, &err);
-    const struct lm_jval *cases = read_json(&a, "tests/data/sample/schema.json");
     int n = 0;
-    (void)state;
-    assert_non_null(v);
     for (const struct lm_jval *c = cases->first; c; c = c->next) {
         const struct lm_jval *schema = lm_jval_get(c, "schema"), *t = lm_jval_get(c, "accept");
         const char *name = lm_jval_str(lm_jval_get(c, "name"));
@@ -257,7 +285,19 @@ static void test_every_id(void **state)
         lm_machine_free(m);
         lm_grammar_free(g);
     }
-    assert_true(n > 600);
+    return n;
+}
+
+/* Masks, whose ids are found by classes of characters, and by taking each. */
+static void test_every_id(void **state)
+{
+    struct lm_arena a = { 0 };
+    struct lm_err err;
+    struct lm_vocab *v = lm_vocab_open("tests/data/vocab/qwen.gguf", NULL, &err);
+    (void)state;
+    assert_non_null(v);
+    assert_true(check_every_id(read_json(&a, "tests/data/sample/schema.json"), v) > 600);
+    assert_true(check_every_id(read_json(&a, "tests/data/sample/schema-more.json"), v) > 300);
     lm_vocab_free(v);
     lm_arena_release(&a);
 }
@@ -289,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gbnf), cmocka_unit_test(test_regex), cmocka_unit_test(test_schemas),
+        cmocka_unit_test(test_verdicts), cmocka_unit_test(test_mark),
         cmocka_unit_test(test_masks), cmocka_unit_test(test_every_id),
         cmocka_unit_test(test_order),
     };

@@ -330,29 +330,73 @@ static uint32_t star(struct compiler *c, const struct lm_node *item, uint32_t ne
     return body == NOWHERE ? next : loop;
 }
 
-/* A counter: the item as a rule of its own. */
-static uint32_t loop(struct compiler *c, const struct lm_node *node, uint32_t next)
+/* A node as a rule of its own; its number, or NOWHERE. */
+static uint32_t own_rule(struct compiler *c, const struct lm_node *node)
 {
     struct lm_grammar *g = c->g;
     const uint32_t end = emit(c, (struct lm_op){ .kind = LM_OP_END });
-    const uint32_t body = compile(c, node->nodes[0], end);
+    const uint32_t body = compile(c, node, end);
     if (body == NOWHERE)
-        return node->min == 0 ? next : NOWHERE;
+        return NOWHERE;
     if (!lm_grow(&g->entry, &g->entry_cap, g->n_rules + 1, sizeof *g->entry)) {
         c->failed = lm_fail_nomem(c->err);
         return NOWHERE;
     }
     g->entry[g->n_rules] = body;
-    return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = (uint32_t)g->n_rules++, .b = next,
+    return (uint32_t)g->n_rules++;
+}
+
+/* A counter. */
+static uint32_t loop(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    const uint32_t rule = own_rule(c, node->nodes[0]);
+    if (rule == NOWHERE)
+        return node->min == 0 ? next : NOWHERE;
+    return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = rule, .b = next,
                                    .min = node->min, .max = node->max,
                                    .may_be_empty = node->nodes[0]->may_be_empty,
                                    .character = is_character(node->nodes[0]) });
+}
+
+/* Rounds that each hold a key; the rules of the first and of the later ones are neighbours, so
+ * both are made before either has a number. */
+static uint32_t distinct_loop(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    uint32_t body[2];
+    struct lm_grammar *g = c->g;
+    for (int k = 0; k < 2; k++) {
+        const uint32_t end = emit(c, (struct lm_op){ .kind = LM_OP_END });
+        body[k] = compile(c, node->nodes[k], end);
+    }
+    if (body[0] == NOWHERE || body[1] == NOWHERE)
+        return node->min == 0 ? next : NOWHERE;
+    if (!lm_grow(&g->entry, &g->entry_cap, g->n_rules + 2, sizeof *g->entry)) {
+        c->failed = lm_fail_nomem(c->err);
+        return NOWHERE;
+    }
+    for (int k = 0; k < 2; k++)
+        g->entry[g->n_rules++] = body[k];
+    return emit(c, (struct lm_op){ .kind = LM_OP_LOOP, .a = (uint32_t)g->n_rules - 2, .b = next,
+                                   .min = node->min, .max = node->max, .distinct = true });
+}
+
+static uint32_t key(struct compiler *c, const struct lm_node *node, uint32_t next)
+{
+    const uint32_t rule = own_rule(c, node->nodes[0]);
+    c->g->has_keys = true;
+    c->g->has_few_keys |= !node->endless;
+    if (rule == NOWHERE)
+        return NOWHERE;
+    return emit(c, (struct lm_op){ .kind = LM_OP_KEY, .a = rule, .b = next,
+                                   .endless = node->endless });
 }
 
 static uint32_t repeat(struct compiler *c, const struct lm_node *node, uint32_t next)
 {
     const struct lm_node *item = node->nodes[0];
     const uint32_t most = node->max == LM_MANY ? node->min : node->max;
+    if (node->distinct)
+        return distinct_loop(c, node, next);
     if (next == NOWHERE || most == 0)
         return node->max == LM_MANY && next != NOWHERE ? star(c, item, next) : next;
     if (most > copies_of(item) || (uint64_t)item->size * most > COPIED_OPS)
@@ -471,6 +515,8 @@ static uint32_t compile(struct compiler *c, const struct lm_node *node, uint32_t
         return literal(c, node, next);
     case LM_NODE_REPEAT:
         return repeat(c, node, next);
+    case LM_NODE_KEY:
+        return key(c, node, next);
     case LM_NODE_RULE:
         return emit(c, (struct lm_op){ .kind = LM_OP_CALL, .a = node->rule, .b = next });
     case LM_NODE_TOKEN:

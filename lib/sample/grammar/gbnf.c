@@ -469,6 +469,8 @@ static int read_grammar(struct parser *p)
     p->end = p->text + len;
     if (root < 0)
         return (int)root;
+    if (len >= 3 && !memcmp(p->text, LM_GRAMMAR_MARK, 3))
+        p->at += 3;
     skip(p, true);
     while (p->at < p->end) {
         int s = read_rule(p);

@@ -27,13 +27,18 @@
 
 struct lm_grammar;
 
+/* The byte order mark in UTF-8, with which files of Windows begin: it is skipped there. */
+#define LM_GRAMMAR_MARK "\xEF\xBB\xBF"
+
 #define LM_GRAMMAR_TEXT  (8 << 20)       /* bytes of a grammar                             */
 #define LM_GRAMMAR_ITEMS 1000000         /* states after small repetitions are written out */
 #define LM_GRAMMAR_ROUNDS 10000000       /* product of counts of repetitions in repetitions */
 #define LM_GRAMMAR_DEPTH 1000            /* parentheses in parentheses                     */
 #define LM_GRAMMAR_STACK 100000          /* rules in rules at run time                     */
 #define LM_GRAMMAR_WAYS  10000           /* ways at once in which the text can be read     */
-#define LM_GRAMMAR_STEPS 100000          /* ops looked at for a byte                       */
+#define LM_GRAMMAR_STEPS 100000          /* looks at ops for a byte ...                    */
+#define LM_GRAMMAR_MASK  50000000        /* ... and for a mask                             */
+#define LM_GRAMMAR_ROOM  30000000        /* ways in all states together                    */
 
 /*
  * lm_grammar_gbnf - read a grammar; see lmpipe-grammar(7).

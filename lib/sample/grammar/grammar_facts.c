@@ -98,6 +98,8 @@ static uint32_t add_kind(struct facts *f, struct lm_node *node)
         return add_list(f, node, node->n);
     case LM_NODE_CHOICE:
         return add_list(f, node, 1);
+    case LM_NODE_KEY:
+        return add_list(f, node, node->n);
     case LM_NODE_REPEAT:
         return add_list(f, node, node->min > 0 ? node->n : 0);
     case LM_NODE_RULE:
@@ -273,6 +275,8 @@ static bool add_beginnings(const struct lm_node *node, struct rule_list *l)
         return true;
     case LM_NODE_REPEAT:
         return node->max == 0 || add_beginnings(node->nodes[0], l);
+    case LM_NODE_KEY:
+        return add_beginnings(node->nodes[0], l);
     case LM_NODE_RULE:
         return add_rule(l, node->rule);
     case LM_NODE_GRAPH:

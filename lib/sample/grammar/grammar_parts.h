@@ -23,7 +23,11 @@ enum lm_node_kind {
     LM_NODE_SET,                         /* one character of ranges [n]            */
     LM_NODE_SEQUENCE,                    /* all of nodes [n]; n 0: the empty text  */
     LM_NODE_CHOICE,                      /* one of nodes [n]; n 0: nothing         */
-    LM_NODE_REPEAT,                      /* nodes[0], min to max times             */
+    LM_NODE_REPEAT,                      /* nodes[0], min to max times; distinct: nodes[1] but
+                                            for the first time, and each holds one LM_NODE_KEY,
+                                            whose texts differ                     */
+    LM_NODE_KEY,                         /* nodes[0]; endless: a string with its quotes, and each
+                                            beginning of one has an end that is new */
     LM_NODE_RULE,                        /* rule number `rule`                     */
     LM_NODE_TOKEN,                       /* the token `rule`, or any but that      */
     LM_NODE_START,                       /* the empty text, at the start; not in a tree that is
@@ -51,7 +55,7 @@ struct lm_graph {
 
 struct lm_node {
     enum lm_node_kind kind;
-    bool              negated;
+    bool              negated, distinct, endless;
     bool              may_be_empty, productive;      /* lm_tree_check's            */
     uint32_t          fact;              /* its own, too                           */
     uint32_t          rule, min, max;
@@ -71,7 +75,7 @@ struct lm_node {
 static inline bool lm_node_has_nodes(const struct lm_node *node)
 {
     return node->kind == LM_NODE_SEQUENCE || node->kind == LM_NODE_CHOICE ||
-           node->kind == LM_NODE_REPEAT;
+           node->kind == LM_NODE_REPEAT || node->kind == LM_NODE_KEY;
 }
 
 struct lm_rule {
@@ -135,7 +139,10 @@ enum lm_op_kind {
                                             the first are the LM_TEXT_OPS ops that follow */
     LM_OP_SPLIT,                         /* a or b                                 */
     LM_OP_CALL,                          /* rule a, then b                         */
-    LM_OP_LOOP,                          /* rule a, min to max times, then b       */
+    LM_OP_LOOP,                          /* rule a, min to max times, then b; distinct: rule
+                                            a + 1 but for the first time           */
+    LM_OP_KEY,                           /* rule a, whose text is one that the LM_OP_LOOP it is
+                                            in has not met, then b                 */
     LM_OP_TOKEN,                         /* the token id a, then b                 */
     LM_OP_OTHER_TOKEN,                   /* any token but a, then b                */
     LM_OP_END,                           /* of a rule                              */
@@ -150,6 +157,8 @@ int lm_text_step(unsigned char byte);
 struct lm_op {
     uint8_t  kind, lo, hi;
     bool     may_be_empty;               /* LOOP: the rule's text                  */
+    bool     distinct;                   /* LOOP                                   */
+    bool     endless;                    /* KEY: as LM_NODE_KEY                    */
     bool     character;                  /* LOOP: the rule is a LM_OP_TEXT or an escape */
     uint32_t a, b, min, max;
 };
@@ -161,6 +170,8 @@ struct lm_grammar {
     size_t        n_rules, entry_cap;
     bool          has_tokens;            /* some op takes a token whole            */
     bool          has_text;              /* there is a LM_OP_TEXT                  */
+    bool          has_keys;              /* there is a LM_OP_KEY                   */
+    bool          has_few_keys;          /* there is one that is not endless       */
 };
 
 /* Make states of a tree, which is checked: a rule that is not defined, that is left-recursive;

@@ -24,7 +24,7 @@
 static uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
+    return h ^ h >> 32;
 }
 
 static uint64_t hash_stack(const struct lm_machine *m, uint32_t i)
@@ -39,7 +39,7 @@ static uint64_t hash_stack(const struct lm_machine *m, uint32_t i)
 static uint64_t hash_state(const struct lm_machine *m, uint32_t i)
 {
     const struct state *s = &m->states[i];
-    uint64_t h = mix(2, s->complete + 2u * s->open);
+    uint64_t h = mix(2, s->complete + 2u * s->open + 4u * s->ended + 8u * s->text);
     for (uint32_t k = 0; k < s->n; k++)
         h = mix(mix(h, m->ways[s->ways + k].op), m->ways[s->ways + k].stack);
     return h;
@@ -61,12 +61,23 @@ static bool same_state(const struct lm_machine *m, uint32_t a, uint32_t b)
 {
     const struct state *x = &m->states[a], *y = &m->states[b];
     return x->n == y->n && x->complete == y->complete && x->open == y->open &&
+           x->ended == y->ended && x->text == y->text &&
            (x->n == 0 || !memcmp(m->ways + x->ways, m->ways + y->ways, x->n * sizeof *m->ways));
 }
 
 static bool same_edge(const struct lm_machine *m, uint32_t a, uint32_t b)
 {
     return m->edges[a].from == m->edges[b].from && m->edges[a].by == m->edges[b].by;
+}
+
+static uint64_t hash_both(const struct lm_machine *m, uint32_t i)
+{
+    return mix(mix(4, m->both[i].plain), m->both[i].exact);
+}
+
+static bool same_both(const struct lm_machine *m, uint32_t a, uint32_t b)
+{
+    return m->both[a].plain == m->both[b].plain && m->both[a].exact == m->both[b].exact;
 }
 
 typedef uint64_t hash_fn(const struct lm_machine *m, uint32_t i);
@@ -125,6 +136,11 @@ uint32_t lm_machine_find_edge(const struct lm_machine *m, uint32_t from, uint16_
     return UINT32_MAX;
 }
 
+uint32_t lm_machine_intern_both(struct lm_machine *m, uint32_t i)
+{
+    return intern(m, &m->both_table, hash_both, same_both, i);
+}
+
 static int nomem(struct lm_machine *m)
 {
     return m->failed = lm_fail_nomem(m->err);
@@ -136,9 +152,9 @@ void lm_step_begin(struct lm_machine *m, struct lm_err *err)
 {
     for (size_t i = 0; i < m->n_temps; i++)
         *m->temps[i].slot = 0;
-    m->work += m->n_seen;
-    m->n_todo = m->n_found = m->n_temps = m->n_seen = 0;
-    m->complete = m->open = false;
+    m->work += m->n_steps;
+    m->n_todo = m->n_found = m->n_temps = m->n_seen = m->n_steps = 0;
+    m->complete = m->open = m->ended = false;
     m->failed = LM_OK;
     m->err = err;
     if (++m->step == 0) {
@@ -181,6 +197,11 @@ void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack)
 {
     if (m->failed < 0)
         return;
+    if (++m->n_steps > LM_GRAMMAR_STEPS) {
+        m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here: more than %d "
+                            "steps for a byte", LM_GRAMMAR_STEPS);
+        return;
+    }
     if (!grow_seen(m) || !lm_grow(&m->todo, &m->todo_cap, m->n_todo + 1, sizeof *m->todo)) {
         nomem(m);
         return;
@@ -189,11 +210,6 @@ void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack)
     for (; m->seen_step[k] == m->step; k = (k + 1) & (m->n_seen_slots - 1))
         if (m->seen[k].op == op && m->seen[k].stack == stack)
             return;
-    if (m->n_seen >= LM_GRAMMAR_STEPS) {
-        m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here: more than %d "
-                            "steps for a byte", LM_GRAMMAR_STEPS);
-        return;
-    }
     m->seen[k] = (struct way){ op, stack };
     m->seen_step[k] = m->step;
     m->n_seen++;
@@ -269,7 +285,9 @@ static void call(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t bel
     t->below[t->n++] = below;
     if (t->left && m->g->ops[op].kind == LM_OP_CALL)        /* by an empty text */
         lm_step_add(m, m->g->ops[op].b, below);
-    lm_step_add(m, m->g->entry[m->g->ops[op].a], TEMPORARY | (uint32_t)(t - m->temps));
+    const struct lm_op *o = &m->g->ops[op];
+    const bool later = o->distinct && count != (m->keys ? 0 : 1);
+    lm_step_add(m, m->g->entry[o->a + later], TEMPORARY | (uint32_t)(t - m->temps));
 }
 
 /* Round number count of a loop begins; rounds that do not matter any more count as one. */
@@ -285,12 +303,59 @@ static void enter_round(struct lm_machine *m, uint32_t op, uint32_t count, uint3
 static void give_back(struct lm_machine *m, uint32_t op, uint32_t count, uint32_t below)
 {
     const struct lm_op *o = &m->g->ops[op];
-    if (o->kind == LM_OP_CALL || count >= o->min || o->may_be_empty)
+    if (m->keys && o->distinct) {                 /* count is the set of keys so far */
+        const uint32_t n = lm_keys_size(m->keys, count);
+        if (n >= o->min)
+            lm_step_add(m, o->b, below);
+        if (o->max == LM_MANY || n < o->max)
+            call(m, op, count, below);
+        return;
+    }
+    if (o->kind != LM_OP_LOOP || count >= o->min || o->may_be_empty)
         lm_step_add(m, o->b, below);
     if (o->kind == LM_OP_LOOP && count == LM_COUNT_FREE)
         call(m, op, count, below);
     else if (o->kind == LM_OP_LOOP && (o->max == LM_MANY || count < o->max))
         enter_round(m, op, count + 1, below);
+}
+
+/* A stack that is another one but for its count; UINT32_MAX: memory is short. */
+static uint32_t recount(struct lm_machine *m, uint32_t stack, uint32_t count)
+{
+    struct stack s = m->stacks[stack];
+    if (!lm_grow(&m->links, &m->links_cap, m->n_links + s.n, sizeof *m->links) ||
+        !lm_grow(&m->stacks, &m->stacks_cap, m->n_stacks + 1, sizeof *m->stacks))
+        return UINT32_MAX;
+    memcpy(m->links + m->n_links, m->links + s.below, s.n * sizeof *m->links);
+    s.count = count;
+    s.below = (uint32_t)m->n_links;
+    s.returned = UINT32_MAX;
+    m->stacks[m->n_stacks] = s;
+    const uint32_t out = intern(m, &m->stack_table, hash_stack, same_stack, (uint32_t)m->n_stacks);
+    if (out == m->n_stacks) {
+        m->n_stacks++;
+        m->n_links += s.n;
+    }
+    return out;
+}
+
+/* A key has ended, which the loops below have not met. */
+static void leave_key(struct lm_machine *m, struct stack key)
+{
+    for (uint32_t k = 0; k < key.n && m->failed == LM_OK; k++) {
+        const uint32_t below = m->links[key.below + k];
+        uint32_t set = m->stacks[below].count;
+        if (!lm_keys_add(m->keys, m->text, key.count, &set)) {
+            nomem(m);
+        } else if (set != LM_KEYS_TWICE) {
+            const uint32_t stack = recount(m, below, set);
+            if (stack == UINT32_MAX)
+                nomem(m);
+            else
+                lm_step_add(m, m->g->ops[key.op].b, stack);
+            m->ended = true;
+        }
+    }
 }
 
 void lm_step_leave(struct lm_machine *m, uint32_t stack)
@@ -307,6 +372,8 @@ void lm_step_leave(struct lm_machine *m, uint32_t stack)
             return;                               /* an empty round: as good as none */
         for (size_t k = 0; k < m->temps[stack & ~TEMPORARY].n && m->failed == LM_OK; k++)
             lm_step_add(m, m->g->ops[op].b, m->temps[stack & ~TEMPORARY].below[k]);
+    } else if (m->keys && m->g->ops[m->stacks[stack].op].kind == LM_OP_KEY) {
+        leave_key(m, m->stacks[stack]);
     } else {
         const struct stack s = m->stacks[stack];
         for (uint32_t k = 0; k < s.n && m->failed == LM_OK; k++)
@@ -335,7 +402,13 @@ static void close(struct lm_machine *m)
         case LM_OP_LOOP:
             if (o->min == 0 || o->may_be_empty)
                 lm_step_add(m, o->b, w.stack);
-            enter_round(m, w.op, 1, w.stack);
+            if (m->keys && o->distinct)
+                call(m, w.op, 0, w.stack);
+            else
+                enter_round(m, w.op, 1, w.stack);
+            break;
+        case LM_OP_KEY:
+            call(m, w.op, m->keys ? lm_keys_size(m->keys, m->text) : 0, w.stack);
             break;
         case LM_OP_END:
             lm_step_leave(m, w.stack);
@@ -378,6 +451,7 @@ static uint32_t resolved(const struct lm_machine *m, uint32_t stack)
 static bool settle_temp(struct lm_machine *m, struct temp *t)
 {
     uint32_t depth = 0;
+    bool keyed = m->g->ops[t->op].kind == LM_OP_KEY;
     for (size_t k = 0; k < t->n; k++)
         if (t->below[k] & TEMPORARY && !m->temps[t->below[k] & ~TEMPORARY].final)
             return false;
@@ -394,6 +468,7 @@ static bool settle_temp(struct lm_machine *m, struct temp *t)
     for (size_t k = 0; k < t->n; k++) {
         const uint32_t d = m->stacks[to[k]].depth;
         depth = d > depth ? d : depth;
+        keyed |= m->stacks[to[k]].keyed;
         if (n == 0 || to[n - 1] != to[k])
             to[n++] = to[k];
     }
@@ -403,7 +478,7 @@ static bool settle_temp(struct lm_machine *m, struct temp *t)
         return false;
     }
     m->stacks[m->n_stacks] = (struct stack){ t->op, t->count, depth + 1, (uint32_t)m->n_links,
-                                             (uint32_t)n, UINT32_MAX };
+                                             (uint32_t)n, UINT32_MAX, keyed };
     t->final = intern(m, &m->stack_table, hash_stack, same_stack, (uint32_t)m->n_stacks);
     if (t->final == UINT32_MAX) {
         nomem(m);
@@ -460,6 +535,9 @@ int lm_step_finish(struct lm_machine *m, lm_state *s)
     *s = LM_STATE_DEAD;
     if (m->n_found == 0 && !m->complete && !m->open)
         return LM_OK;
+    if (m->n_ways + m->n_found + m->n_links > LM_GRAMMAR_ROOM)
+        return m->failed = lm_fail(m->err, LM_ENOSUP, "the grammar is too ambiguous here: more "
+                                   "than %d ways in all states", LM_GRAMMAR_ROOM);
     if (!lm_grow(&m->ways, &m->ways_cap, m->n_ways + m->n_found + 1, sizeof *m->ways) ||
         !lm_grow(&m->states, &m->states_cap, m->n_states + 1, sizeof *m->states))
         return nomem(m);
@@ -471,8 +549,12 @@ int lm_step_finish(struct lm_machine *m, lm_state *s)
     for (size_t i = 0; i < m->n_found; i++)
         if (n == 0 || by_stack(&to[n - 1], &to[i]))
             to[n++] = to[i];
+    bool keyed = false;
+    for (size_t i = 0; m->keys && i < n; i++)
+        keyed |= m->stacks[to[i].stack].keyed;
     m->states[m->n_states] = (struct state){ (uint32_t)m->n_ways, (uint32_t)n, UINT32_MAX,
-                                             m->complete, m->open };
+                                             m->complete, m->open, m->ended,
+                                             keyed ? m->text : 0 };
     *s = intern(m, &m->state_table, hash_state, same_state, (uint32_t)m->n_states);
     if (*s == UINT32_MAX)
         return nomem(m);
@@ -495,19 +577,37 @@ int lm_machine_add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16
     return LM_OK;
 }
 
-int lm_machine_start(struct lm_machine *m, lm_state *s, struct lm_err *err)
+int lm_step_start(struct lm_machine *m, lm_state *s, struct lm_err *err)
 {
     lm_step_begin(m, err);
+    m->text = 0;
     lm_step_add(m, m->g->entry[0], LM_STACK_BOTTOM);
     return lm_step_finish(m, s);
 }
 
-bool lm_machine_complete(const struct lm_machine *m, lm_state s)
+bool lm_step_is_keyed(const struct lm_machine *m, lm_state state)
 {
-    return s != LM_STATE_DEAD && m->states[s].complete;
+    const struct state *s = &m->states[state];
+    bool keyed = false;
+    for (uint32_t i = 0; i < s->n && !keyed; i++)
+        keyed = m->stacks[m->ways[s->ways + i].stack].keyed;
+    return keyed;
 }
 
-int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struct lm_err *err)
+/* Does a way that is in a key take the byte? */
+static bool goes_on_with_key(const struct lm_machine *m, const struct state *s, unsigned char byte)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct way w = m->ways[s->ways + i];
+        const struct lm_op *o = &m->g->ops[w.op];
+        if (m->stacks[w.stack].keyed &&
+            (o->kind == LM_OP_TEXT ? lm_text_step(byte) >= 0 : byte >= o->lo && byte <= o->hi))
+            return true;
+    }
+    return false;
+}
+
+int lm_step_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struct lm_err *err)
 {
     if (*s == LM_STATE_DEAD)
         return LM_OK;
@@ -519,6 +619,11 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
     const struct state from = m->states[*s];
     const lm_state before = *s;
     lm_step_begin(m, err);
+    m->text = 0;
+    if (m->keys && goes_on_with_key(m, &from, byte))
+        m->text = lm_keys_push(m->keys, from.text, byte);
+    if (m->text == UINT32_MAX)
+        return nomem(m);
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
         const struct lm_op *o = &m->g->ops[w.op];
@@ -547,7 +652,7 @@ bool lm_machine_alike(const struct lm_machine *m, lm_state s, unsigned char a, u
 
 uint64_t lm_machine_work(const struct lm_machine *m)
 {
-    return m->work + m->n_seen;
+    return m->work + m->n_steps;
 }
 
 /* ---- counters ---- */
@@ -560,26 +665,6 @@ static uint32_t room_of(const struct lm_machine *m, uint32_t stack)
     const bool counts = s->n && o->kind == LM_OP_LOOP && o->character && o->max != LM_MANY &&
                         s->count >= o->min && s->count < o->max;
     return counts ? o->max - s->count + 1 : 0;
-}
-
-/* The stack with its counter free; UINT32_MAX: memory is short. */
-static uint32_t free_stack(struct lm_machine *m, uint32_t stack)
-{
-    struct stack s = m->stacks[stack];
-    if (!lm_grow(&m->links, &m->links_cap, m->n_links + s.n, sizeof *m->links) ||
-        !lm_grow(&m->stacks, &m->stacks_cap, m->n_stacks + 1, sizeof *m->stacks))
-        return UINT32_MAX;
-    memcpy(m->links + m->n_links, m->links + s.below, s.n * sizeof *m->links);
-    s.count = LM_COUNT_FREE;
-    s.below = (uint32_t)m->n_links;
-    s.returned = UINT32_MAX;
-    m->stacks[m->n_stacks] = s;
-    const uint32_t out = intern(m, &m->stack_table, hash_stack, same_stack, (uint32_t)m->n_stacks);
-    if (out == m->n_stacks) {
-        m->n_stacks++;
-        m->n_links += s.n;
-    }
-    return out;
 }
 
 int lm_machine_relax(struct lm_machine *m, lm_state s, lm_state *to, uint32_t *room,
@@ -599,7 +684,7 @@ int lm_machine_relax(struct lm_machine *m, lm_state s, lm_state *to, uint32_t *r
     for (uint32_t i = 0; i < from.n; i++) {
         const struct way w = m->ways[from.ways + i];
         const bool counts = room_of(m, w.stack) >= LM_CLASS_LONG;
-        const uint32_t stack = counts ? free_stack(m, w.stack) : w.stack;
+        const uint32_t stack = counts ? recount(m, w.stack, LM_COUNT_FREE) : w.stack;
         if (stack == UINT32_MAX)
             return nomem(m);
         lm_step_add(m, w.op, stack);
@@ -616,18 +701,16 @@ bool lm_op_takes(const struct lm_machine *m, const struct lm_op *o, uint32_t id)
            o->kind == LM_OP_OTHER_TOKEN && o->a != id && !lm_mask_has(m->eog, id);
 }
 
-int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err)
+int lm_step_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err)
 {
     lm_state read = LM_STATE_DEAD;
-    if (!m->v || id >= m->n_vocab)
-        return lm_fail(err, LM_EDATA, "id %u is outside the vocabulary", (unsigned)id);
     if (*s == LM_STATE_DEAD)
         return LM_OK;
     const struct lm_str piece = lm_vocab_piece(m->v, id);
     if (piece.len && lm_mask_has(m->plain, id)) {
         read = *s;
         for (size_t i = 0; i < piece.len; i++) {
-            int r = lm_machine_byte(m, &read, (unsigned char)piece.p[i], err);
+            int r = lm_step_byte(m, &read, (unsigned char)piece.p[i], err);
             if (r < 0)
                 return r;
         }
@@ -656,13 +739,15 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
 
 struct mark lm_machine_mark(const struct lm_machine *m)
 {
-    return (struct mark){ m->n_stacks, m->n_states, m->n_ways, m->n_links, m->n_edges };
+    return (struct mark){ m->n_stacks, m->n_states, m->n_ways, m->n_links, m->n_edges,
+                          lm_keys_mark(m->keys) };
 }
 
 /* Keep only numbers below n in a table. */
 static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size_t n)
 {
-    memset(t->slots, 0, t->n * sizeof *t->slots);
+    if (t->n)
+        memset(t->slots, 0, t->n * sizeof *t->slots);
     t->used = n;
     for (uint32_t i = 0; i < n; i++) {
         size_t k = hash(m, i) & (t->n - 1);
@@ -680,6 +765,7 @@ void lm_machine_forget(struct lm_machine *m, const struct mark *to)
     m->n_ways = to->ways;
     m->n_links = to->links;
     m->n_edges = to->edges;
+    lm_keys_forget(m->keys, to->keys);
     for (size_t i = 0; i < m->n_stacks; i++)
         if (m->stacks[i].returned >= m->n_states)
             m->stacks[i].returned = UINT32_MAX;
@@ -687,7 +773,8 @@ void lm_machine_forget(struct lm_machine *m, const struct mark *to)
     cut_table(m, &m->edge_table, hash_edge, m->n_edges);
 
     /* LM_STACK_BOTTOM and LM_STACK_UNKNOWN are in no table. */
-    memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
+    if (m->stack_table.n)
+        memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
     m->stack_table.used = 0;
     for (uint32_t i = 2; i < m->n_stacks; i++)
         intern(m, &m->stack_table, hash_stack, same_stack, i);
@@ -703,7 +790,7 @@ static void say_byte(struct lm_buf *b, unsigned byte)
         lm_buf_printf(b, byte == '\n' ? "newline" : byte == ' ' ? "space" : "\\x%02X", byte);
 }
 
-char *lm_machine_expected(struct lm_machine *m, lm_state s, struct lm_err *err)
+char *lm_step_expected(struct lm_machine *m, lm_state s, struct lm_err *err)
 {
     struct lm_buf b = { 0 };
     int kinds = 0;
@@ -808,6 +895,11 @@ struct lm_machine *lm_machine_new(const struct lm_grammar *g, const struct lm_vo
     m->stacks[LM_STACK_BOTTOM] = (struct stack){ .returned = UINT32_MAX };
     m->stacks[LM_STACK_UNKNOWN] = m->stacks[LM_STACK_BOTTOM];
     m->n_stacks = 2;
+    if (g->has_keys && !lm_machine_watch_keys(m)) {
+        lm_machine_free(m);
+        lm_fail_nomem(err);
+        return NULL;
+    }
     return m;
 }
 
@@ -815,6 +907,7 @@ void lm_machine_free(struct lm_machine *m)
 {
     if (!m)
         return;
+    lm_machine_release_keys(m);
     for (size_t i = 0; i < m->n_parts; i++) {
         free(m->parts[i].mask);
         free(m->parts[i].returns);

@@ -76,7 +76,7 @@ static int ascii_next(struct lm_machine *m, lm_state s, enum lm_char_class c, lm
         lm_state next = s;
         if (splits(m, &m->states[s], ranges[c][i].lo, ranges[c][i].hi))
             return LM_OK;
-        int r = lm_machine_byte(m, &next, ranges[c][i].lo, err);
+        int r = lm_step_byte(m, &next, ranges[c][i].lo, err);
         if (r < 0 || next == LM_STATE_DEAD || (i > 0 && next != first))
             return r;
         first = next;
@@ -192,7 +192,10 @@ static int walk(struct lm_machine *m, const struct lm_token_trie *trie, size_t a
         if (!(f->bytes[node->byte / 64] >> node->byte % 64 & 1))
             s = LM_STATE_DEAD;
         else if (!same)
-            r = lm_machine_byte(m, &s, node->byte, err);
+            r = lm_step_byte(m, &s, node->byte, err);
+        if (r == LM_OK && lm_machine_work(m) > m->most_work)
+            r = lm_fail(err, LM_ENOSUP, "the grammar is too ambiguous here: more than %d steps for "
+                        "the tokens that may come next", LM_GRAMMAR_MASK);
         if (r < 0)
             return r;
         if (s == LM_STATE_DEAD) {
@@ -262,11 +265,11 @@ static int find_chain(struct lm_machine *m, lm_state s, enum lm_char_class c, ui
 static int is_alike(struct lm_machine *m, unsigned char byte, bool *alike, struct lm_err *err)
 {
     lm_state first = m->chain[1];
-    int r = lm_machine_byte(m, &first, byte, err);
+    int r = lm_step_byte(m, &first, byte, err);
     *alike = true;
     for (uint32_t k = 2; k <= LM_CLASS_FEW && *alike && r == LM_OK; k++) {
         lm_state next = m->chain[k];
-        r = lm_machine_byte(m, &next, byte, err);
+        r = lm_step_byte(m, &next, byte, err);
         *alike = next == first;
     }
     return r;
@@ -433,13 +436,18 @@ static int is_counted(struct lm_machine *m, const struct state *s, bool *counted
     return r;
 }
 
+static bool is_full(const struct lm_machine *m)
+{
+    return m->n_states + m->n_stacks + m->n_edges + m->n_ways / 4 > MANY && m->stack_table.n;
+}
+
 static int fill_counted(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm_err *err)
 {
     const struct mark before = lm_machine_mark(m);
     int r = walk_all(m, s, mask, NULL, err);
     for (size_t i = 0; m->states[s].complete && i < m->words; i++)
         mask[i] |= m->eog[i];
-    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
+    if (is_full(m))
         lm_machine_forget(m, &before);
     return r;
 }
@@ -462,7 +470,7 @@ static int fill_mask(struct lm_machine *m, lm_state s, uint64_t *mask, struct lm
     }
     for (size_t i = 0; from.complete && i < m->words; i++)
         mask[i] |= m->eog[i];
-    if (m->n_states + m->n_stacks + m->n_edges > MANY && m->stack_table.n)
+    if (is_full(m))
         lm_machine_forget(m, &before);
     return r;
 }
@@ -497,6 +505,7 @@ static int own_mask(struct lm_machine *m, lm_state s, const uint64_t **out, stru
     if (!fresh)
         return LM_OK;
     memset(mask, 0, m->words * sizeof *mask);
+    m->most_work = lm_machine_work(m) + LM_GRAMMAR_MASK;
     if (s != LM_STATE_DEAD)
         r = fill_mask(m, s, mask, err);
     if (r == LM_OK && s != LM_STATE_DEAD)
@@ -524,7 +533,7 @@ static int drop_long(struct lm_machine *m, lm_state s, uint32_t room, uint64_t *
         lm_state next = s;
         if (!lm_mask_has(mask, x->id) || (x->chars && x->chars <= room))
             continue;
-        int r = plain && x->chars ? LM_OK : lm_machine_take(m, &next, x->id, err);
+        int r = plain && x->chars ? LM_OK : lm_step_take(m, &next, x->id, err);
         if (r < 0)
             return r;
         if (next == LM_STATE_DEAD || (plain && x->chars))
@@ -533,7 +542,7 @@ static int drop_long(struct lm_machine *m, lm_state s, uint32_t room, uint64_t *
     return LM_OK;
 }
 
-int lm_machine_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
+int lm_step_mask(struct lm_machine *m, lm_state s, const uint64_t **out, struct lm_err *err)
 {
     const struct lm_token_class *t = &m->classes[LM_CLASS_TEXT];
     lm_state relaxed = s;

@@ -24,6 +24,7 @@ struct stack {
     uint32_t depth;
     uint32_t below, n;               /* its links: links[below .. below + n - 1]        */
     uint32_t returned;               /* the state after returning, once it is known     */
+    bool     keyed;                  /* it, or one below it, is a LM_OP_KEY's           */
 };
 
 struct state {
@@ -31,6 +32,8 @@ struct state {
     uint32_t part;                   /* of a state on LM_STACK_UNKNOWN: its part, once known     */
     bool     complete;               /* the text may end here                           */
     bool     open;                   /* LM_STACK_UNKNOWN is returned to                          */
+    bool     ended;                  /* a key has ended in this step                    */
+    uint32_t text;                   /* since a key began, if one is open: see struct lm_keys */
 };
 
 /* A table of numbers, found by a hash of what they stand for. */
@@ -65,6 +68,8 @@ struct temp {
     uint32_t  final;                 /* the node it becomes, or LM_STACK_BOTTOM: not yet known   */
 };
 
+struct lm_keys;
+
 struct lm_machine {
     const struct lm_grammar *g;
     const struct lm_vocab   *v;
@@ -94,15 +99,34 @@ struct lm_machine {
     size_t        n_todo, n_found, todo_cap, found_cap;
     struct way   *seen;              /* [n_seen_slots] with the step's number           */
     uint32_t     *seen_step;
-    size_t        n_seen_slots, n_seen;
+    size_t        n_seen_slots, n_seen, n_steps;
     uint32_t      step;
     struct temp  *temps;
     size_t        n_temps, temps_cap, n_temp_slots;
     uint32_t     *temp_slots;        /* [n_temp_slots] number + 1 by hash               */
-    uint64_t      work;              /* steps so far                                    */
-    bool          complete, open;
+    uint64_t      work;              /* steps before this one                           */
+    uint64_t      most_work;         /* when a mask takes too long                      */
+    bool          complete, open, ended;
     int           failed;
     struct lm_err *err;
+
+    /* Keys that differ: see machine_keys.c. */
+    struct lm_keys    *keys;         /* of a machine that tells keys apart              */
+    uint32_t           text;         /* of the state that is being made                 */
+    struct lm_machine *exact;        /* such a machine beside one that does not         */
+    struct both       *both;         /* [n_both] a state of each                        */
+    size_t             n_both, both_cap;
+    struct table       both_table;
+    uint32_t          *been;         /* [been_cap] of a state: the search it was met in */
+    size_t             been_cap;
+    uint32_t           search;
+    struct special {
+        uint32_t id;
+        uint8_t  quotes;             /* that it holds, 2: or more                       */
+        bool     comma, backslash;
+    }                 *special;      /* [n_special] tokens with any of these            */
+    size_t             n_special, special_cap;
+    uint64_t          *both_mask;    /* [words]                                         */
 
     struct { lm_state state; uint64_t *mask; } masks[LM_MACHINE_MASKS];
     unsigned      next_mask;
@@ -116,7 +140,12 @@ struct lm_machine {
 
 /* How much there is of everything. */
 struct mark {
-    size_t stacks, states, ways, links, edges;
+    size_t stacks, states, ways, links, edges, keys;
+};
+
+/* A state of both machines. */
+struct both {
+    lm_state plain, exact;
 };
 
 /* ---- sets of ids ---- */
@@ -152,10 +181,41 @@ int lm_step_finish(struct lm_machine *m, lm_state *s);
 int lm_machine_relax(struct lm_machine *m, lm_state s, lm_state *to, uint32_t *room,
                      struct lm_err *err);
 
+/* Is a state in a key, or before one that may come next?  Of a machine that tells keys apart. */
+bool lm_step_is_keyed(const struct lm_machine *m, lm_state s);
+/* The number of the pair that is the same as m->both[i], which is kept if there is none. */
+uint32_t lm_machine_intern_both(struct lm_machine *m, uint32_t i);
+
 /* The number of an edge, or UINT32_MAX; and a new one. */
 uint32_t lm_machine_find_edge(const struct lm_machine *m, uint32_t from, uint16_t by);
 int lm_machine_add_edge(struct lm_machine *m, lm_state from, lm_state to, uint16_t by,
                         struct lm_err *err);
+
+/* The functions of grammar.h for a machine by itself. */
+int lm_step_start(struct lm_machine *m, lm_state *s, struct lm_err *err);
+int lm_step_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struct lm_err *err);
+int lm_step_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err);
+int lm_step_mask(struct lm_machine *m, lm_state s, const uint64_t **mask, struct lm_err *err);
+char *lm_step_expected(struct lm_machine *m, lm_state s, struct lm_err *err);
+
+/* ---- keys that differ ---- */
+
+#define LM_KEYS_TWICE UINT32_MAX     /* no set: the key is there                        */
+
+/* Make or free the machine beside m that tells keys apart; false when memory is short. */
+bool lm_machine_watch_keys(struct lm_machine *m);
+void lm_machine_release_keys(struct lm_machine *m);
+
+/* Texts and sets of keys are numbers: 0 is the empty one, any other is one with a byte or a key
+ * more.  How many of these it has; and with one byte more, UINT32_MAX: memory is short. */
+uint32_t lm_keys_size(const struct lm_keys *k, uint32_t one);
+uint32_t lm_keys_push(struct lm_keys *k, uint32_t text, unsigned char byte);
+/* Add to a set what a text has behind its first `from` bytes, a JSON string; LM_KEYS_TWICE: it is
+ * there.  false: memory is short. */
+bool lm_keys_add(struct lm_keys *k, uint32_t text, uint32_t from, uint32_t *set);
+/* How many there are, and forget those made after that; k may be NULL. */
+size_t lm_keys_mark(const struct lm_keys *k);
+void lm_keys_forget(struct lm_keys *k, size_t mark);
 
 /* Does the op take the token whole? */
 bool lm_op_takes(const struct lm_machine *m, const struct lm_op *o, uint32_t id);

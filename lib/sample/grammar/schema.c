@@ -88,7 +88,8 @@ bool lm_schema_spend(struct lm_schema *s, uint64_t steps, const struct lm_jval *
 {
     s->work += steps;
     if (s->work > LM_SCHEMA_WORK)
-        lm_schema_fail(s, at, "the schema asks for too many combinations");
+        lm_schema_fail(s, at, "the schema asks for more than %d combinations",
+                       LM_SCHEMA_WORK);
     return s->failed == LM_OK;
 }
 
@@ -518,6 +519,10 @@ struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
     if (len > LM_GRAMMAR_TEXT) {
         lm_fail(err, LM_EUSE, "the schema is larger than %d bytes", LM_GRAMMAR_TEXT);
         return NULL;
+    }
+    if (len >= 3 && !memcmp(text, LM_GRAMMAR_MARK, 3)) {
+        text += 3;
+        len -= 3;
     }
     s.root = lm_json_tree(s.arena, text, len, err);
     if (!s.root && err->code == LM_EDATA)

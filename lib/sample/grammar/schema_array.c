@@ -258,6 +258,56 @@ static bool may_end(const struct array *x, const struct values *v, uint32_t used
            (!x->contains || (inside >= x->contains->n && inside <= x->contains->max));
 }
 
+/* Items that are told apart by their text, all alike. */
+static struct lm_node *distinct_array(struct lm_schema *s, const struct lm_way *w,
+                                      const struct array *x, uint64_t n)
+{
+    struct lm_node *graph = new_graph(s, 3);
+    struct lm_node *item = lm_schema_key(s, item_node(s, w, x, 0), n == LM_ENDLESS);
+    struct lm_node *later = lm_schema_next(s, item);
+    const uint64_t max = x->max < n || n >= LM_MANY ? x->max : n;
+    if (s->failed == LM_OK && x->min == 0)
+        add_end(s, graph, 0, 2, true);
+    if (s->failed < 0 || max < x->min)
+        return s->failed < 0 ? NULL : lm_schema_nothing(s);
+    struct lm_node *items = lm_schema_repeat(s, item, x->min > 1 ? x->min : 1, max);
+    lm_schema_add(s, items, later);
+    if (s->failed < 0)
+        return NULL;
+    items->distinct = true;
+    lm_schema_edge(s, graph, 0, 1, items);
+    add_end(s, graph, 1, 2, false);
+    return opened(s, graph);
+}
+
+/* The values at each position, as bits [FEW + 1] of v; false: they are too many. */
+static bool few_values(struct lm_schema *s, const struct lm_way *w, const struct array *x,
+                       struct values *v, uint64_t *at)
+{
+    bool few = true;
+    for (uint64_t i = 0; i <= FEW && few; i++) {  /* behind the prefix, all the same */
+        const struct lm_conj c = item_of(s, w, x, i);
+        if (i > x->n_prefix)
+            at[i] = at[i - 1];
+        else
+            few = values_at(s, &c, v, &at[i]);
+    }
+    return few && s->failed == LM_OK;
+}
+
+/* Items that are not among a few values. */
+static struct lm_node *many_unique(struct lm_schema *s, const struct lm_way *w,
+                                   const struct array *x)
+{
+    const struct lm_conj c = item_of(s, w, x, 0);
+    uint64_t n;
+    if (x->n_prefix == 0 && !x->contains && lm_value_spelt_once(s, &c, &n))
+        return distinct_array(s, w, x, n);
+    lm_schema_fail(s, x->unique->at, "cannot be enforced unless the items are strings or whole "
+                   "numbers, or among at most %d values", FEW);
+    return NULL;
+}
+
 /* States are sets of values that are there; 0 is the end. */
 static struct lm_node *unique_array(struct lm_schema *s, const struct lm_way *w,
                                     const struct array *x)
@@ -265,16 +315,8 @@ static struct lm_node *unique_array(struct lm_schema *s, const struct lm_way *w,
     struct values v = { .n = 0 };
     struct lm_node *nodes[FEW];
     uint64_t at[FEW + 1];
-    for (uint64_t i = 0; i <= FEW; i++) {         /* behind the prefix, all the same */
-        const struct lm_conj c = item_of(s, w, x, i);
-        if (i > x->n_prefix)
-            at[i] = at[i - 1];
-        else if (!values_at(s, &c, &v, &at[i]) && s->failed == LM_OK)
-            lm_schema_fail(s, x->unique->at, "cannot be enforced unless the items are among at "
-                           "most %d values", FEW);
-        if (s->failed < 0)
-            return NULL;
-    }
+    if (!few_values(s, w, x, &v, at))
+        return s->failed < 0 ? NULL : many_unique(s, w, x);
     if (x->second)
         lm_schema_fail(s, x->second->at, "a second contains at the same place cannot be enforced");
     find_contained(s, x, &v);
@@ -321,8 +363,10 @@ struct lm_node *lm_array_node(struct lm_schema *s, const struct lm_way *w)
     const struct array x = array_of(s, w);
     if (x.min > x.max)
         return lm_schema_nothing(s);
-    if (x.min > INT32_MAX || x.n_prefix > MANY_COUNTS)
-        lm_schema_fail(s, x.at, "more items than can be counted");
+    if (x.min > INT32_MAX)
+        lm_schema_fail(s, x.at, "items count to %d at most", INT32_MAX);
+    if (x.n_prefix > MANY_COUNTS)
+        lm_schema_fail(s, x.at, "more than %d positions cannot be followed", MANY_COUNTS);
     if (s->failed < 0)
         return NULL;
     if (x.unique && x.max > 1)

@@ -326,19 +326,20 @@ static void find_symbols(const struct numbers *x, struct lm_dfa *d)
     add_symbol(d, '-', '-');
 }
 
-static struct lm_node *number_graph(struct numbers *x)
+static struct lm_node *number_graph(struct numbers *x, uint64_t *n)
 {
     struct lm_dfa d = { .n_symbols = 0 };
     struct lm_met met = { .words = 3 + x->n_bounds + x->n_multiples };
     struct lm_node *node = NULL;
     find_symbols(x, &d);
-    if (met.words > 64) {
+    if (x->n_bounds + x->n_multiples > 60) {
         lm_schema_fail(x->s, x->at, "more than 60 bounds at one place");
     } else if (!search(x, &met, &d)) {
         lm_schema_nomem(x->s);
     } else if (x->s->failed == LM_OK && !lm_dfa_reduce(&d)) {
         lm_schema_nomem(x->s);
     } else if (x->s->failed == LM_OK) {
+        *n = lm_dfa_count(x->s, &d);
         node = d.n ? lm_dfa_node(x->s, &d, false) : lm_schema_nothing(x->s);
     }
     lm_met_release(&met);
@@ -413,7 +414,7 @@ static void limit_digits(struct numbers *x)
     }
 }
 
-static struct lm_node *make_numbers(struct lm_schema *s, const struct lm_way *w)
+static struct lm_node *make_numbers(struct lm_schema *s, const struct lm_way *w, uint64_t *n)
 {
     struct numbers x = { .s = s, .integers = w->types & LM_TYPE_INTEGER,
                          .fractions = w->types & LM_TYPE_FRACTION,
@@ -435,13 +436,14 @@ static struct lm_node *make_numbers(struct lm_schema *s, const struct lm_way *w)
             set_multiple(&x, a);
     }
     limit_digits(&x);
-    return s->failed == LM_OK ? number_graph(&x) : NULL;
+    return s->failed == LM_OK ? number_graph(&x, n) : NULL;
 }
 
 /* The rule for what is asked of numbers, by the text of it. */
 struct asked {
     struct lm_name  text;
     struct lm_node *node;
+    uint64_t        n;                   /* numbers, LM_MANY: as many or more            */
 };
 
 static void describe(struct lm_buf *b, const struct lm_way *w)
@@ -454,9 +456,10 @@ static void describe(struct lm_buf *b, const struct lm_way *w)
     }
 }
 
-struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w)
+struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w, uint64_t *n)
 {
     struct lm_buf b = { 0 };
+    uint64_t count = 0;
     const struct asked *known;
     describe(&b, w);
     const struct lm_name text = { lm_arena_copy(s->arena, b.data, b.len), b.len };
@@ -469,12 +472,17 @@ struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w)
     }
     const uint64_t hash = lm_lookup_hash(NULL, text);
     for (size_t at = SIZE_MAX; (known = lm_lookup_next(&s->numbers, hash, &at)) != NULL;)
-        if (lm_same_name(known->text, text))
+        if (lm_same_name(known->text, text)) {
+            if (n)
+                *n = known->n;
             return known->node;
-    struct lm_node *node = make_numbers(s, w);
+        }
+    struct lm_node *node = make_numbers(s, w, &count);
+    if (n)
+        *n = count;
     if (node && s->failed == LM_OK)
         node = lm_schema_rule(s, node);
-    *fresh = (struct asked){ text, node };
+    *fresh = (struct asked){ text, node, count };
     if (!lm_lookup_add(&s->numbers, hash, fresh))
         lm_schema_nomem(s);
     return s->failed == LM_OK ? node : NULL;

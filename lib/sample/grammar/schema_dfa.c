@@ -193,6 +193,76 @@ bool lm_dfa_reduce(struct lm_dfa *d)
     return good;
 }
 
+/* ---- how many strings ---- */
+
+/* Depth first, without recursion: the states being looked into, and the symbol each is at. */
+struct counting {
+    const struct lm_dfa *d;
+    uint64_t            *n;          /* [states] strings from there, LM_MANY at most     */
+    unsigned char       *seen;       /* [states] 1: being looked into, 2: done           */
+    uint32_t            *path, *symbol;
+    size_t               depth;
+};
+
+static void enter(struct counting *x, uint32_t state)
+{
+    x->seen[state] = 1;
+    x->n[state] = x->d->final[state];
+    x->path[x->depth] = state;
+    x->symbol[x->depth++] = 0;
+}
+
+static uint64_t count(struct counting *x)
+{
+    const struct lm_dfa *d = x->d;
+    enter(x, 0);
+    while (x->depth) {
+        const uint32_t at = x->path[x->depth - 1], c = x->symbol[x->depth - 1];
+        if (c == d->n_symbols) {
+            x->seen[at] = 2;
+            x->depth--;
+            continue;
+        }
+        const uint32_t to = d->to[at * d->n_symbols + c];
+        if (to != LM_MANY && x->seen[to] == 1)
+            return LM_MANY;                       /* states that are left lead to an end */
+        if (to != LM_MANY && !x->seen[to]) {
+            enter(x, to);
+            continue;
+        }
+        if (to != LM_MANY)
+            x->n[at] += x->n[to] * (d->hi[c] - d->lo[c] + 1u);
+        x->n[at] = x->n[at] < LM_MANY ? x->n[at] : LM_MANY;
+        x->symbol[x->depth - 1]++;
+    }
+    return x->n[0];
+}
+
+/* Do all states lead on? */
+static bool is_endless(const struct lm_dfa *d)
+{
+    bool on = d->n > 0;
+    for (uint32_t i = 0; i < d->n && on; i++) {
+        on = false;
+        for (size_t c = 0; c < d->n_symbols && !on; c++)
+            on = d->to[i * d->n_symbols + c] != LM_MANY;
+    }
+    return on;
+}
+
+uint64_t lm_dfa_count(struct lm_schema *s, const struct lm_dfa *d)
+{
+    if (is_endless(d))
+        return LM_ENDLESS;
+    struct counting x = { .d = d, .n = lm_arena_array(s->arena, d->n, sizeof *x.n),
+                          .seen = lm_arena_alloc(s->arena, d->n),
+                          .path = lm_arena_array(s->arena, d->n, sizeof *x.path),
+                          .symbol = lm_arena_array(s->arena, d->n, sizeof *x.symbol) };
+    if (!x.n || !x.seen || !x.path || !x.symbol)
+        lm_schema_nomem(s);
+    return s->failed == LM_OK && d->n ? count(&x) : 0;
+}
+
 /* ---- graphs ---- */
 
 /* What JSON escapes, as bits of the codes below 64 and below 128. */

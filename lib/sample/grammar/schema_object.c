@@ -35,6 +35,8 @@ struct object {
     size_t               n_values;       /* demands on values                             */
     const struct lm_atom **values;
     uint64_t             min, max;       /* members                                       */
+    uint64_t             n_others;       /* names of other_member, at most                */
+    bool                 endless;        /* see LM_NODE_KEY                               */
     const struct lm_atom *at_min, *undeclared;
     const struct lm_jval *at;            /* for messages                                  */
 };
@@ -274,8 +276,11 @@ static struct lm_node *listed_names(struct object *x, const struct lm_way *w, un
     for (; v && s->failed == LM_OK; v = w->one_value ? NULL : v->next) {
         const struct lm_name name = { v->str, v->len };
         if (v->kind == LM_JSON_STRING && find_member(x, name) == x->n && fits(x, name) == fit &&
-            lm_schema_valid(s, v, &x->names) == 1)
+            lm_schema_valid(s, v, &x->names) == 1) {
             lm_schema_add(s, choice, lm_string_literal(s, name));
+            x->n_others++;
+            x->endless = false;
+        }
     }
     return choice;
 }
@@ -305,7 +310,10 @@ static struct lm_node *other_names(struct object *x, unsigned fit)
             lm_string_add_part(s, &str, x->patterns[k], !(fit >> k & 1));
         for (size_t k = 0; k < x->n; k++)
             lm_string_add_not(s, &str, x->members[k].name);
-        struct lm_node *names = lm_string_node(s, &str);
+        uint64_t n = 0;
+        struct lm_node *names = lm_string_node(s, &str, &n);
+        x->endless &= n == LM_ENDLESS || n == 0;
+        x->n_others += n < LM_MANY ? n : LM_MANY;
         if (names && !lm_schema_is_nothing(names))
             lm_schema_add(s, choice, names);
     }
@@ -323,18 +331,22 @@ static bool is_closed(struct object *x)
     return closed;
 }
 
-/* A member that is not declared; a choice of nothing when there are none. */
-static struct lm_node *other_member(struct object *x)
+/* A member that is not declared; a choice of nothing when there are none.  key: its name is to
+ * differ from others. */
+static struct lm_node *other_member(struct object *x, bool key)
 {
     struct lm_schema *s = x->s;
     struct lm_node *choice = lm_schema_nothing(s);
+    x->n_others = 0;
+    x->endless = true;
     for (unsigned fit = 0; !x->closed && fit < 1u << x->n_patterns && s->failed == LM_OK; fit++) {
         const struct lm_conj value = value_of(x, NULL, fit);
         struct lm_node *names = has_false(&value) ? NULL : other_names(x, fit);
         if (names && !lm_schema_is_nothing(names) && s->failed == LM_OK)
-            lm_schema_add(s, choice, member_node(s, names, lm_value_node(s, &value)));
+            lm_schema_add(s, choice, member_node(s, key ? lm_schema_key(s, names, x->endless)
+                                                     : names, lm_value_node(s, &value)));
     }
-    return s->failed == LM_OK ? lm_schema_rule(s, choice) : NULL;
+    return s->failed < 0 ? NULL : key ? choice : lm_schema_rule(s, choice);
 }
 
 /* ---- the graph ---- */
@@ -379,11 +391,31 @@ static void add_member(struct object *x, struct layout *l, size_t i)
     }
 }
 
+/* At least two other members, whose names differ, behind `count` that are declared. */
+static void add_distinct(struct object *x, struct layout *l, uint32_t count)
+{
+    struct lm_schema *s = x->s;
+    const uint64_t min = x->min - count;
+    const uint64_t max = x->max == UINT64_MAX ? x->max : x->max - count;
+    struct lm_node *first = other_member(x, true), *later = other_member(x, true);
+    if (s->failed < 0 || max < min || x->n_others < min)
+        return;
+    if (min > INT32_MAX)
+        lm_schema_fail(s, x->at_min->at, "members count to %d at most", INT32_MAX);
+    later = lm_schema_next(s, later);
+    struct lm_node *more = lm_schema_repeat(s, count ? later : first, min, max);
+    lm_schema_add(s, more, later);
+    if (s->failed < 0)
+        return;
+    more->distinct = true;
+    lm_schema_edge(s, l->graph, state(l, x->n, count), l->rest, more);
+}
+
 /* What follows the declared names: others, and the end. */
 static void add_rest(struct object *x, struct layout *l)
 {
     struct lm_schema *s = x->s;
-    struct lm_node *other = other_member(x);
+    struct lm_node *other = other_member(x, false);
     if (!other)
         return;
     const bool any = !lm_schema_is_nothing(other);
@@ -393,6 +425,8 @@ static void add_rest(struct object *x, struct layout *l)
         const uint64_t max = x->max == UINT64_MAX ? x->max : x->max - count;
         if (min == 0)
             add_end(x, l, at, count == 0);
+        if (any && min > 1)
+            add_distinct(x, l, count);
         if (!any || min > 1 || max == 0)          /* others may be the same, so count one */
             continue;
         struct lm_node *more = lm_schema_repeat(s, lm_schema_next(s, other), count ? 1 : 0,
@@ -401,9 +435,6 @@ static void add_rest(struct object *x, struct layout *l)
                        count ? more : lm_schema_sequence(s, other, more, NULL));
     }
     add_end(x, l, l->rest, false);
-    if (any && x->min > x->n + 1)
-        lm_schema_fail(s, x->at_min->at, "names that are not declared may be the same, so that "
-                       "only one of them counts");
 }
 
 static struct lm_node *object_graph(struct object *x)

@@ -277,6 +277,10 @@ void lm_dfa_release(struct lm_dfa *d);
 /* Leave out states that lead to no final one, and make equal ones one; false when memory is
  * short.  No state is left when the language is empty. */
 bool lm_dfa_reduce(struct lm_dfa *d);
+/* The strings of a reduced one, LM_MANY: as many or more, LM_ENDLESS: so many that each beginning
+ * has always another end. */
+#define LM_ENDLESS UINT64_MAX
+uint64_t lm_dfa_count(struct lm_schema *s, const struct lm_dfa *d);
 /* A graph for it; json: bytes are those of a string, and are spelt as JSON does. */
 struct lm_node *lm_dfa_node(struct lm_schema *s, const struct lm_dfa *d, bool json);
 
@@ -304,6 +308,7 @@ struct lm_matcher {
     struct lm_name        text;
     bool                  search;
     uint32_t              rule;          /* for the strings that match; 0: none yet      */
+    uint64_t              n;             /* of these, as lm_dfa_count                    */
     struct lm_grammar    *grammar;
     struct lm_machine    *machine;
 };
@@ -339,8 +344,9 @@ bool lm_string_add_not(struct lm_schema *s, struct lm_string *str, struct lm_nam
 
 /* Add what the way asks of strings. */
 bool lm_string_of(struct lm_schema *s, const struct lm_way *w, struct lm_string *out);
-/* The strings with their quotes; a choice of nothing when there are none, NULL after a failure. */
-struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str);
+/* The strings with their quotes; a choice of nothing when there are none, NULL after a failure.
+ * n: how many, as lm_dfa_count; may be NULL. */
+struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str, uint64_t *n);
 /* One string with its quotes. */
 struct lm_node *lm_string_literal(struct lm_schema *s, struct lm_name text);
 
@@ -356,6 +362,8 @@ struct lm_node *lm_schema_text(struct lm_schema *s, const char *text);
 struct lm_node *lm_schema_bytes(struct lm_schema *s, unsigned lo, unsigned hi);
 struct lm_node *lm_schema_repeat(struct lm_schema *s, struct lm_node *node, uint64_t min,
                                  uint64_t max);
+/* A value that differs from those before it; endless: see LM_NODE_KEY. */
+struct lm_node *lm_schema_key(struct lm_schema *s, struct lm_node *text, bool endless);
 /* a b c, up to the first NULL. */
 struct lm_node *lm_schema_sequence(struct lm_schema *s, ...);
 
@@ -374,8 +382,9 @@ struct lm_node *lm_schema_any_string(struct lm_schema *s);
 /* One character of a string. */
 struct lm_node *lm_schema_character(struct lm_schema *s);
 
-/* What a way asks of numbers, of arrays, of objects. */
-struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w);
+/* What a way asks of numbers (n: how many, LM_MANY: as many or more; may be NULL), of arrays, of
+ * objects. */
+struct lm_node *lm_number_node(struct lm_schema *s, const struct lm_way *w, uint64_t *n);
 struct lm_node *lm_array_node(struct lm_schema *s, const struct lm_way *w);
 struct lm_node *lm_object_node(struct lm_schema *s, const struct lm_way *w);
 /* Is there none?  false also when that is not known. */
@@ -387,6 +396,9 @@ extern const struct lm_jval lm_schema_false;
 
 /* A value that satisfies c. */
 struct lm_node *lm_value_node(struct lm_schema *s, const struct lm_conj *c);
+/* Are all values that satisfy c null, true, false, strings or whole numbers, each with one spelling
+ * but for escapes?  n: how many, as lm_dfa_count. */
+bool lm_value_spelt_once(struct lm_schema *s, const struct lm_conj *c, uint64_t *n);
 /* Make the rules that lm_value_node has put off. */
 void lm_schema_finish(struct lm_schema *s);
 /* One value, with gaps. */

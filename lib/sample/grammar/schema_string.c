@@ -177,6 +177,7 @@ struct product {
     uint32_t                most_states;
     uint64_t                most_work;   /* of the machines                              */
     bool                    over;        /* it is more                                   */
+    uint64_t                n_strings;   /* as lm_dfa_count                              */
     struct lm_grammar      *own[2];      /* any text, and the strings that it is not     */
     struct lm_machine      *own_machines[2];
 };
@@ -419,6 +420,8 @@ static struct lm_node *product_node(struct product *p)
         if (!lm_dfa_reduce(&p->dfa))
             lm_schema_nomem(p->s);
         else
+            p->n_strings = lm_dfa_count(p->s, &p->dfa);
+        if (p->s->failed == LM_OK)
             node = p->dfa.n ? lm_dfa_node(p->s, &p->dfa, true) :
                               lm_schema_node(p->s, LM_NODE_CHOICE);
     }
@@ -498,8 +501,11 @@ static struct lm_node *quoted(struct lm_schema *s, struct lm_node *body)
     return lm_schema_sequence(s, lm_schema_text(s, "\""), body, lm_schema_text(s, "\""), NULL);
 }
 
-struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str)
+struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str, uint64_t *n)
 {
+    if (n)
+        *n = str->min > str->max ? 0 : str->max == UINT64_MAX ? LM_ENDLESS :
+             str->max ? LM_MANY : 1;
     if (s->failed < 0)
         return NULL;
     if (str->min > str->max)
@@ -514,17 +520,24 @@ struct lm_node *lm_string_node(struct lm_schema *s, const struct lm_string *str)
     const bool simple = str->n == 1 && str->n_not == 0 && !str->parts[0].negated &&
                         str->min == 0 && str->max == UINT64_MAX;
     struct lm_matcher *m = simple ? str->parts[0].matcher : NULL;
-    if (m && m->rule)
+    if (m && m->rule) {
+        if (n)
+            *n = m->n;
         return lm_schema_use(s, m->rule);
-    struct product p = { .s = s, .str = str, .most_states = simple ? MANY_STATES : UINT32_MAX,
+    }
+    struct product p = { .s = s, .str = str, .n_strings = LM_MANY,
+                         .most_states = simple ? MANY_STATES : UINT32_MAX,
                          .most_work = simple ? MUCH_WORK : UINT64_MAX };
     struct lm_node *node = product_node(&p);
+    if (n)
+        *n = p.n_strings;
     if (p.over && s->failed == LM_OK)
         node = expression_node(s, m);
     node = quoted(s, node);
     if (node && m && !lm_schema_is_nothing(node)) {
         node = lm_schema_rule(s, node);
         m->rule = node ? node->rule : 0;
+        m->n = p.n_strings;
     }
     return node;
 }

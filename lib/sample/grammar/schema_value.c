@@ -59,7 +59,9 @@ struct lm_node *lm_schema_bytes(struct lm_schema *s, unsigned lo, unsigned hi)
 
 struct lm_node *lm_schema_text(struct lm_schema *s, const char *text)
 {
-    struct lm_node *node = s->failed == LM_OK ? lm_node_literal(&s->tree, text, strlen(text)) : NULL;
+    struct lm_node *node = NULL;
+    if (s->failed == LM_OK)
+        node = lm_node_literal(&s->tree, text, strlen(text));
     if (!node)
         lm_schema_nomem(s);
     return node;
@@ -75,6 +77,15 @@ struct lm_node *lm_schema_repeat(struct lm_schema *s, struct lm_node *node, uint
         repeat->max = max < LM_MANY ? (uint32_t)max : LM_MANY;
     }
     return repeat;
+}
+
+struct lm_node *lm_schema_key(struct lm_schema *s, struct lm_node *text, bool endless)
+{
+    struct lm_node *key = lm_schema_node(s, LM_NODE_KEY);
+    lm_schema_add(s, key, text);
+    if (key)
+        key->endless = endless;
+    return key;
 }
 
 struct lm_node *lm_schema_sequence(struct lm_schema *s, ...)
@@ -381,7 +392,7 @@ static void add_word(struct lm_schema *s, struct lm_node *choice, const struct l
 static struct lm_node *number_of(struct lm_schema *s, const struct lm_way *w)
 {
     if (has_demand(w, LM_TYPE_NUMBER) || !(w->types & LM_TYPE_INTEGER))
-        return lm_number_node(s, w);
+        return lm_number_node(s, w, NULL);
     return w->types & LM_TYPE_FRACTION ? shared(s, NUMBER, make_number)
                                        : shared(s, INTEGER, make_integer);
 }
@@ -389,7 +400,7 @@ static struct lm_node *number_of(struct lm_schema *s, const struct lm_way *w)
 static struct lm_node *string_of(struct lm_schema *s, const struct lm_way *w)
 {
     struct lm_string str = { .max = UINT64_MAX };
-    return lm_string_of(s, w, &str) ? lm_string_node(s, &str) : NULL;
+    return lm_string_of(s, w, &str) ? lm_string_node(s, &str, NULL) : NULL;
 }
 
 static void add_scalars(struct lm_schema *s, struct lm_node *choice, const struct lm_way *w)
@@ -458,6 +469,55 @@ static struct lm_node *make_value(struct lm_schema *s, const struct lm_conj *c)
         s->listed = NULL;
     }
     return s->failed < 0 ? NULL : choice->n == 1 ? choice->nodes[0] : choice;
+}
+
+/* ---- values that have one spelling ---- */
+
+static bool is_plain(const struct lm_jval *v)
+{
+    const char *p = v->str;
+    if (v->kind != LM_JSON_NUMBER)
+        return v->kind != LM_JSON_ARRAY && v->kind != LM_JSON_OBJECT;
+    p += *p == '-';
+    return p[strspn(p, "0123456789")] == 0 && !(*v->str == '-' && *p == '0');
+}
+
+static uint64_t count_scalars(struct lm_schema *s, const struct lm_way *w)
+{
+    struct lm_string str = { .max = UINT64_MAX };
+    uint64_t n = 0, some = 0;
+    n += w->types & LM_TYPE_NULL ? 1 : 0;
+    n += w->types & LM_TYPE_BOOL ? 2 : 0;
+    if (w->types & LM_TYPE_INTEGER)
+        lm_number_node(s, w, &some);
+    n += some;
+    some = 0;
+    if (w->types & LM_TYPE_STRING && lm_string_of(s, w, &str))
+        lm_string_node(s, &str, &some);
+    return some == LM_ENDLESS ? w->types == LM_TYPE_STRING ? some : LM_MANY : n + some;
+}
+
+bool lm_value_spelt_once(struct lm_schema *s, const struct lm_conj *c, uint64_t *n)
+{
+    const unsigned plain = LM_TYPE_NULL | LM_TYPE_BOOL | LM_TYPE_STRING | LM_TYPE_INTEGER;
+    struct lm_ways ways;
+    *n = 0;
+    if (!lm_schema_ways(s, c, &ways))
+        return false;
+    for (size_t i = 0; i < ways.n && s->failed == LM_OK; i++) {
+        const struct lm_way *w = &ways.list[i];
+        if (!w->values && w->types & ~plain)
+            return false;
+        if (!w->values)
+            *n = ways.n == 1 ? count_scalars(s, w) : *n + (count_scalars(s, w) & LM_MANY);
+        const struct lm_jval *v = !w->values || w->one_value ? w->values : w->values->first;
+        for (; v; v = w->one_value ? NULL : v->next, ++*n)
+            if (!is_plain(v))
+                return false;
+    }
+    if (*n > LM_MANY && *n != LM_ENDLESS)
+        *n = LM_MANY;
+    return s->failed == LM_OK && (ways.n == 1 || *n == LM_MANY);   /* or they may overlap */
 }
 
 /* ---- places ---- */
