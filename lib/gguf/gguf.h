@@ -84,6 +84,7 @@ struct lm_gguf {
     uint64_t               n_kv, n_tensors;
     struct lm_gguf_kv     *kv;                   /* in file order                     */
     struct lm_gguf_tensor *tensors;              /* in file order                     */
+    bool                   given;                /* lm_gguf_override: not all was read */
     /* private: what names and values lie in, and both lists by name */
     struct lm_arena        arena;
     const struct lm_str  **kv_by_name, **tensors_by_name;

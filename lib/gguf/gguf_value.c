@@ -112,6 +112,7 @@ int lm_gguf_override(struct lm_gguf *g, const struct lm_gguf_kv *kv, size_t n, s
     if (!all)
         return lm_fail_nomem(err);
     g->kv = all;
+    g->given = true;
     for (size_t i = 0; i < n; i++) {
         uint64_t k = 0;
         while (k < g->n_kv && compare(&g->kv[k].key, &kv[i].key) != 0)

@@ -38,7 +38,7 @@ static int pieces(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_e
         return s;
     src->tokens = a.data;
     src->n = a.n;
-    src->slack = true;
+    src->slack = !g->given;
     const struct lm_gguf_kv *kv = lm_gguf_kv(g, KEY("scores"));
     bool ints = kv && kv->kind == LM_GGUF_ARR && kv->arr.kind == LM_GGUF_I32;
     if ((s = column(g, KEY("token_type"), LM_GGUF_I32, a.n, &types, err)) ||
