@@ -623,6 +623,80 @@ static void writer_refuses(void **state)
     lm_gguf_writer_free(w);
 }
 
+/* The text number i of an array: mostly short, some longer than what is read at once. */
+static size_t text_of(uint32_t i, char *to)
+{
+    const size_t n = i % 3001 == 77 ? 70000 + i : i % 501 == 9 ? 9000 : i % 14;
+    for (size_t k = 0; k < n; k++)
+        to[k] = (char)('a' + (i + k) % 26);
+    return n;
+}
+
+/* The same as read_bytes of a pipe, for more than that holds. */
+static struct lm_gguf *read_piped(const void *p, size_t n, struct lm_err *err)
+{
+    char path[] = "/tmp/test_gguf.XXXXXX", text[64];
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, p, n), n);
+    close(fd);
+    snprintf(text, sizeof text, "cat %s", path);
+    FILE *cat = popen(text, "r");
+    assert_non_null(cat);
+    snprintf(text, sizeof text, "/dev/fd/%d", fileno(cat));
+    struct lm_in *in = lm_in_open(text, 0, err);
+    assert_non_null(in);
+    struct lm_gguf *g = lm_gguf_read(in, false, err);
+    lm_in_close(in);
+    pclose(cat);
+    unlink(path);
+    return g;
+}
+
+/* Arrays of texts that are read in blocks, in both widths and byte orders, from files and pipes;
+ * cut short anywhere they are refused, and never read from beyond. */
+static void many_texts(void **state)
+{
+    enum { N = 12000 };
+    char *text = malloc(1 << 18);
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct file f = { .narrow = k == 1, .big = k == 2 };
+        struct lm_err err;
+        head(&f, k == 1 ? 1 : 3, 0, 2);
+        key(&f, "a", LM_GGUF_ARR);
+        num(&f, LM_GGUF_STR, 4);
+        count(&f, N);
+        for (uint32_t i = 0; i < N; i++) {
+            size_t n = text_of(i, text);
+            count(&f, n);
+            lm_buf_add(&f.b, text, n);
+        }
+        size_t end = f.b.len;
+        key(&f, "b", LM_GGUF_STR);
+        str(&f, "behind");
+        struct lm_gguf *g = k == 3 ? read_piped(f.b.data, f.b.len, &err)
+                                   : read_bytes(f.b.data, f.b.len, false, false, &err);
+        assert_non_null(g);
+        const struct lm_gguf_arr *a = &lm_gguf_kv(g, "a")->arr;
+        const struct lm_str *s = a->data;
+        assert_int_equal(a->n, N);
+        for (uint32_t i = 0; i < N; i++) {
+            assert_int_equal(s[i].len, text_of(i, text));
+            assert_memory_equal(s[i].p, text, s[i].len);
+            assert_int_equal(s[i].p[s[i].len], 0);
+        }
+        assert_string_equal(lm_gguf_kv(g, "b")->str.p, "behind");
+        lm_gguf_free(g);
+        for (size_t cut_at = 30; cut_at < end; cut_at += 1 + end / 40) {
+            assert_null(k == 3 ? read_piped(f.b.data, cut_at, &err)
+                               : read_bytes(f.b.data, cut_at, false, false, &err));
+            assert_int_equal(err.code, LM_EDATA);
+        }
+        lm_buf_release(&f.b);
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,7 +705,7 @@ int main(void)
         cmocka_unit_test(alignment), cmocka_unit_test(nested),
         cmocka_unit_test(faults), cmocka_unit_test(strictness), cmocka_unit_test(others),
         cmocka_unit_test(rewrite), cmocka_unit_test(round_trip), cmocka_unit_test(places),
-        cmocka_unit_test(writer_refuses),
+        cmocka_unit_test(writer_refuses), cmocka_unit_test(many_texts),
     };
     return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
 }
