@@ -94,16 +94,48 @@ bool lm_runeset_has(const struct lm_runeset *s, uint32_t rune)
     return lo < s->n && s->r[lo].first <= rune;
 }
 
+/* Add what differs in case and has this key: entries from i on. */
+static void add_cased(struct lm_runeset *s, const struct lm_uni_runs *u, size_t i, uint32_t key)
+{
+    for (; i < u->n_cased && u->cased[i].key == key; i++)
+        lm_runeset_add(s, u->cased[i].rune, u->cased[i].rune);
+}
+
+/* The first entry of a key, or where it would be. */
+static size_t find_cased(const struct lm_uni_runs *u, uint32_t key)
+{
+    size_t lo = 0, hi = u->n_cased;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (u->cased[mid].key < key)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Of few characters each is looked up, of many all that have case are gone through. */
 void lm_runeset_fold(struct lm_runeset *s)
 {
+    enum { FEW = 64 };
     const struct lm_uni_runs *u = lm_uni_runs();
     struct lm_runeset others = { .failed = !u };
-    for (size_t i = 0, end; u && i < u->n_cased; i = end) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n && n <= FEW; i++)
+        n += s->r[i].last - s->r[i].first + 1;
+    for (size_t i = 0; u && n <= FEW && i < s->n; i++)
+        for (uint32_t r = s->r[i].first; r <= s->r[i].last; r++) {
+            const uint32_t key = lm_uni_fold(r);
+            add_cased(&others, u, find_cased(u, key), key);
+        }
+    for (size_t i = 0, end; u && n > FEW && i < u->n_cased; i = end) {
+        const uint32_t key = u->cased[i].key;
         bool has = false;
-        for (end = i; end < u->n_cased && u->cased[end].key == u->cased[i].key; end++)
+        for (end = i; end < u->n_cased && u->cased[end].key == key; end++)
             has = has || lm_runeset_has(s, u->cased[end].rune);
-        for (size_t k = i; has && k < end; k++)
-            lm_runeset_add(&others, u->cased[k].rune, u->cased[k].rune);
+        if (has)
+            add_cased(&others, u, i, key);
     }
     lm_runeset_union(s, &others);
     lm_runeset_release(&others);

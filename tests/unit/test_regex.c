@@ -362,6 +362,16 @@ static void test_fold(void **state)
     for (uint32_t r = 0; r < END; r++)
         assert_int_equal(lm_runeset_has(&s, r), r % 3 == 0 || key[lm_uni_fold(r)]);
     lm_runeset_release(&s);
+    /* few characters, which are looked up another way */
+    static const uint32_t few[] = { 'k', 0x130, 0x1C5, 0x3A3, 0x1E9E, 0xAB70, 0x10400, 0xFFFD };
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+        lm_runeset_add(&s, few[i], few[i]);
+        lm_runeset_fold(&s);
+        for (uint32_t r = 0; r < END; r++)
+            assert_int_equal(lm_runeset_has(&s, r),
+                             r == few[i] || lm_uni_fold(r) == lm_uni_fold(few[i]));
+        lm_runeset_release(&s);
+    }
 }
 
 /* Bytes that are not UTF-8 are one symbol each. */
