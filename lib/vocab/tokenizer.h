@@ -291,7 +291,8 @@ struct lm_vocab_src {
     const struct lm_str *merges;             /* "left right", NULL: not there           */
     const struct lm_hf_merge *parts;         /* the same in two, instead                */
     uint64_t             n_merges;
-    bool                 slack;              /* LM_SLACK bytes behind tokens and merges may be read */
+    bool                 slack;              /* behind tokens and merges LM_SLACK bytes
+                                                may be read                             */
     const struct lm_pretok *pretok;          /* its steps, instead of those by the name */
     struct lm_rules     *rules;              /* of a tokenizer.json; lm_vocab_load takes
                                                 them over, whatever comes of it         */
@@ -449,8 +450,8 @@ int lm_bpe_part(struct lm_encoder *e, bool more, struct lm_err *err);
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err);
 
 /* A table with room for n merges, to be filled in; ask fetches the place of number i and gives
- * the hash it is added with.  Of a pair that is added twice the later merge counts, as in the reference
- * (merge.c). */
+ * the hash it is added with.  Of a pair that is added twice the later merge counts, as in the
+ * reference (merge.c). */
 int lm_pairs_init(struct lm_pairs *t, uint32_t n, struct lm_err *err);
 void lm_pairs_release(struct lm_pairs *t);
 uint64_t lm_pairs_ask(const struct lm_pairs *t, uint32_t i);

@@ -314,8 +314,8 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%.60s...' is not supported", src->pre.p);
     memcpy(v->pre_name, src->pre.p, src->pre.len);
     v->doubles = src->scores64 != NULL;          /* the library's Unigram has them */
-    if ((s = load_texts(v, src->tokens, src->n, src->slack, err)) || (s = load_types(v, src->types, err)) ||
-        (s = load_scores(v, src, err)))
+    if ((s = load_texts(v, src->tokens, src->n, src->slack, err)) ||
+        (s = load_types(v, src->types, err)) || (s = load_scores(v, src, err)))
         return s;
     if (src->attr)
         memcpy(v->attr, src->attr, v->n);
