@@ -18,6 +18,7 @@
 #include "job/directions.h"
 #include "job/evaluate.h"
 #include "job/fit_context.h"
+#include "job/profile.h"
 #include "job/show_plan.h"
 #include "job/tensor_device.h"
 #include "job/watch.h"
@@ -49,6 +50,7 @@ static const char help[] =
     "      --pooling=HOW    with --embed: mean, cls, last, rank or none (the model's)\n"
     "      --kl=REF         text: divergence from a logits stream, for every token\n"
     "      --dump-tensor=REGEX  text: sums over the intermediates of that name\n"
+    "      --profile        text: how long which operations take\n"
     "      --text           text: logit and log-probability of ids, best first\n"
     "      --top=K          the K best ids only\n"
     "\n"
@@ -112,9 +114,9 @@ enum {
     OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE, OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER,
     OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
     OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_OVERRIDE, OPT_PLAN,
-    OPT_POOLING, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING,
-    OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT, OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN,
-    OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
+    OPT_POOLING, OPT_PROFILE, OPT_PROGRESS, OPT_ROPE_BASE, OPT_ROPE_FREQ, OPT_ROPE_SCALE,
+    OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_TENSOR_DEVICE, OPT_TEXT, OPT_THREADS_BATCH, OPT_TOP,
+    OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
 };
 
 static const struct option options[] = {
@@ -164,6 +166,7 @@ static const struct option options[] = {
     { "plan",      no_argument,       NULL, OPT_PLAN },
     { "pooling",   required_argument, NULL, OPT_POOLING },
     { "override-kv", required_argument, NULL, OPT_OVERRIDE },
+    { "profile",   no_argument,       NULL, OPT_PROFILE },
     { "progress",  no_argument,       NULL, OPT_PROGRESS },
     { "quiet",     no_argument,       NULL, 'q' },
     { "rope-freq-base", required_argument, NULL, OPT_ROPE_BASE },
@@ -198,7 +201,7 @@ struct adapter {
 
 static struct {
     const char              *model, *file, *encoder, *load_state, *save_state, *kl, *dump;
-    bool                     loop, text, nll, force, list_devices, pooled, plan, dot;
+    bool                     loop, text, nll, force, list_devices, pooled, plan, dot, profile;
     struct lm_arena          arena;      /* what the overrides point to */
     struct lm_gguf_kv       *overrides;
     size_t                   overrides_cap;
@@ -436,6 +439,7 @@ static void take_option(int c)
     case OPT_CONTROL_VECTOR: add_adapter(optarg, true); break;
     case OPT_NLL:       opt.nll = true; break;
     case OPT_NO_REPACK: opt.load.no_repack = true; break;
+    case OPT_PROFILE:   opt.profile = true; break;
     case OPT_PROGRESS:  opt.env.progress = true; break;
     case OPT_TEXT:      opt.text = true; break;
     case OPT_TOP:       opt.eval.top = number("top", 1, INT32_MAX); break;
@@ -467,9 +471,9 @@ static void check_options(void)
     if (!opt.model)
         cli_bad_usage("no model: use -m");
     static const char *const names[] = { "text", "nll", "kl", "dump-tensor", "embed", "plan",
-                                         "dot", "directions" };
+                                         "dot", "directions", "profile" };
     const bool modes[] = { opt.text, opt.nll, opt.kl != NULL, opt.dump != NULL, opt.ctx.embed,
-                           opt.plan, opt.dot, opt.directions != NULL };
+                           opt.plan, opt.dot, opt.directions != NULL, opt.profile };
     const char *mode = NULL;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (modes[i] && mode)
@@ -523,7 +527,7 @@ static void check_options(void)
                     : opt.text    ? LM_EVAL_TEXT
                     : opt.nll     ? LM_EVAL_NLL
                     : opt.kl      ? LM_EVAL_KL
-                    : opt.dump    ? LM_EVAL_NOTHING
+                    : opt.dump || opt.profile ? LM_EVAL_NOTHING
                                   : LM_EVAL_FRAMES;
     /* All rows of a batch are in memory at once: with a row a token, fewer of them. */
     if (!opt.ctx.n_batch && (opt.eval.all || opt.nll || opt.kl))
@@ -783,6 +787,9 @@ static int run(struct lm_out *out, const struct lm_env *env)
     opt.eval.ref = ref ? open_reference(ref, m) : NULL;
     if (opt.dump && !(watch = lm_watch_begin(c, opt.dump, out, &err)))
         cli_bad_usage("--dump-tensor: %s", err.text);
+    struct lm_profile *profile = opt.profile ? lm_profile_begin(c, &err) : NULL;
+    if (opt.profile && !profile)
+        cli_die_err(NULL, &err);
     struct lm_eval *e = lm_eval_new(m, c, base_name(opt.model), &opt.eval, out, env, &err);
     if (!e)
         cli_die_err(opt.model, &err);
@@ -799,6 +806,8 @@ static int run(struct lm_out *out, const struct lm_env *env)
                             : lm_eval_batch(e, in, &err);
     struct lm_err late;
     int bad = lm_watch_end(watch, &late);
+    if (!bad)
+        bad = lm_profile_end(profile, out, &late);
     int status = s ? cli_report(NULL, &err) : bad ? cli_report(NULL, &late) : CLI_OK;
     if (!s && opt.eval.ref)
         tell_divergence(opt.eval.ref);

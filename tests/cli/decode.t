@@ -575,6 +575,19 @@ ok "$(head -n 1 dot; tail -n 1 dot; grep -c mul_mat dot)" "digraph model {
 }
 15" "it is a graph with the same products"
 if command -v dot >/dev/null; then command dot dot >/dev/null; ok $? 0 "that dot reads"; fi
+# ---- profile ----
+decode --profile -b 4 -u 4 -m "$m" in >got;   ok $? 0 "--profile"
+ok "$(awk -F '\t' '{ t += $5; s += $6 } END { print NF, (t > 0), (s > 0.99 && s < 1.01) }' got)" "6 1 1" \
+    "shares of what there is"
+ok "$(cut -f5 got | sort -c -g -r 2>&1)" "" "what takes longest first"
+evaluations=$(decode -q --dump-tensor '^blk.0.attn_q$' -b 4 -u 4 -m "$m" in | wc -l)
+ok "$(awk -F '\t' '$1 == "mul_mat" { n += $4 } END { print n }' got)" \
+    "$(decode -q --dump-tensor . -b 4 -u 4 -m "$m" in | awk -F '\t' '$3 == "mul_mat"' | wc -l)" \
+    "as many products as there are"
+ok "$(awk -F '\t' '$1 == "kv_store" { print $2, $3, $4 }' got)" "- cpu $((2 * evaluations))" \
+    "and two stores each time"
+decode --profile --text -m "$m" in >got 2>err; ok $? 2 "not with another form of answer"
+
 # ---- devices, files ----
 modules=$(cd "$(dirname "$(command -v decode)")/.." && pwd)/module
 ok "$(LMPIPE_MODULES='' decode --list-devices | cut -f1)" cpu "the CPU is always there"
