@@ -654,7 +654,8 @@ static void find_trigger_ids(struct args *a)
 static void find_biased_ids(struct args *a)
 {
     struct lm_err err;
-    for (const struct text_bias *b = a->biases; b < a->biases + a->n_biases; b++) {
+    for (size_t n = 0; n < a->n_biases; n++) {
+        const struct text_bias *b = &a->biases[n];
         struct lm_ids ids = { 0 };
         if (lm_vocab_encode(a->vocab, b->text, b->len, 0, &ids, &err) < 0)
             cli_die_err("--logit-bias-text", &err);
