@@ -19,6 +19,13 @@ size_t lm_bert_settled(const char *p, size_t len)
                                       r != 0xFFFD))
             break;
     }
+    const size_t whole = lm_whole_chars(p, all); /* behind it, what has and takes no marks */
+    for (int k; len < whole; len += (size_t)k) {
+        uint32_t r = lm_uni_next(p + len, p + whole, &k);
+        if (r >= 128 && r != 0xFFFD &&
+            lm_uni_class(r) & (LM_U_L | LM_U_N | LM_U_P | LM_U_S | LM_U_M))
+            break;
+    }
     return len;
 }
 

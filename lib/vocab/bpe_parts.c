@@ -130,9 +130,12 @@ int lm_bpe_part(struct lm_encoder *e, bool more, struct lm_err *err)
     struct lm_buf *b = &t->text;
     unsigned norm = e->v->norm;
     size_t n = more ? lm_norm_settled(b->data, b->len, norm) : b->len;
+    struct lm_remap *map = lm_parts_map(e);
     if (!lm_norm_needed(b->data, n, norm))
         lm_buf_add(&t->words, b->data, n);
-    else if (lm_norm(b->data, n, norm, &t->words, NULL, err) != LM_OK)
+    else if (lm_norm(b->data, n, norm, &t->words, map, err) != LM_OK)
+        return lm_fail_nomem(err);
+    if (!lm_parts_mapped(e, &e->map, n))
         return lm_fail_nomem(err);
     lm_buf_drop(b, n);
     size_t was = t->words.len;

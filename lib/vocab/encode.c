@@ -62,7 +62,8 @@ bool lm_encoder_put(struct lm_encoder *e, int32_t id, size_t bytes)
     } else if (e->ids->want_spans) {
         at = lm_remap_find(&e->map, e->pos);
         e->pos += bytes;
-        len = lm_remap_find(&e->map, e->pos) - at;
+        size_t end = lm_remap_end(&e->map, e->pos);
+        len = end > at ? end - at : 0;
     }
     return id < 0 || push(e->ids, id, e->base + at, len);
 }

@@ -315,12 +315,21 @@ static size_t reach(const struct lm_vocab *v)
     return v->reach < 4 ? 4 : v->reach;
 }
 
+static size_t count_chars(const char *p, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)p[i] & 0xC0) != 0x80;
+    return n;
+}
+
 void lm_merge_measure(struct lm_vocab *v)
 {
-    const struct lm_pieces *pieces = v->by_char ? &v->text : &v->bytes;
+    const struct lm_pieces *pieces = v->by_char || v->rules ? &v->text : &v->bytes;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
-        lm_pieces_get(pieces, i, &len);
+        const char *p = lm_pieces_get(pieces, i, &len);
+        len = v->rules ? count_chars(p, len) : len;      /* symbols, see lm_merge_ids */
         if ((v->by_score ? lm_scored(v, i) : (v->attr[i] & LM_ATTR_MERGED) != 0) && len > v->reach)
             v->reach = (uint32_t)len;
     }
@@ -374,7 +383,7 @@ static size_t merge_window(struct lm_encoder *e, const char *p, size_t w, bool l
 size_t lm_merge_window(const struct lm_encoder *e)
 {
     size_t l = reach(e->v), least = 8 * l * l;
-    if (l > 2048 || e->v->bonds.all)
+    if (l > 2048 || (e->v->bonds.all && !e->v->rules))
         return SIZE_MAX;
     return least > e->window ? least : e->window;
 }
@@ -399,7 +408,74 @@ int lm_merge_begin(struct lm_encoder *e, const char *p, size_t len, bool lead, s
     return ok ? LM_OK : lm_fail_nomem(err);
 }
 
-/* A word of any length. */
+/* ---- symbols from elsewhere -------------------------------------------------------- */
+
+static bool merge_ids(struct lm_encoder *e, const uint32_t *id, size_t n)
+{
+    if (!lm_grow(&e->sym, &e->sym_cap, n, sizeof *e->sym))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        e->sym[i] = (struct lm_sym){ id[i], 1, i - 1, i + 1, true };
+    return lm_merge_symbols(e, (uint32_t)n);
+}
+
+/* As settled, of symbols. */
+static bool ids_settled(struct lm_encoder *e, const uint32_t *id, size_t c, size_t w,
+                        struct lm_sym first, bool *ok)
+{
+    for (size_t i = w; *ok && i > w - reach(e->v); i--) {
+        *ok = merge_ids(e, id + c, i - c);
+        if (*ok && (e->sym[0].id != first.id || e->sym[0].len != first.len))
+            return false;
+    }
+    return *ok;
+}
+
+/* As merge_window, of symbols. */
+static size_t ids_window(struct lm_encoder *e, const uint32_t *id, size_t w, bool *ok)
+{
+    size_t c = 0, most = w - 4 * reach(e->v), n = e->ids->n, pos = e->pos;
+    uint32_t stop = 0;
+    if (!(*ok = merge_ids(e, id, w)))
+        return 0;
+    while (e->sym[stop].next != NONE && c + e->sym[stop].len <= most) {
+        c += e->sym[stop].len;
+        stop = e->sym[stop].next;
+    }
+    struct lm_sym first = e->sym[stop];
+    *ok = put_list(e, stop);
+    if (*ok && c && ids_settled(e, id, c, w, first, ok))
+        return c;
+    e->ids->n = n;
+    e->pos = pos;
+    return 0;
+}
+
+int lm_merge_ids(struct lm_encoder *e, const uint32_t *id, size_t n, bool more, size_t *done,
+                 struct lm_err *err)
+{
+    size_t least = lm_merge_window(e), w = least;
+    bool ok = true;
+    *done = 0;
+    while (ok && w < SIZE_MAX / 2 && n - *done > w + w / 2) {
+        size_t c = ids_window(e, id + *done, w, &ok);
+        int s = c ? lm_encoder_pass(e, err) : LM_OK;
+        if (s != LM_OK)
+            return s;
+        *done += c;
+        w = c ? least : 2 * w;
+    }
+    if (!ok)
+        return lm_fail_nomem(err);
+    if (more || *done == n)
+        return LM_OK;
+    if (n - *done >= MOST)
+        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB");
+    return merge_ids(e, id + *done, n - *done) && put_list(e, NONE) ? LM_OK : lm_fail_nomem(err);
+}
+
+/* ---- words of any length ------------------------------------------------------------ */
+
 static int merge_large(struct lm_encoder *e, const char *p, size_t len, bool lead,
                        struct lm_err *err)
 {

@@ -206,8 +206,11 @@ static int part(struct lm_encoder *e, bool more, struct lm_err *err)
     size_t done;
     if (!t->model.started && more && b->len < 3)
         return LM_OK;
-    if (!t->model.started && has_mark(e, b->data, b->len))
+    if (!t->model.started && has_mark(e, b->data, b->len)) {
         lm_buf_drop(b, 3);
+        if (!lm_encoder_put(e, -1, 3))
+            return lm_fail_nomem(err);
+    }
     if (!t->model.started && !ready(e))
         return lm_fail_nomem(err);
     t->model.started = true;

@@ -223,6 +223,16 @@ const struct lm_prestep *lm_pretok_pattern(size_t n, const char **pattern)
     return &patterns[n].step;
 }
 
+const char *lm_pretok_text(const struct lm_prestep *t)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        const struct lm_prestep *x = &patterns[i].step;
+        if (x->match == t->match && x->opt == t->opt && x->set == t->set)
+            return patterns[i].text;
+    }
+    return NULL;
+}
+
 /* The same text, but for \r and \n, which some files have as themselves? */
 static bool same_pattern(const char *want, const char *p, const char *end)
 {

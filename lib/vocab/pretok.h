@@ -68,6 +68,8 @@ const struct lm_pretok *lm_pretok_find(const char *name, size_t len);
  */
 const struct lm_prestep *lm_pretok_by_pattern(const char *pattern, size_t len);
 const struct lm_prestep *lm_pretok_pattern(size_t n, const char **pattern);
+/* The pattern of a matcher, or NULL: it is none of those. */
+const char *lm_pretok_text(const struct lm_prestep *t);
 
 /* Is every text nothing but matches of it, none of which has a newline before a letter? */
 bool lm_pretok_covers(const struct lm_prestep *t);

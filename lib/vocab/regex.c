@@ -19,16 +19,7 @@
 #define REGEX_LEAST ((uint64_t)1 << 28)  /* but so many in any case                        */
 #define WINDOW      1024u                /* seen at once; more only where a match needs it */
 
-enum { N_PAGES = 0x110000 >> 8, MAX_SORTS = 255 };
-
-struct lm_regex {
-    uint16_t  page[N_PAGES];             /* sort of r: sorts[page[r >> 8]][r & 255] */
-    uint8_t (*sorts)[256];
-    size_t    n_pages, pages_cap;
-    unsigned  n_sorts;
-    void     *code;
-    char     *pattern;                   /* what PCRE2 got */
-};
+enum { N_PAGES = LM_REGEX_PAGES, MAX_SORTS = LM_REGEX_SORTS };
 
 /* An interval of code points of one sort. */
 struct stretch {
@@ -173,8 +164,7 @@ static int translate(struct lm_regex *r, const struct lm_regex_parsed *x, struct
         e = lm_fail_nomem(err);
     if (e == LM_OK) {
         write_pattern(&text, r, x, which, words);
-        if (text.failed)
-            e = lm_fail_nomem(err);
+        e = text.failed ? lm_fail_nomem(err) : lm_regex_compile(r, x, which, words, err);
     }
     r->pattern = text.data;
     free(b);
@@ -226,7 +216,69 @@ static size_t byte_of(struct lm_regex_scan *s, size_t rune)
     return s->byte;
 }
 
-static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err);
+bool lm_regex_walks(const struct lm_regex *r)
+{
+    return r->program.n > 0;
+}
+
+/* A search that needs no PCRE2. */
+static int start_walk(struct lm_regex_scan *s, const struct lm_regex *r, struct lm_err *err)
+{
+    if (!s->walk.ways || s->r != r) {
+        lm_regex_ways_free(s->walk.ways);
+        s->walk.ways = lm_regex_ways_new(r);
+    }
+    if (!s->walk.ways)
+        return lm_fail_nomem(err);
+    lm_regex_walk_start(&s->walk);
+    return LM_OK;
+}
+
+static int next_walk(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
+{
+    int rc = lm_regex_walk_next(&s->walk, s->p, s->len, false, err);
+    *at = s->walk.at;
+    *end = s->walk.end;
+    return rc;
+}
+
+static bool walks(const struct lm_regex_scan *s, const struct lm_regex *r)
+{
+    return lm_regex_walks(r) && !s->slow;
+}
+
+#ifdef LM_HAVE_PCRE2
+static int compile(struct lm_regex *r, struct lm_err *err);
+static void release_code(struct lm_regex *r);
+#else
+static int compile(struct lm_regex *r, struct lm_err *err)
+{
+    return lm_regex_walks(r) ? LM_OK
+                             : lm_fail(err, LM_ENOSUP, "this pattern of the tokenizer's: built "
+                                       "without PCRE2");
+}
+
+static void release_code(struct lm_regex *r)
+{
+    (void)r;
+}
+#endif
+
+static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err)
+{
+    struct lm_regex *r = e == LM_OK ? calloc(1, sizeof *r) : NULL;
+    if (e == LM_OK && !r)
+        e = lm_fail_nomem(err);
+    if (e == LM_OK && !lm_uni_ready())
+        e = lm_fail(err, LM_ENOSUP, "patterns: built without utf8proc");
+    if (e == LM_OK && (e = translate(r, x, err)) == LM_OK)
+        e = compile(r, err);
+    lm_regex_parsed_release(x);
+    if (e == LM_OK)
+        return r;
+    lm_regex_free(r);
+    return NULL;
+}
 
 struct lm_regex *lm_regex_new(const char *pattern, size_t len, struct lm_err *err)
 {
@@ -238,6 +290,17 @@ struct lm_regex *lm_regex_literal(const char *text, size_t len, struct lm_err *e
 {
     struct lm_regex_parsed x = { 0 };
     return finish(&x, lm_regex_parse_literal(&x, text, len, err), err);
+}
+
+void lm_regex_free(struct lm_regex *r)
+{
+    if (!r)
+        return;
+    release_code(r);
+    free(r->program.op);
+    free(r->pattern);
+    free(r->sorts);
+    free(r);
 }
 
 #ifdef LM_HAVE_PCRE2
@@ -258,30 +321,9 @@ static int compile(struct lm_regex *r, struct lm_err *err)
     return LM_OK;                                /* without JIT it is interpreted */
 }
 
-static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err)
+static void release_code(struct lm_regex *r)
 {
-    struct lm_regex *r = e == LM_OK ? calloc(1, sizeof *r) : NULL;
-    if (e == LM_OK && !r)
-        e = lm_fail_nomem(err);
-    if (e == LM_OK && !lm_uni_ready())
-        e = lm_fail(err, LM_ENOSUP, "patterns: built without utf8proc");
-    if (e == LM_OK && (e = translate(r, x, err)) == LM_OK)
-        e = compile(r, err);
-    lm_regex_parsed_release(x);
-    if (e == LM_OK)
-        return r;
-    lm_regex_free(r);
-    return NULL;
-}
-
-void lm_regex_free(struct lm_regex *r)
-{
-    if (!r)
-        return;
     pcre2_code_free(r->code);
-    free(r->pattern);
-    free(r->sorts);
-    free(r);
 }
 
 void lm_regex_scan_release(struct lm_regex_scan *s)
@@ -290,12 +332,19 @@ void lm_regex_scan_release(struct lm_regex_scan *s)
     pcre2_match_data_free(s->match);
     pcre2_match_context_free(s->context);
     pcre2_jit_stack_free(s->stack);
+    lm_regex_ways_free(s->walk.ways);
     *s = (struct lm_regex_scan){ 0 };
 }
 
 int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char *p, size_t len,
                    struct lm_err *err)
 {
+    int e = walks(s, r) ? start_walk(s, r, err) : LM_OK;
+    s->r = r;
+    s->p = p;
+    s->len = len;
+    if (e != LM_OK || walks(s, r))
+        return e;
     if (!s->match) {
         s->match = pcre2_match_data_create(1, NULL);
         s->context = pcre2_match_context_create(NULL);
@@ -305,9 +354,6 @@ int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char
         pcre2_jit_stack_assign(s->context, NULL, s->stack);
         pcre2_set_heap_limit(s->context, 256 << 10);
     }
-    s->r = r;
-    s->p = p;
-    s->len = len;
     s->from = s->rune = s->byte = 0;
     s->last = SIZE_MAX;
     s->ahead = 0;
@@ -351,12 +397,15 @@ static int search(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_er
             return too_much(s, err);
         int rc = call(s, from, to, wide);
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(s->match);
-        if (rc >= 0) {
+        if (rc >= 0 && to < n && o[1] == to) {   /* the edge may have decided it */
+            window = o[0] > from ? WINDOW : window;
+            from = o[0];
+            window *= 2;
+        } else if (rc >= 0) {
             *at = o[0];
             *end = o[1];
             return 1;
-        }
-        if (rc == PCRE2_ERROR_PARTIAL) {
+        } else if (rc == PCRE2_ERROR_PARTIAL) {
             window = o[0] > from ? WINDOW : window;
             from = o[0];
             window *= 2;
@@ -378,6 +427,8 @@ static int search(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_er
 
 int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
 {
+    if (walks(s, s->r))
+        return next_walk(s, at, end, err);
     while (s->from <= s->sorts.len) {
         size_t a = 0, b = 0;
         int rc = search(s, &a, &b, err);
@@ -399,38 +450,29 @@ int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_er
 
 #else
 
-static struct lm_regex *finish(struct lm_regex_parsed *x, int e, struct lm_err *err)
-{
-    lm_regex_parsed_release(x);
-    if (e == LM_OK)
-        lm_fail(err, LM_ENOSUP, "patterns of the tokenizer's own: built without PCRE2");
-    (void)translate;
-    (void)to_sorts;
-    (void)byte_of;
-    return NULL;
-}
-
-void lm_regex_free(struct lm_regex *r)
-{
-    (void)r;
-}
-
 void lm_regex_scan_release(struct lm_regex_scan *s)
 {
     lm_buf_release(&s->sorts);
+    lm_regex_ways_free(s->walk.ways);
+    *s = (struct lm_regex_scan){ 0 };
 }
 
 int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char *p, size_t len,
                    struct lm_err *err)
 {
-    (void)s, (void)r, (void)p, (void)len;
-    return lm_fail(err, LM_ENOSUP, "patterns: built without PCRE2");
+    int e = start_walk(s, r, err);
+    s->r = r;
+    s->p = p;
+    s->len = len;
+    return e;
 }
 
 int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err)
 {
-    (void)s, (void)at, (void)end, (void)err;
-    return 0;
+    (void)to_sorts;
+    (void)byte_of;
+    (void)walks;
+    return next_walk(s, at, end, err);
 }
 
 #endif

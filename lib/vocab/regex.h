@@ -37,8 +37,46 @@ struct lm_regex *lm_regex_new(const char *pattern, size_t len, struct lm_err *er
 struct lm_regex *lm_regex_literal(const char *text, size_t len, struct lm_err *err);
 void lm_regex_free(struct lm_regex *r);
 
+/*
+ * struct lm_regex_walk - a search in a text that comes in parts, without PCRE2.
+ *
+ * Most patterns can be followed a character at a time: lm_regex_ways_new gives what remembers how
+ * for one of them, for one thread, NULL for others or when memory is short (lm_regex_walks tells
+ * which).  The walk borrows it.
+ *
+ * lm_regex_walk_next goes on in p[0 .. len), the text that was not dropped yet, of which more may
+ * follow: 1, p[at .. end) is a match, and the search goes on behind it; 0, no more matches, only
+ * if there is no more text; 2, that takes more text: no match begins before `at`, and if end is
+ * not SIZE_MAX and behind `at`, p[at .. end) is the begin of one for certain.  Negative: an error.
+ *
+ * lm_regex_walk_drop says that the first n bytes are gone: no more than `at`, or, of a match that
+ * is certain, `end`.
+ */
+struct lm_regex_ways;
+struct lm_regex_walk {
+    struct lm_regex_ways *ways;
+    size_t   at, end;
+    bool     begun;                      /* text of this match was dropped               */
+    /* private */
+    size_t   pos;                        /* of the attempt that began at `at`            */
+    unsigned state, before, last, end_sort;      /* sorts before at, pos and end         */
+    bool     running, found, no_empty;
+    uint64_t looked, taken, wasted, total;       /* characters                           */
+};
+
+bool lm_regex_walks(const struct lm_regex *r);
+struct lm_regex_ways *lm_regex_ways_new(const struct lm_regex *r);
+void lm_regex_ways_free(struct lm_regex_ways *w);
+/* A new text; only w->ways counts of what was in *w. */
+void lm_regex_walk_start(struct lm_regex_walk *w);
+int lm_regex_walk_next(struct lm_regex_walk *w, const char *p, size_t len, bool more,
+                       struct lm_err *err);
+void lm_regex_walk_drop(struct lm_regex_walk *w, size_t n);
+
 /* A search; zero-initialise, release.  It may be started again and again. */
 struct lm_regex_scan {
+    bool                   slow;         /* by PCRE2 in any case, for tests              */
+    struct lm_regex_walk   walk;         /* else, where it can be                        */
     const struct lm_regex *r;
     const char            *p;
     size_t                 len;

@@ -205,7 +205,7 @@ static int encode_part(struct lm_encoder *e, const char *p, const char *end, boo
             s = lm_merge_begin(e, p, (size_t)(q - p), false, &n, err);
         e->take = take;
         join_unknown(e, from, open);
-        if (s == LM_OK)
+        if (s == LM_OK && !(*open && e->ids->want_spans))        /* its span may grow */
             s = lm_encoder_pass(e, err);
         if (goes_on) {
             p += n;
@@ -265,7 +265,9 @@ static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
     struct lm_buf *b = &t->words;
     size_t done;
     int s = lm_spm_text_part(e->v->own, &t->model.spm, t->text.data, t->text.len, more, false,
-                             &done, b, NULL, err);
+                             &done, b, lm_parts_map(e), err);
+    if (s == LM_OK && !lm_parts_mapped(e, &e->map, done))
+        return lm_fail_nomem(err);
     lm_buf_drop(&t->text, done);
     size_t was = b->len, len = more ? lm_spm_text_trim(e->v->own, b, false) : was;
     if (s != LM_OK || (more && was < t->words_wait))

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vocab/tokenizer.h"
+#include "vocab/pick.h"
 #include "vocab/unicode_form.h"
+#include "vocab/vocab_rules.h"
 
 enum { MUCH = 16 };                              /* windows of text encoded at a time    */
-enum { BEHIND = 8 };                             /* bytes kept that a piece may look back at */
 
 void lm_parts_free(struct lm_parts *t)
 {
@@ -24,6 +24,9 @@ void lm_parts_free(struct lm_parts *t)
     lm_buf_release(&t->raw);
     lm_buf_release(&t->text);
     lm_buf_release(&t->words);
+    free(t->map.e);
+    free(t->normal.e);
+    free(t->pick);
     free(t);
 }
 
@@ -31,30 +34,17 @@ void lm_parts_free(struct lm_parts *t)
 static bool begin(struct lm_encoder *e)
 {
     struct lm_parts *t = e->parts;
-    if (!t) {
-        t = e->parts = calloc(1, sizeof *t);
-        if (!t)
-            return false;
-        const struct lm_added *a = &e->v->added;
-        bool rstrip = false, blank = false;
-        size_t blanks = 3 * ((size_t)a->most_blanks + 2);
-        t->longest = a->longest > blanks ? a->longest : blanks;
-        for (uint32_t i = 0; i < a->n; i++) {
-            size_t len;
-            int k;
-            const char *p = lm_pieces_get(&a->text, i, &len);
-            t->lstrip |= e->v->attr[a->id[i]] & LM_ATTR_LSTRIP;
-            rstrip |= e->v->attr[a->id[i]] & LM_ATTR_RSTRIP;
-            blank |= lm_uni_class(lm_uni_next(p, p + len, &k)) & LM_U_SPACE;
-        }
-        t->overlap = rstrip && blank;
-    }
-    struct lm_buf raw = t->raw, text = t->text, words = t->words;
-    lm_buf_clear(&raw);
-    lm_buf_clear(&text);
-    lm_buf_clear(&words);
-    *t = (struct lm_parts){ .raw = raw, .text = text, .words = words, .longest = t->longest,
-                            .lstrip = t->lstrip, .overlap = t->overlap, .first = true };
+    if (!t && !(t = e->parts = calloc(1, sizeof *t)))
+        return false;
+    if (!t->pick && !(t->pick = calloc(1, sizeof *t->pick)))
+        return false;
+    lm_pick_init(t->pick, e->v, &e->v->added);
+    struct lm_parts was = *t;
+    *t = (struct lm_parts){ .raw = was.raw, .text = was.text, .words = was.words, .map = was.map,
+                            .normal = was.normal, .pick = was.pick, .first = true };
+    lm_buf_clear(&t->raw);
+    lm_buf_clear(&t->text);
+    lm_buf_clear(&t->words);
     return true;
 }
 
@@ -64,98 +54,86 @@ bool lm_parts_wait(const struct lm_encoder *e, const struct lm_buf *b, size_t wa
     return b->failed;
 }
 
-/* Up to where text without a special piece, from done on, is certain to be a fragment's. */
-static size_t fragment_end(const struct lm_parts *t, size_t limit)
+/* ---- where normalized text came from ------------------------------------------------ */
+
+struct lm_remap *lm_parts_map(struct lm_encoder *e)
 {
-    const char *p = t->raw.data + t->done;
-    if (limit <= t->done)
-        return t->done;
-    if (!t->lstrip)
-        return limit;
-    return t->done + lm_uni_trim(p, lm_whole_chars(p, limit - t->done));
+    struct lm_parts *t = e->parts;
+    t->was = t->words.len;
+    t->map.n = t->map.cursor = 0;
+    return e->ids->want_spans ? &t->map : NULL;
 }
 
-/* Blanks that go with the special piece before them. */
-static void skip_blanks(struct lm_parts *t, size_t len, bool more)
+bool lm_parts_mapped(struct lm_encoder *e, struct lm_remap *to, size_t taken)
 {
-    const char *p = t->raw.data;
-    if (more)
-        len = t->done + lm_whole_chars(p + t->done, len - t->done);
-    while (t->blanks && t->done < len) {
-        int k;
-        t->blanks = lm_uni_class(lm_uni_next(p + t->done, p + len, &k)) & LM_U_SPACE;
-        t->done += t->blanks ? (size_t)k : 0;
+    struct lm_parts *t = e->parts;
+    bool ok = true;
+    if (e->ids->want_spans) {
+        lm_remap_trim(to);
+        ok = lm_remap_add(to, t->words_done, t->text_done);
+        for (size_t i = 0; ok && i < t->map.n; i++)
+            ok = lm_remap_add(to, t->words_done + (t->map.e[i].at - t->was),
+                              t->text_done + t->map.e[i].from);
     }
-    t->blanks &= more;
+    t->text_done += taken;
+    t->words_done += t->words.len - t->was;
+    return ok;
 }
 
-/* Hand n bytes more of the fragment to the model; last: it ends there. */
-static int fragment(struct lm_encoder *e, size_t n, bool last, struct lm_err *err)
+/* ---- fragments and what stands between them ------------------------------------------- */
+
+/* n bytes more of a fragment for the model; last: it ends there. */
+static int fragment(struct lm_encoder *e, const char *p, size_t at, size_t n, bool last,
+                    struct lm_err *err)
 {
     struct lm_parts *t = e->parts;
     int s = LM_OK;
-    if (n && !t->open) {
-        e->base = t->before + t->done;
+    if (!t->started) {
+        e->base = t->before + at;
+        e->pos = t->text_done = t->words_done = 0;
+        e->map.n = e->map.cursor = t->normal.n = t->normal.cursor = 0;
         t->model = (struct lm_model_parts){ 0 };
-        t->open = true;
+        t->started = true;
     }
-    lm_buf_add(&t->text, t->raw.data + t->done, n);
+    lm_buf_add(&t->text, p + at, n);
     if (t->text.failed)
         return lm_fail_nomem(err);
-    if (t->open && (last || t->text.len >= t->text_wait)) {
+    if (last || t->text.len >= t->text_wait) {
         size_t was = t->text.len;
-        s = e->v->model->part(e, !last, err);
+        s = e->v->rules ? lm_rules_part(e, !last, err) : e->v->model->part(e, !last, err);
         if (s == LM_OK && lm_parts_wait(e, &t->text, was, &t->text_wait))
             s = lm_fail_nomem(err);
     }
     if (last) {
         lm_buf_clear(&t->text);
         lm_buf_clear(&t->words);
-        t->open = false;
+        t->started = false;
         t->text_wait = t->words_wait = 0;
     }
-    t->done += n;
     return s;
+}
+
+static int token(struct lm_encoder *e, uint32_t id, size_t at, size_t end, struct lm_err *err)
+{
+    struct lm_parts *t = e->parts;
+    e->base = t->before;
+    t->first = true;
+    return lm_encoder_put_at(e, (int32_t)id, at, end - at) ? lm_encoder_pass(e, err)
+                                                           : lm_fail_nomem(err);
 }
 
 /* Special pieces in raw[.. len), and what stands between them; more: it goes on behind. */
 static int special(struct lm_encoder *e, size_t len, bool more, struct lm_err *err)
 {
-    struct lm_parts *t = e->parts;
-    size_t ahead = t->longest + BEHIND;
-    size_t limit = !more ? len : len > ahead ? len - ahead : 0;
-    for (;;) {
-        uint32_t id;
-        size_t at, end;
-        skip_blanks(t, len, more);
-        if (!t->open && (t->blanks || t->done == len))
-            return LM_OK;
-        bool found = lm_added_match(e->v, &e->v->added, t->raw.data, NULL, &t->seek, t->done, len,
-                                    limit, e->parse, &id, &at, &end);
-        size_t stop = found ? at : more ? fragment_end(t, limit) : len;
-        int s = stop > t->done || t->open ? fragment(e, stop - t->done, found || !more, err)
-                                          : LM_OK;
-        if (s != LM_OK || !found)
-            return s;
-        if (!lm_encoder_put_at(e, (int32_t)id, 0, 0))
-            return lm_fail_nomem(err);
-        if ((s = lm_encoder_pass(e, err)))
-            return s;
-        t->done = end;
-        t->blanks = e->v->attr[id] & LM_ATTR_RSTRIP && more &&
-                    lm_whole_chars(t->raw.data + end, len - end) == 0;
-        t->first = true;
-    }
+    static const struct lm_pick_to to = { fragment, token };
+    return lm_pick_run(e, e->parts->pick, e->parts->raw.data, NULL, len, more, &to, err);
 }
 
 /* Forget the text that is done. */
 static void drop(struct lm_parts *t)
 {
-    size_t n = t->done < BEHIND ? 0 : t->done - BEHIND;
-    n = n < t->seek ? n : t->seek;
+    size_t n = lm_pick_drop(t->pick);
     lm_buf_drop(&t->raw, n);
-    t->done -= n;
-    t->seek -= n;
     t->seen = t->seen > n ? t->seen - n : 0;
     t->before += n;
 }
@@ -175,9 +153,9 @@ static size_t new_line(const struct lm_vocab *v, const char *p, size_t from, siz
 static int whole(struct lm_encoder *e, size_t n, struct lm_err *err)
 {
     struct lm_parts *t = e->parts;
-    int s = lm_encoder_whole(e, t->raw.data + t->done, n - t->done, t->before + t->done, &t->first,
-                             err);
-    t->done = t->seek = n;
+    size_t done = t->pick->done;
+    int s = lm_encoder_whole(e, t->raw.data + done, n - done, t->before + done, &t->first, err);
+    t->pick->done = t->pick->seek = n;
     return s;
 }
 
@@ -187,17 +165,18 @@ int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on
     if (!on && !begin(e))
         return lm_fail_nomem(err);
     struct lm_parts *t = e->parts;
-    bool parts = e->v->model->part && !e->v->rules && !e->ids->want_spans && !t->overlap;
+    struct lm_pick *k = t->pick;
+    bool parts = (e->v->model->part || e->v->rules) && !k->overlap;
     lm_buf_add(&t->raw, text, len);
     if (t->raw.failed)
         return lm_fail_nomem(err);
     size_t n = t->raw.len, cut = 0;
     if (!more && !t->split)
         return whole(e, n, err);
-    if (more && (n < 2 * t->longest || (t->split ? n < t->raw_wait : n < MUCH * e->window)))
+    if (more && (n < 2 * k->longest || (t->split ? n < t->raw_wait : n < MUCH * e->window)))
         return LM_OK;
     if (more)
-        cut = new_line(e->v, t->raw.data, t->seen > t->done ? t->seen : t->done, n);
+        cut = new_line(e->v, t->raw.data, t->seen > k->done ? t->seen : k->done, n);
     t->seen = n;
     int s = LM_OK;
     if (cut)

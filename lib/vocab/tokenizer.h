@@ -92,7 +92,7 @@ struct lm_added {
 
 /* Where a byte of normalized text came from: bytes from .. to of the fragment. */
 struct lm_origin {
-    uint32_t from, to;
+    size_t from, to;
 };
 
 struct lm_vocab {
@@ -214,20 +214,23 @@ struct lm_model_parts {
     bool   in_lines;                             /* in a run of newlines (bpe_utf8.c)  */
     struct lm_spm_state spm;
     bool   open;                                 /* the last id was unknown          */
+    size_t normal_at, put;                       /* see struct words in unigram.c    */
 };
 
 /* A text that comes in parts (text_parts.c). */
+struct lm_pick;
 struct lm_parts {
     struct lm_buf raw;                           /* not looked through for special pieces */
-    size_t done, seek, seen;                     /* in raw: all before done is; see
-                                                    lm_added_match; see new_line     */
+    struct lm_pick *pick;                        /* where that stands                */
+    size_t seen;                                 /* in raw, see new_line             */
     size_t before;                               /* bytes before raw                 */
     size_t raw_wait, text_wait, words_wait;      /* that much has to be there before it is
                                                     looked at again                  */
-    size_t longest;                              /* of special pieces                */
-    bool   lstrip;                               /* there is one with LM_ATTR_LSTRIP */
-    bool   overlap;                              /* one may begin in the blanks of another */
-    bool   split, open, blanks;                  /* see text_parts.c                 */
+    bool   split;                                /* see text_parts.c                 */
+    bool   started;                              /* some of the fragment was handed over */
+    size_t text_done, words_done;                /* bytes of it taken from text, put in words */
+    struct lm_remap map, normal;                 /* of a stretch; Unigram: of words  */
+    size_t was;                                  /* see lm_parts_map                 */
 
     /* for the model */
     bool                  first;                 /* nothing was done since a special piece */
@@ -392,6 +395,12 @@ struct lm_tok_model {
      * up to limit may be read.  NULL: the model has no such thing. */
     int (*word)(struct lm_encoder *e, const char *p, size_t len, const char *limit,
                 struct lm_err *err);
+    /* The same for one that goes on (more): *done bytes of it are settled.  w is zero at first;
+     * what it has of unknown text is not put out yet.  NULL: see most. */
+    int (*word_part)(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, bool more,
+                     size_t *done, struct lm_err *err);
+    /* A word of more bytes than that is unknown. */
+    uint64_t (*most)(const struct lm_vocab *v);
 
     /* Give back what v->own has; v->own may be NULL.  NULL: nothing to do. */
     void (*release)(struct lm_vocab *v);
@@ -468,6 +477,14 @@ int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct 
 /* Merge n > 0 symbols that are in e->sym, a list from 0 on; none has length 0.  False: no
  * memory. */
 bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
+
+/*
+ * lm_merge_ids - append the tokens that the symbols id[0 .. n) become, each by lm_encoder_put with
+ * the number of its symbols.  If more symbols may follow, *done of them are in the tokens, and what
+ * is left is a word by itself; that takes at least three windows of symbols, else *done is 0.
+ */
+int lm_merge_ids(struct lm_encoder *e, const uint32_t *id, size_t n, bool more, size_t *done,
+                 struct lm_err *err);
 
 /*
  * lm_merge_begin - append the tokens at the begin of a word that are settled.
@@ -585,6 +602,15 @@ int lm_encoder_whole(struct lm_encoder *e, const char *text, size_t len, size_t 
 int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on, bool more,
                      struct lm_err *err);
 void lm_parts_free(struct lm_parts *t);
+
+/*
+ * For models' part, where spans are wanted: text that is normalized from e->parts->text to the end
+ * of e->parts->words between the two calls, `taken` bytes of it, is noted in *to, with places
+ * counted from the begin of the fragment.  The first gives the map for it, or NULL; false: memory
+ * is short.
+ */
+struct lm_remap *lm_parts_map(struct lm_encoder *e);
+bool lm_parts_mapped(struct lm_encoder *e, struct lm_remap *to, size_t taken);
 
 /* For models' part: what is left of b, which had `was` bytes, is looked at again when there are
  * *wait bytes, so that what stays as it is does not take more than linear time.  True: memory

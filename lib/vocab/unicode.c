@@ -45,6 +45,15 @@ bool lm_remap_add(struct lm_remap *m, size_t at, size_t from)
     return true;
 }
 
+void lm_remap_trim(struct lm_remap *m)
+{
+    if (m->cursor < m->n / 2 || !m->cursor)
+        return;                                  /* not worth moving the rest */
+    m->n -= m->cursor;
+    memmove(m->e, m->e + m->cursor, m->n * sizeof *m->e);
+    m->cursor = 0;
+}
+
 size_t lm_remap_find(struct lm_remap *m, size_t at)
 {
     if (!m->n)
@@ -58,6 +67,16 @@ size_t lm_remap_find(struct lm_remap *m, size_t at)
     if (m->cursor + 1 < m->n && from > e[1].from)
         from = e[1].from;
     return from;
+}
+
+size_t lm_remap_end(struct lm_remap *m, size_t at)
+{
+    size_t from = lm_remap_find(m, at), i = m->cursor;
+    if (!m->n || m->e[i].at != at)
+        return from;
+    while (i > 0 && m->e[i - 1].at == at)
+        i--;
+    return m->e[i].from;
 }
 
 /* Scripts.txt, lines "Han". */
@@ -232,6 +251,33 @@ static void put_composed(void *to, const char *text, size_t n, size_t at, size_t
     lm_buf_add(c->out, text, n);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Marks that changed places: each stands for the one that was in its place, as in the library.
+ * Entries from n on. */
+static bool in_order(struct lm_remap *m, size_t n)
+{
+    size_t i = n;
+    while (i + 1 < m->n && m->e[i].from <= m->e[i + 1].from)
+        i++;
+    if (i + 1 >= m->n)
+        return true;
+    size_t *from = lm_malloc_array(m->n - n, sizeof *from);
+    if (!from)
+        return false;
+    for (i = n; i < m->n; i++)
+        from[i - n] = m->e[i].from;
+    qsort(from, m->n - n, sizeof *from, by_size);
+    for (i = n; i < m->n; i++)
+        m->e[i].from = from[i - n];
+    free(from);
+    return true;
+}
+
 enum work { COPY, COMPOSE, REPLACE };
 
 /* From p: one character, or for NFC one and all that may join with it. */
@@ -280,7 +326,9 @@ int lm_norm(const char *p, size_t len, unsigned flags, struct lm_buf *out, struc
             lm_buf_rune(out, 0xFFFD);
         if (work == COMPOSE) {
             struct composed c = { out, map, (size_t)(from - begin), ok };
-            ok = lm_uni_form(from, (size_t)(q - from), LM_FORM_C, put_composed, &c) && c.ok;
+            size_t n = map ? map->n : 0;
+            ok = lm_uni_form(from, (size_t)(q - from), LM_FORM_C, put_composed, &c) && c.ok &&
+                 (!map || in_order(map, n));
         }
         if (map && from < q)
             ok = ok && lm_remap_add(map, out->len, (size_t)(q - begin));

@@ -101,8 +101,12 @@ struct lm_remap {
 
 /* Add an entry.  False when memory is short. */
 bool lm_remap_add(struct lm_remap *m, size_t at, size_t from);
+/* Forget entries before the one that was found last. */
+void lm_remap_trim(struct lm_remap *m);
 /* The old offset of a new one; asked for in ascending order this takes constant time. */
 size_t lm_remap_find(struct lm_remap *m, size_t at);
+/* The same for the end of a text: what became nothing between it and what follows is not in it. */
+size_t lm_remap_end(struct lm_remap *m, size_t at);
 
 /* What normalizing does. */
 enum {

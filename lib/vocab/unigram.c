@@ -233,6 +233,12 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
     return LM_OK;
 }
 
+static int word_part(struct lm_encoder *e, struct lm_way *w, const char *p, size_t len, bool more,
+                     size_t *done, struct lm_err *err)
+{
+    return best_way(e, w, p, len, more, done) ? lm_encoder_pass(e, err) : lm_fail_nomem(err);
+}
+
 /* ---- text to words, as in a GGUF file ---------------------------------------- */
 
 /*
@@ -254,6 +260,27 @@ static bool note(struct words *w, size_t at)
 {
     return !w->normal ||
            lm_remap_add(&w->e->map, w->put, lm_remap_find(w->normal, w->normal_at + at));
+}
+
+/* The same of the end of what was put. */
+static bool note_end(struct words *w, size_t at)
+{
+    return !w->normal ||
+           lm_remap_add(&w->e->map, w->put, lm_remap_end(w->normal, w->normal_at + at));
+}
+
+/* A mark that is one for several spaces stands for the last of them, which is at `at`. */
+static bool move_mark(struct words *w, size_t at)
+{
+    struct lm_remap *m = &w->e->map;
+    if (!w->normal)
+        return true;
+    while (m->n && m->e[m->n - 1].at + 3 >= w->put)
+        m->n--;
+    w->put -= 3;
+    bool ok = note(w, at);
+    w->put += 3;
+    return ok && note_end(w, at + 1);
 }
 
 static int end_word(struct words *w)
@@ -310,8 +337,10 @@ static int put_run(struct words *w, const char *p, size_t *i, size_t n)
     while (j < n && p[j] != ' ' && !(p[j] == mark[0] && is_mark(p + j, n - j)))
         j++;
     for (k = *i; w->normal && k < j; k++, w->put++)
-        if (((unsigned char)p[k] & 0xC0) != 0x80 && !note(w, k))
+        if (((unsigned char)p[k] & 0xC0) != 0x80 && !(note_end(w, k) && note(w, k)))
             return lm_fail_nomem(w->err);
+    if (!note_end(w, j))
+        return lm_fail_nomem(w->err);
     if (!w->normal)
         w->put += j - *i;
     lm_buf_add(&w->e->norm, p + *i, j - *i);
@@ -331,12 +360,14 @@ static int cut(struct words *w, const char *p, size_t n)
         w->m->begun = true;
         if (s == LM_OK && (marked || (is_space && !(u->extra_spaces && w->m->gap))))
             s = begin_word(w, i);
+        else if (s == LM_OK && is_space && !move_mark(w, i))
+            s = lm_fail_nomem(w->err);
         w->m->gap = is_space;
         if (is_space || marked)
             i += is_space ? 1 : 3;
         else if (s == LM_OK && (s = put_run(w, p, &i, n)) == LM_OK)
             s = long_word(w);
-        if (s == LM_OK && (is_space || marked) && !note(w, i))
+        if (s == LM_OK && (is_space || marked) && !note_end(w, i))
             s = lm_fail_nomem(w->err);
     }
     return s;
@@ -398,7 +429,9 @@ static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
     struct lm_buf *b = &t->words;
     size_t done;
     int s = lm_spm_text_part(u->spm, &t->model.spm, t->text.data, t->text.len, more, true, &done,
-                             b, NULL, err);
+                             b, lm_parts_map(e), err);
+    if (s == LM_OK && !lm_parts_mapped(e, &e->map, done))
+        return lm_fail_nomem(err);
     lm_buf_drop(&t->text, done);
     size_t len = more ? lm_spm_text_trim(u->spm, b, true) : b->len;
     if (s != LM_OK || (!len && !t->model.way.begun))
@@ -413,7 +446,9 @@ static int part(struct lm_encoder *e, bool more, struct lm_err *err)
 {
     const struct unigram *u = e->v->own;
     struct lm_parts *t = e->parts;
-    struct words w = { .e = e, .err = err, .m = &t->model };
+    struct words w = { .e = e, .err = err, .m = &t->model,
+                       .normal = e->ids->want_spans ? &t->normal : NULL,
+                       .normal_at = t->model.normal_at, .put = t->model.put };
     struct lm_buf *b = &t->words, *text = &t->text;
     size_t done = text->len;
     int s = LM_OK;
@@ -422,18 +457,22 @@ static int part(struct lm_encoder *e, bool more, struct lm_err *err)
     if (!t->model.started)
         lm_buf_clear(&e->norm);
     t->model.started = true;
+    struct lm_remap *map = lm_parts_map(e);
+    lm_remap_trim(&e->map);
     if (u->has_map)
-        s = lm_charsmap_part(&u->map, text->data, text->len, more, &done, b, NULL, err);
+        s = lm_charsmap_part(&u->map, text->data, text->len, more, &done, b, map, err);
     else
         lm_buf_add(b, text->data, done = more ? lm_whole_chars(text->data, done) : done);
-    lm_buf_drop(text, done);
-    if (s != LM_OK || b->failed)
+    if (s != LM_OK || b->failed || !lm_parts_mapped(e, &t->normal, done))
         return s ? s : lm_fail_nomem(err);
+    lm_buf_drop(text, done);
     size_t was = b->len;
     if (!more || was >= t->words_wait)
         s = was ? cut_chunk(&w, b, !more) : LM_OK;
     if (s == LM_OK && !more)
         s = end_word(&w);
+    t->model.normal_at = w.normal_at;
+    t->model.put = w.put;
     if (s == LM_OK && lm_parts_wait(e, b, was, &t->words_wait))
         s = lm_fail_nomem(err);
     return s == LM_OK ? lm_encoder_pass(e, err) : s;
@@ -474,5 +513,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_t5 = {
     .name = "t5", .bos = -1, .eos = 1, .unk = 2, .add_eos = true, .load = load,
-    .encode = encode, .part = part, .word = word, .release = release,
+    .encode = encode, .part = part, .word = word, .word_part = word_part, .release = release,
 };

@@ -442,29 +442,28 @@ static int normalized_tokens(struct reading *r, struct lm_err *err)
 {
     struct lm_rules *x = r->rules;
     uint32_t n = 0;
-    struct lm_traced a = { .origin = NULL }, b = { .origin = NULL };
+    struct lm_rules_work *w = lm_rules_work_new(x);
     struct lm_str *text = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *text);
     uint32_t *id = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *id);
-    int s = text && id ? LM_OK : lm_fail_nomem(err);
+    int s = text && id && w ? LM_OK : lm_fail_nomem(err);
     for (uint64_t k = 0; s == LM_OK && k < 2 * (uint64_t)r->h.n && n < r->n_normalized; k++) {
         uint32_t i = (uint32_t)(k % r->h.n);     /* control tokens come first */
         struct lm_str t = r->h.pieces[i];
         if (!(r->attr[i] & LM_ATTR_NORMALIZED) || !t.len ||
             (r->h.types[i] == LM_TOKEN_CONTROL) != (k < r->h.n))
             continue;
-        s = lm_rules_normalize(x, t.p, t.len, false, &a, &b, err);
+        s = lm_rules_normalize(w, t.p, t.len, &t, err);
         if (s != LM_OK)
             break;
-        text[n].len = a.text.len;
-        text[n].p = lm_arena_copy(&r->h.arena, a.text.data, a.text.len);
+        text[n].len = t.len;
+        text[n].p = lm_arena_copy(&r->h.arena, t.p, t.len);
         if (!text[n].p)
             s = lm_fail_nomem(err);
         id[n++] = i;
     }
     if (s == LM_OK)
         s = lm_added_init(&x->added, text, id, n, err);
-    lm_traced_release(&a);
-    lm_traced_release(&b);
+    lm_rules_work_free(w);
     return s;
 }
 
@@ -557,7 +556,8 @@ static int read_all(struct reading *r, struct lm_err *err)
         r->rules = NULL;
         for (uint32_t i = 0; i < r->h.n; i++)
             r->attr[i] &= (uint8_t)~LM_ATTR_NORMALIZED;
-    } else if ((s = model(r, err)) || (s = normalized_tokens(r, err))) {
+    } else if ((s = model(r, err)) || (s = lm_rules_ready(r->rules, err)) ||
+               (s = normalized_tokens(r, err))) {
         return s;
     }
     set_around(r);

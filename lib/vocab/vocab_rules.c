@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* From text to ids by the rules of a tokenizer.json. */
+/*
+ * From text to ids by the rules of a tokenizer.json.  Text goes through buffers, one before each
+ * normalizer and one behind them, in which tokens are looked for; what a step cannot deal with yet
+ * stays in its buffer, so that a text may come in parts of any size.
+ */
 #include "vocab/vocab_rules.h"
 
 #include <stdio.h>
@@ -7,6 +11,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "vocab/pick.h"
 
 void lm_rules_free(struct lm_rules *r)
 {
@@ -53,6 +58,17 @@ static void between_blanks(struct lm_rules *r, bool lowercase)
     r->dec[r->n_dec++] = (struct lm_dec_part){ .kind = LM_DK_FALLBACK };
 }
 
+int lm_rules_ready(struct lm_rules *r, struct lm_err *err)
+{
+    for (size_t i = 0; i < r->n_pre; i++) {
+        struct lm_pre_part *t = &r->pre[i];
+        const char *text = t->kind == LM_PK_HAND ? lm_pretok_text(&t->hand) : NULL;
+        if (text && !t->pattern && !(t->pattern = lm_regex_new(text, strlen(text), err)))
+            return err ? (int)err->code : LM_ENOMEM;
+    }
+    return LM_OK;
+}
+
 int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,
                    struct lm_err *err)
 {
@@ -73,245 +89,241 @@ int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules 
     r->words = LM_WK_BPE;
     r->byte_fallback = true;
     if (s == LM_OK)
+        s = lm_rules_ready(r, err);
+    if (s == LM_OK)
         *out = r;
     else
         lm_rules_free(r);
     return s;
 }
 
-/* ---- words ------------------------------------------------------------------------- */
+/* ---- what an encoder keeps ----------------------------------------------------------- */
 
-/* A piece of the model by its text. */
-static int32_t find(const struct lm_vocab *v, const char *p, size_t len)
-{
-    int32_t id = lm_vocab_find(v, p, len);
-    return id >= 0 && (v->type[id] == LM_TOKEN_UNUSED || v->attr[id] & LM_ATTR_ADDED) ? -1 : id;
-}
-
-/* WordLevel: the word is a piece, or unknown. */
-static int put_level(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
-{
-    int32_t id = find(e->v, p, len);
-    if (id < 0 && e->v->unk < 0)
-        return lm_fail(err, LM_EDATA, "'%.*s' is not in the vocabulary, which has no unknown "
-                       "token", (int)(len < 40 ? len : 40), p);
-    return lm_encoder_put(e, id < 0 ? e->v->unk : id, len) ? LM_OK : lm_fail_nomem(err);
-}
-
-/* A word of BPE on its way to symbols. */
-struct word {
-    struct lm_encoder     *e;
+struct lm_rules_work {
     const struct lm_rules *r;
-    uint32_t               n;            /* symbols                          */
-    bool                   has_unk;      /* an unknown one is not put yet    */
-    uint32_t               unk_len;
-    uint32_t               left_out;     /* bytes that are in no symbol yet  */
+    struct lm_norm_state   norm[LM_RULES_MAX];
+    struct lm_traced       text[LM_RULES_MAX + 1];       /* before each normalizer, normalized */
+    size_t                 wait[LM_RULES_MAX + 1];       /* so long it is not looked at       */
+    struct lm_cuts        *cuts;
+    struct lm_words       *words;
+    struct lm_pick         pick;         /* added tokens in normalized text              */
+    struct lm_buf          guard;        /* of normalized text, see lm_added_match       */
+    bool                   traced;       /* texts have origins                           */
+    bool                   open;         /* a piece of the text is on its way            */
+    bool                   begun;        /* there was normalized text                    */
+    size_t                 taken;        /* bytes of the fragment                        */
 };
 
-static bool add(struct word *w, int32_t id, uint32_t len)
+struct lm_rules_work *lm_rules_work_new(const struct lm_rules *r)
 {
-    struct lm_encoder *e = w->e;
-    if (!lm_grow(&e->sym, &e->sym_cap, (size_t)w->n + 1, sizeof *e->sym))
-        return false;
-    len += w->left_out;
-    w->left_out = 0;
-    e->sym[w->n] = (struct lm_sym){ .id = (uint32_t)id, .len = len, .prev = w->n - 1,
-                                    .next = w->n + 1, .there = true };
-    w->n++;
-    return true;
-}
-
-static bool flush_unk(struct word *w)
-{
-    bool was = w->has_unk;
-    w->has_unk = false;
-    return !was || add(w, w->e->v->unk, w->unk_len);
-}
-
-/* The bytes of text as pieces <0x00> to <0xFF>: 1, 0 if one of them is none, -1: no memory.
- * An unknown character before them stays behind them, as the library has it. */
-static int add_bytes(struct word *w, const char *p, size_t len)
-{
-    const struct lm_vocab *v = w->e->v;
-    for (size_t i = 0; i < len; i++)
-        if (v->byte_id[(unsigned char)p[i]] < 0)
-            return 0;
-    for (size_t i = 0; i < len; i++)
-        if (!add(w, v->byte_id[(unsigned char)p[i]], 1))
-            return -1;
-    return 1;
-}
-
-/* One character, covering n bytes of the word, with what marks its place: as a piece, as
- * bytes or as unknown. */
-static bool add_char(struct word *w, const char *p, size_t len, uint32_t n)
-{
-    const struct lm_vocab *v = w->e->v;
-    int32_t id = find(v, p, len);
-    if (id >= 0)
-        return flush_unk(w) && add(w, id, n);
-    int r = w->r->byte_fallback ? add_bytes(w, p, len) : 0;
-    if (r)
-        return r > 0;
-    if (v->unk < 0) {                            /* left out: its neighbours may join */
-        if (w->n)
-            w->e->sym[w->n - 1].len += n;
-        else
-            w->left_out += n;
-        return true;
+    struct lm_rules_work *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->r = r;
+    w->cuts = lm_cuts_new(r);
+    w->words = lm_words_new();
+    if (!w->cuts || !w->words) {
+        lm_rules_work_free(w);
+        return NULL;
     }
-    if (w->has_unk && w->r->fuse_unk) {
-        w->unk_len += n;
-        return true;
-    }
-    if (!flush_unk(w))
-        return false;
-    w->has_unk = true;
-    w->unk_len = n;
-    return true;
+    return w;
 }
 
-/* The symbols of a word. */
-static bool symbols(struct word *w, const char *p, size_t len)
+void lm_rules_work_free(struct lm_rules_work *w)
 {
-    const char *begin = p, *end = p + len;
-    const struct lm_str go_on = w->r->go_on, last = w->r->last;
-    struct lm_buf *b = &w->e->scratch;
-    for (int k; p < end; p += k) {
-        lm_uni_next(p, end, &k);
-        bool marked = (p > begin && go_on.len) || (p + k == end && last.len);
-        if (!marked) {
-            if (!add_char(w, p, (size_t)k, (uint32_t)k))
-                return false;
-            continue;
-        }
-        lm_buf_clear(b);
-        if (p > begin)
-            lm_buf_add(b, go_on.p, go_on.len);
-        lm_buf_add(b, p, (size_t)k);
-        if (p + k == end)
-            lm_buf_add(b, last.p, last.len);
-        if (b->failed || !add_char(w, b->data, b->len, (uint32_t)k))
-            return false;
-    }
-    return flush_unk(w);
+    if (!w)
+        return;
+    for (size_t i = 0; i < LM_RULES_MAX; i++)
+        lm_norm_release(&w->norm[i]);
+    for (size_t i = 0; i <= LM_RULES_MAX; i++)
+        lm_traced_release(&w->text[i]);
+    lm_buf_release(&w->guard);
+    lm_cuts_free(w->cuts);
+    lm_words_free(w->words);
+    free(w);
 }
 
-static int put_bpe(struct lm_encoder *e, const struct lm_rules *r, const char *p, size_t len,
-                   struct lm_err *err)
+struct lm_words *lm_rules_words(struct lm_encoder *e)
 {
-    int32_t id = r->whole ? find(e->v, p, len) : -1;
-    if (id >= 0)
-        return lm_encoder_put(e, id, len) ? LM_OK : lm_fail_nomem(err);
-    struct word w = { .e = e, .r = r };
-    if (!symbols(&w, p, len))
+    return e->rules->words;
+}
+
+/* A new text. */
+static void begin(struct lm_rules_work *w, size_t slice)
+{
+    for (size_t i = 0; i < w->r->n_norm; i++)
+        lm_norm_begin(&w->norm[i], slice);
+    for (size_t i = 0; i <= w->r->n_norm; i++) {
+        lm_buf_clear(&w->text[i].text);
+        w->wait[i] = 0;
+    }
+    lm_buf_clear(&w->guard);
+    lm_cuts_reset(w->cuts);
+    lm_words_reset(w->words);
+    w->open = w->begun = false;
+    w->taken = 0;
+}
+
+/* ---- normalizing ------------------------------------------------------------------------ */
+
+int lm_rules_normalize(struct lm_rules_work *w, const char *p, size_t len, struct lm_str *out,
+                       struct lm_err *err)
+{
+    size_t n = w->r->n_norm;
+    int s = LM_OK;
+    begin(w, len + 1);
+    if (!lm_traced_add(&w->text[0], p, len, NULL))
         return lm_fail_nomem(err);
-    if (!w.n)
-        return LM_OK;
-    if (!lm_merge_symbols(e, w.n))
-        return lm_fail_nomem(err);
-    for (uint32_t i = 0; i != UINT32_MAX; i = e->sym[i].next)
-        if (!lm_encoder_put(e, (int32_t)e->sym[i].id, e->sym[i].len))
-            return lm_fail_nomem(err);
-    return LM_OK;
+    for (size_t i = 0; i < n && s == LM_OK; i++) {
+        bool again = true;
+        while (again && s == LM_OK)
+            s = lm_norm_step(&w->r->norm[i], &w->norm[i], &w->text[i], false, false,
+                             &w->text[i + 1], &again, err);
+    }
+    struct lm_buf *b = &w->text[n].text;
+    *out = (struct lm_str){ b->data ? b->data : "", b->len };
+    return s;
 }
 
-static int put_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+/* ---- added tokens that are looked for in normalized text --------------------------------- */
+
+/* Text without any: n bytes at `at` of p, and with last its end. */
+static int put_text(struct lm_encoder *e, const char *p, size_t at, size_t n, bool last,
                     struct lm_err *err)
 {
-    const struct lm_rules *r = e->v->rules;
-    if (len >= UINT32_MAX / 8)
-        return lm_fail(err, LM_ENOSUP, "a word of more than 512 MiB");
-    e->pos = 0;
-    if (r->words == LM_WK_MODEL)
-        return r->model->word(e, p, len, limit, err);
-    if (r->words == LM_WK_LEVEL)
-        return put_level(e, p, len, err);
-    bool hit;
-    struct lm_memo *m = lm_encoder_memo(e, p, len, limit, &hit);
-    if (hit)
+    struct lm_rules_work *w = e->rules;
+    const struct lm_origin *o = w->traced ? w->text[w->r->n_norm].origin + at : NULL;
+    bool first = e->base == 0 && (o && n ? o->from == 0 : !w->begun);
+    if (!n && !w->open)
         return LM_OK;
-    size_t from = e->ids->n;
-    int s = put_bpe(e, r, p, len, err);
-    if (s == LM_OK && m)
-        lm_encoder_keep(e, m, from);
-    return s;
+    w->begun = true;
+    w->open = !last;
+    return lm_cuts_push(w->cuts, e, p + at, n, o, first, last, err);
 }
 
-/* ---- fragments --------------------------------------------------------------------- */
-
-/* Normalized text without added tokens. */
-static int put_text(struct lm_encoder *e, const char *p, size_t len,
-                    const struct lm_origin *origin, bool first, struct lm_err *err)
+static int put_token(struct lm_encoder *e, uint32_t id, size_t at, size_t end, struct lm_err *err)
 {
-    const char *word;
-    size_t n;
-    int s = lm_rules_begin(e->rules, p, len, origin, first, err);
-    while (s == LM_OK && (s = lm_rules_next(e->rules, &word, &n, &e->origin, err)) > 0)
-        s = put_word(e, word, n, word + n, err);
-    e->origin = NULL;
-    return s;
+    struct lm_rules_work *w = e->rules;
+    struct lm_origin span = { 0, 0 };
+    if (w->traced)
+        span = lm_origin_span(w->text[w->r->n_norm].origin, at, end - at);
+    w->begun = true;
+    return lm_encoder_put_at(e, (int32_t)id, span.from, span.to - span.from)
+               ? lm_encoder_pass(e, err) : lm_fail_nomem(err);
 }
 
-/* For each byte of normalized text: was it made of guarded ones?  Into scratch. */
+/* For each byte of normalized text: was it made of guarded ones? */
 static const unsigned char *guard_of(struct lm_encoder *e, const struct lm_traced *t)
 {
     const unsigned char *guard = e->guard + e->base;
-    lm_buf_clear(&e->norm);
-    unsigned char *to = (unsigned char *)lm_buf_room(&e->norm, t->text.len + 1);
-    for (size_t i = 0; to && i < t->text.len; i++) {
-        to[i] = 0;
-        for (uint32_t k = t->origin[i].from; k < t->origin[i].to; k++)
-            to[i] |= guard[k];
+    struct lm_buf *b = &e->rules->guard;
+    size_t i = b->len;
+    if (!lm_buf_room(b, t->text.len + 1 - i))
+        return NULL;
+    for (; i < t->text.len; i++) {
+        unsigned char any = 0;
+        for (size_t k = t->origin[i].from; k < t->origin[i].to; k++)
+            any |= guard[k];
+        b->data[b->len++] = (char)any;
     }
-    return to;
+    return (const unsigned char *)b->data;
 }
 
-/* A fragment's added tokens that are looked for when it is normalized, and the text between. */
-static int put_fragment(struct lm_encoder *e, const struct lm_traced *t, bool traced,
-                        struct lm_err *err)
+/* Normalized text: tokens, and words between them. */
+static int put_normalized(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    static const struct lm_pick_to to = { put_text, put_token };
+    struct lm_rules_work *w = e->rules;
+    size_t last = w->r->n_norm;
+    struct lm_traced *t = &w->text[last];
+    size_t n = t->text.len, done = n;
+    int s;
+    if (!w->r->added.n) {
+        s = put_text(e, t->text.data, 0, n, !more, err);
+    } else {
+        const unsigned char *guard = NULL;
+        if (more && n < w->wait[last])
+            return LM_OK;
+        if (e->guard && !(guard = guard_of(e, t)))
+            return lm_fail_nomem(err);
+        s = lm_pick_run(e, &w->pick, t->text.data ? t->text.data : "", guard, n, more, &to, err);
+        done = lm_pick_drop(&w->pick);
+    }
+    lm_traced_drop(t, done, w->traced);
+    if (w->guard.len)
+        lm_buf_drop(&w->guard, done);
+    return s == LM_OK && lm_parts_wait(e, &t->text, n, &w->wait[last]) ? lm_fail_nomem(err) : s;
+}
+
+/* ---- fragments --------------------------------------------------------------------------- */
+
+/* From normalizer i on. */
+static int run(struct lm_encoder *e, size_t i, bool more, struct lm_err *err)
+{
+    struct lm_rules_work *w = e->rules;
+    struct lm_traced *t = &w->text[i];
+    bool again = true;
+    int s = LM_OK;
+    if (i == w->r->n_norm)
+        return put_normalized(e, more, err);
+    size_t n = t->text.len;
+    if (more && n < w->wait[i])
+        return LM_OK;
+    while (again && s == LM_OK) {
+        s = lm_norm_step(&w->r->norm[i], &w->norm[i], t, w->traced, more, &w->text[i + 1], &again,
+                         err);
+        if (s == LM_OK)
+            s = run(e, i + 1, more || again, err);
+    }
+    return s == LM_OK && lm_parts_wait(e, &t->text, n, &w->wait[i]) ? lm_fail_nomem(err) : s;
+}
+
+/* More text of the fragment. */
+static int feed(struct lm_encoder *e, const char *p, size_t len, bool more, struct lm_err *err)
+{
+    struct lm_rules_work *w = e->rules;
+    struct lm_traced *t = &w->text[0];
+    size_t was = t->text.len;
+    if (!lm_traced_add(t, p, len, NULL) ||
+        (w->traced && !lm_grow(&t->origin, &t->cap, was + len + 1, sizeof *t->origin)))
+        return lm_fail_nomem(err);
+    for (size_t i = 0; w->traced && i < len; i++)
+        t->origin[was + i] = (struct lm_origin){ w->taken + i, w->taken + i + 1 };
+    w->taken += len;
+    return run(e, 0, more, err);
+}
+
+static int start(struct lm_encoder *e, struct lm_err *err)
 {
     const struct lm_rules *r = e->v->rules;
-    const char *p = t->text.data;
-    size_t len = t->text.len;
-    const unsigned char *guard = NULL;
-    if (e->guard && r->added.n && !(guard = guard_of(e, t)))
+    if (!e->rules && !(e->rules = lm_rules_work_new(r)))
         return lm_fail_nomem(err);
-    for (size_t done = 0, seek = 0; done < len || seek < len;) {
-        uint32_t id;
-        size_t at, end;
-        bool found = lm_added_match(e->v, &r->added, p, guard, &seek, done, len, len, e->parse,
-                                    &id, &at, &end);
-        size_t stop = found ? at : len;
-        const struct lm_origin *o = traced ? t->origin + done : NULL;
-        bool first = e->base == 0 && (o ? o->from == 0 : done == 0);
-        int s = stop > done ? put_text(e, p + done, stop - done, o, first, err) : LM_OK;
-        if (s != LM_OK)
-            return s;
-        if (!found)
-            break;
-        struct lm_origin span = { 0, 0 };
-        if (traced)
-            span = lm_origin_span(t->origin, at, end - at);
-        if (!lm_encoder_put_at(e, (int32_t)id, span.from, span.to - span.from))
-            return lm_fail_nomem(err);
-        done = end;
-    }
+    struct lm_rules_work *w = e->rules;
+    begin(w, e->window);
+    lm_pick_init(&w->pick, e->v, &r->added);
+    w->traced = e->ids->want_spans || (r->asks_first && r->n_norm) || (e->guard && r->added.n);
     return LM_OK;
 }
 
 int lm_rules_encode(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
 {
-    const struct lm_rules *r = e->v->rules;
-    bool traced = e->ids->want_spans || (r->asks_first && r->n_norm) ||
-                  (e->guard && r->added.n);
-    if (len >= UINT32_MAX)
-        return lm_fail(err, LM_ENOSUP, "a stretch of more than 4 GiB of text");
-    if (!e->rules && !(e->rules = lm_rules_work_new(r)))
-        return lm_fail_nomem(err);
-    struct lm_traced *text = lm_rules_text(e->rules);
-    int s = lm_rules_normalize(r, p, len, traced, text, lm_rules_tmp(e->rules), err);
-    return s == LM_OK ? put_fragment(e, text, traced, err) : s;
+    int s = start(e, err);
+    for (size_t n; s == LM_OK && len; p += n, len -= n) {
+        n = len < 2 * e->window ? len : e->window;
+        s = feed(e, p, n, n < len, err);
+    }
+    return s;
+}
+
+int lm_rules_part(struct lm_encoder *e, bool more, struct lm_err *err)
+{
+    struct lm_parts *t = e->parts;
+    int s = t->model.started ? LM_OK : start(e, err);
+    t->model.started = true;
+    if (s == LM_OK)
+        s = feed(e, t->text.data ? t->text.data : "", t->text.len, more, err);
+    lm_buf_clear(&t->text);
+    return s;
 }
 
 /* The models that only the rules have: BPE of any kind, and WordLevel. */
@@ -326,14 +338,6 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     return v->rules->words == LM_WK_BPE ? lm_bpe_load(v, src, NULL, env, err) : LM_OK;
 }
 
-static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
-                  struct lm_err *err)
-{
-    (void)first;
-    return lm_rules_encode(e, p, len, err);
-}
-
 const struct lm_tok_model lm_tok_rules = {
     .name = "rules", .bos = -1, .eos = -1, .unk = -1, .json_only = true, .load = load,
-    .encode = encode,
 };

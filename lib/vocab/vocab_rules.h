@@ -36,6 +36,10 @@ struct lm_traced {
 };
 
 void lm_traced_release(struct lm_traced *t);
+/* Append n bytes with their origins, NULL: nobody asks.  False: memory is short. */
+bool lm_traced_add(struct lm_traced *t, const char *p, size_t n, const struct lm_origin *origin);
+/* Take the first n bytes away. */
+void lm_traced_drop(struct lm_traced *t, size_t n, bool traced);
 
 /* ---- normalizers ------------------------------------------------------------- */
 
@@ -52,6 +56,31 @@ struct lm_norm_part {
     struct lm_charsmap map;              /* CHARSMAP                                  */
     unsigned           bert;             /* BERT: LM_BERT_ bits                       */
 };
+
+/* Where a normalizer stands in a text; zero-initialise, begin anew for each text, release. */
+struct lm_norm_state {
+    bool                 begun;
+    size_t               at;             /* REPLACE: all before it is put             */
+    struct lm_regex_walk walk;           /* REPLACE; or, by PCRE2:                    */
+    struct lm_regex_scan scan;
+    char                 blank[4];       /* STRIP: this, n_blanks times, is put before the
+                                            next that is none                         */
+    int                  blank_len;
+    uint64_t             n_blanks;
+    size_t               slice;
+};
+
+/* slice: bytes of blanks that are put at a time. */
+void lm_norm_begin(struct lm_norm_state *st, size_t slice);
+void lm_norm_release(struct lm_norm_state *st);
+
+/*
+ * lm_norm_step - one normalizer's share of a text: what it can do of *in is appended to *out and
+ * taken from *in; all, if no more follows.  *again: call it again when *out is dealt with, there
+ * is more to put.  traced: both have origins.
+ */
+int lm_norm_step(const struct lm_norm_part *part, struct lm_norm_state *st, struct lm_traced *in,
+                 bool traced, bool more, struct lm_traced *out, bool *again, struct lm_err *err);
 
 /* ---- pre-tokenizers ---------------------------------------------------------- */
 
@@ -76,7 +105,7 @@ struct lm_pre_part {
     bool                invert;
     enum lm_prefix_when when;            /* MARK                                       */
     struct lm_str       text;            /* PREFIX, MARK                               */
-    struct lm_regex    *pattern;         /* REGEX                                      */
+    struct lm_regex    *pattern;         /* REGEX; of HAND, see lm_rules_ready         */
     struct lm_prestep   hand;            /* HAND                                       */
     uint32_t            rune;            /* RUNE                                       */
     size_t              length;          /* LENGTH, characters                         */
@@ -100,6 +129,8 @@ struct lm_dec_part {
 /* ---- all of them --------------------------------------------------------------- */
 
 enum lm_word_kind { LM_WK_BPE, LM_WK_LEVEL, LM_WK_MODEL };
+
+struct lm_rules_work;
 
 struct lm_rules {
     struct lm_arena     arena;           /* the texts of the parts                     */
@@ -132,30 +163,50 @@ int lm_rules_read_decoder(struct lm_rules *r, const struct lm_jval *v, struct lm
 int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,
                    struct lm_err *err);
 
-/* len bytes at p, normalized, into *out; with_origin: where each byte came from is kept.
- * tmp: another one, for steps in between. */
-int lm_rules_normalize(const struct lm_rules *r, const char *p, size_t len, bool with_origin,
-                       struct lm_traced *out, struct lm_traced *tmp, struct lm_err *err);
+/* Compile what the rules run on that the families with ways of their own do not need: call it
+ * once when all parts are read. */
+int lm_rules_ready(struct lm_rules *r, struct lm_err *err);
 
-/* What an encoder keeps for its rules. */
-struct lm_rules_work;
+/* A short text, normalized, into *out, which is in w. */
+int lm_rules_normalize(struct lm_rules_work *w, const char *p, size_t len, struct lm_str *out,
+                       struct lm_err *err);
+
+/* What an encoder keeps for its rules (vocab_rules.c). */
 struct lm_rules_work *lm_rules_work_new(const struct lm_rules *r);
 void lm_rules_work_free(struct lm_rules_work *w);
 
-/* Two texts, for the fragment and a step on its way. */
-struct lm_traced *lm_rules_text(struct lm_rules_work *w);
-struct lm_traced *lm_rules_tmp(struct lm_rules_work *w);
-
-/* A walk over the words of a text: begin, then next until it gives 0.  first: the text's first
- * byte is the first of all.  Next gives 1 and a word with its origins (NULL without), which
- * last until the next call. */
-int lm_rules_begin(struct lm_rules_work *w, const char *p, size_t len,
-                   const struct lm_origin *origin, bool first, struct lm_err *err);
-int lm_rules_next(struct lm_rules_work *w, const char **p, size_t *len,
-                  const struct lm_origin **origin, struct lm_err *err);
-
-/* The fragments between added tokens that are not normalized (see lm_tok_model.encode). */
+/* The fragments between added tokens that are not normalized (see lm_tok_model.encode), and
+ * those that come in parts (lm_tok_model.part). */
 int lm_rules_encode(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err);
+int lm_rules_part(struct lm_encoder *e, bool more, struct lm_err *err);
+
+/*
+ * struct lm_cuts - the pre-tokenizers on their way through a text (vocab_rules_pre.c).
+ *
+ * A text is a piece, which the first step cuts into pieces for the second, and so on; those of
+ * the last are words.  Pieces come in parts: lm_cuts_push hands over n bytes more of a piece for
+ * the first step, `last` says that it ends there, first that it begins the text; a piece has at
+ * least a byte.  Words go to `word` of the encoder's lm_rules_words, likewise in parts.
+ */
+struct lm_cuts;
+struct lm_cuts *lm_cuts_new(const struct lm_rules *r);
+void lm_cuts_free(struct lm_cuts *c);
+/* Forget what is left of a text that failed. */
+void lm_cuts_reset(struct lm_cuts *c);
+int lm_cuts_push(struct lm_cuts *c, struct lm_encoder *e, const char *p, size_t n,
+                 const struct lm_origin *origin, bool first, bool last, struct lm_err *err);
+
+/*
+ * struct lm_words - words on their way through the model (vocab_rules_word.c): n bytes more of
+ * one, last if it ends there.  A word has at least a byte.
+ */
+struct lm_words;
+struct lm_words *lm_words_new(void);
+void lm_words_free(struct lm_words *w);
+void lm_words_reset(struct lm_words *w);
+int lm_words_push(struct lm_words *w, struct lm_encoder *e, const char *p, size_t n,
+                  const struct lm_origin *origin, bool last, struct lm_err *err);
+struct lm_words *lm_rules_words(struct lm_encoder *e);
 
 /* ---- ids to text ------------------------------------------------------------------ */
 

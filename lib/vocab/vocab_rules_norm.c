@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Normalizers.  Each goes once over the text and writes another one; with origins each byte
- * of it knows which bytes of the first text it was made of.
+ * Normalizers.  Each goes once over the text, as it comes, and writes another one; with origins
+ * each byte of it knows which bytes of the first text it was made of.  What a normalizer cannot
+ * know yet stays where it is: a character or a run of marks that may go on, a match that may grow,
+ * blanks that may be the last.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +19,33 @@ void lm_traced_release(struct lm_traced *t)
     *t = (struct lm_traced){ 0 };
 }
 
+bool lm_traced_add(struct lm_traced *t, const char *p, size_t n, const struct lm_origin *origin)
+{
+    size_t was = t->text.len;
+    lm_buf_add(&t->text, p, n);
+    if (t->text.failed || (origin && !lm_grow(&t->origin, &t->cap, was + n, sizeof *origin)))
+        return false;
+    if (origin && n)
+        memcpy(t->origin + was, origin, n * sizeof *origin);
+    return true;
+}
+
+void lm_traced_drop(struct lm_traced *t, size_t n, bool traced)
+{
+    lm_buf_drop(&t->text, n);
+    if (traced && t->text.len)
+        memmove(t->origin, t->origin + n, t->text.len * sizeof *t->origin);
+}
+
 /* A text being rewritten. */
 struct job {
     const struct lm_norm_part *part;
+    struct lm_norm_state      *st;
     const char                *p;
-    size_t                     len;
+    size_t                     len;      /* that much is worked on               */
+    bool                       more;     /* the text goes on                     */
+    bool                       again;    /* there is more to put already         */
+    size_t                     done;     /* of it that much is not needed again  */
     const struct lm_origin    *from;     /* [len], or NULL */
     struct lm_traced          *out;
     bool                       ok;
@@ -151,10 +175,40 @@ static void bytes(struct job *j)
 
 /* ---- ends ------------------------------------------------------------------------- */
 
+/* Blanks that may be the last of the text are held: of many that are the same, their number. */
+static void hold_blanks(struct job *j, size_t at)
+{
+    struct lm_norm_state *st = j->st;
+    size_t n = j->len - at;
+    int k;
+    j->done = at;
+    if (j->from || n < st->slice)
+        return;
+    lm_uni_next(j->p + at, j->p + j->len, &k);
+    if (memcmp(j->p + at, j->p + at + k, n - (size_t)k) != 0 ||
+        (st->n_blanks && (st->blank_len != k || memcmp(st->blank, j->p + at, (size_t)k) != 0)))
+        return;
+    memcpy(st->blank, j->p + at, (size_t)k);
+    st->blank_len = k;
+    st->n_blanks += n / (size_t)k;
+    j->done = j->len;
+}
+
+/* They were not the last. */
+static void put_blanks(struct job *j)
+{
+    struct lm_norm_state *st = j->st;
+    for (size_t n = 0; st->n_blanks && n < st->slice && j->ok; n += (size_t)st->blank_len) {
+        put(j, st->blank, (size_t)st->blank_len, 0, 0);
+        st->n_blanks--;
+    }
+    j->again = st->n_blanks > 0;
+}
+
 static void strip(struct job *j)
 {
     size_t at = 0, end = j->len;
-    while (j->part->left && at < end) {
+    while (j->part->left && !j->st->begun && at < end) {
         int k;
         if (!(lm_uni_class(lm_uni_next(j->p + at, j->p + end, &k)) & LM_U_SPACE))
             break;
@@ -162,13 +216,24 @@ static void strip(struct job *j)
     }
     if (j->part->right)
         end = at + lm_uni_trim(j->p + at, end - at);
+    j->done = 0;
+    if (end > at)
+        put_blanks(j);
+    if (j->again)
+        return;
+    j->st->begun |= end > at;
     copy(j, at, end);
+    j->done = j->len;
+    if (j->more && j->part->right && end < j->len)
+        hold_blanks(j, end);
 }
 
 static void prepend(struct job *j)
 {
-    if (j->len)
+    if (j->len && !j->st->begun) {
         put(j, j->part->text.p, j->part->text.len, 0, 0);
+        j->st->begun = true;
+    }
     copy(j, 0, j->len);
 }
 
@@ -184,49 +249,94 @@ static size_t last_char(const char *p, size_t at, size_t end)
     return last;
 }
 
-static int replace(struct job *j)
+/* By a pattern that has to see a match as a whole. */
+static int replace_whole(struct job *j)
 {
-    struct lm_regex_scan scan = { 0 };
+    struct lm_regex_scan *scan = &j->st->scan;
     size_t done = 0, at, end;
-    int s = lm_regex_start(&scan, j->part->pattern, j->p, j->len, j->err);
-    while (s == LM_OK && j->ok && (s = lm_regex_next(&scan, &at, &end, j->err)) > 0) {
+    j->done = 0;
+    if (j->more)
+        return LM_OK;
+    int s = lm_regex_start(scan, j->part->pattern, j->p, j->len, j->err);
+    while (s == LM_OK && j->ok && (s = lm_regex_next(scan, &at, &end, j->err)) > 0) {
         copy(j, done, at);
         done = end;
         put(j, j->part->text.p, j->part->text.len, last_char(j->p, at, end), end);
         s = LM_OK;
     }
     copy(j, done, j->len);
-    lm_regex_scan_release(&scan);
+    j->done = j->len;
     return s;
+}
+
+/* By one that can be followed: of a match that goes on its last character is kept. */
+static int replace(struct job *j)
+{
+    struct lm_norm_state *st = j->st;
+    struct lm_regex_walk *w = &st->walk;
+    int s;
+    if (!lm_regex_walks(j->part->pattern))
+        return replace_whole(j);
+    if (!w->ways && !(w->ways = lm_regex_ways_new(j->part->pattern)))
+        return lm_fail_nomem(j->err);
+    if (!st->begun)
+        lm_regex_walk_start(w);
+    st->begun = true;
+    while ((s = lm_regex_walk_next(w, j->p, j->len, j->more, j->err)) == 1 && j->ok) {
+        copy(j, st->at, w->at);
+        put(j, j->part->text.p, j->part->text.len, last_char(j->p, w->at, w->end), w->end);
+        st->at = w->end;
+    }
+    if (s < 0)
+        return s;
+    if (st->at < w->at || s == 0) {
+        copy(j, st->at, s ? w->at : j->len);
+        st->at = s ? w->at : j->len;
+    }
+    j->done = st->at;
+    if (s == 2 && w->end != SIZE_MAX && w->end > w->at)
+        j->done = last_char(j->p, w->at, w->end);
+    if (s == 0)
+        return LM_OK;
+    j->done = j->done < j->len / 2 ? 0 : j->done;
+    lm_regex_walk_drop(w, j->done);
+    st->at -= j->done < st->at ? j->done : st->at;
+    return LM_OK;
 }
 
 /* ---- by way of others ----------------------------------------------------------------- */
 
 /* The rest of what lm_remap knows as origins. */
-static void take_map(struct job *j, struct lm_remap *map)
+static void take_map(struct job *j, struct lm_remap *map, size_t was)
 {
     struct lm_traced *out = j->out;
     if (!lm_grow(&out->origin, &out->cap, out->text.len + 1, sizeof *out->origin)) {
         j->ok = false;
         return;
     }
-    size_t at = lm_remap_find(map, 0);
-    for (size_t i = 0; i < out->text.len; i++) {
-        size_t next = lm_remap_find(map, i + 1);
-        next = next < j->len ? next : j->len;
-        out->origin[i] = origin_of(j, at, next > at ? next : at);
-        at = next > at ? next : at;
+    for (size_t i = was; i < out->text.len; i++) {
+        size_t at = lm_remap_find(map, i), end = lm_remap_end(map, i + 1);
+        end = end < j->len ? end : j->len;
+        out->origin[i] = origin_of(j, at, end > at ? end : at);
     }
 }
 
 static int with_map(struct job *j)
 {
     struct lm_remap map = { 0 }, *m = j->from ? &map : NULL;
-    int s = j->part->kind == LM_NK_BERT
-                ? lm_bert_normalize(j->p, j->len, j->part->bert, &j->out->text, m, j->err)
-                : lm_charsmap_apply(&j->part->map, j->p, j->len, &j->out->text, m, j->err);
+    const bool bert = j->part->kind == LM_NK_BERT;
+    size_t was = j->out->text.len;
+    if (m && !lm_remap_add(m, was, 0))
+        return lm_fail_nomem(j->err);
+    if (bert && j->more)
+        j->len = j->done = lm_bert_settled(j->p, j->len);
+    int s = bert ? lm_bert_normalize(j->p, j->len, j->part->bert, &j->out->text, m, j->err)
+                 : lm_charsmap_part(&j->part->map, j->p, j->len, j->more, &j->done,
+                                    &j->out->text, m, j->err);
+    if (!bert)
+        j->len = j->done;
     if (s == LM_OK && m)
-        take_map(j, m);
+        take_map(j, m, was);
     free(map.e);
     return s;
 }
@@ -243,16 +353,19 @@ static void put_form(void *to, const char *text, size_t n, size_t at, size_t end
 static int form(struct job *j)
 {
     static const enum lm_uni_form forms[] = {
-        [LM_NK_NFC] = LM_FORM_C, [LM_NK_NFD] = LM_FORM_D,
-        [LM_NK_NFKC] = LM_FORM_KC, [LM_NK_NFKD] = LM_FORM_KD,
+        [LM_NK_NFC] = LM_FORM_C, [LM_NK_NFD] = LM_FORM_D, [LM_NK_NFKC] = LM_FORM_KC,
+        [LM_NK_NFKD] = LM_FORM_KD,
     };
-    return lm_uni_form(j->p, j->len, forms[j->part->kind], put_form, j) ? LM_OK
-                                                                        : lm_fail_nomem(j->err);
+    enum lm_uni_form f = forms[j->part->kind];
+    if (j->more)
+        j->len = j->done = lm_uni_form_settled(j->p, j->len, f);
+    return lm_uni_form(j->p, j->len, f, put_form, j) ? LM_OK : lm_fail_nomem(j->err);
 }
 
 static int apply(struct job *j)
 {
     int s = LM_OK;
+    j->done = j->len = j->more ? lm_whole_chars(j->p, j->len) : j->len;
     switch (j->part->kind) {
     case LM_NK_NFC: case LM_NK_NFD: case LM_NK_NFKC: case LM_NK_NFKD: s = form(j); break;
     case LM_NK_LOWER: lower(j); break;
@@ -267,29 +380,30 @@ static int apply(struct job *j)
     return s == LM_OK && !j->ok ? lm_fail_nomem(j->err) : s;
 }
 
-int lm_rules_normalize(const struct lm_rules *r, const char *p, size_t len, bool with_origin,
-                       struct lm_traced *out, struct lm_traced *tmp, struct lm_err *err)
+void lm_norm_begin(struct lm_norm_state *st, size_t slice)
 {
-    struct job first = { .p = p, .len = len, .out = out, .ok = true, .err = err };
-    lm_buf_clear(&out->text);
-    lm_buf_add(&out->text, p, len);
-    if (out->text.failed ||
-        (with_origin && !lm_grow(&out->origin, &out->cap, len + 1, sizeof *out->origin)))
-        return lm_fail_nomem(first.err);
-    for (size_t i = 0; with_origin && i < len; i++)
-        out->origin[i] = (struct lm_origin){ (uint32_t)i, (uint32_t)i + 1 };
-    for (size_t i = 0; i < r->n_norm; i++) {
-        struct lm_traced was = *out;
-        *out = *tmp;
-        *tmp = was;
-        lm_buf_clear(&out->text);
-        lm_buf_add(&out->text, "", 0);
-        struct job j = { .part = &r->norm[i], .p = was.text.data, .len = was.text.len,
-                         .from = with_origin ? was.origin : NULL, .out = out, .ok = true,
-                         .err = err };
-        int s = apply(&j);
-        if (s != LM_OK)
-            return s;
-    }
-    return LM_OK;
+    *st = (struct lm_norm_state){ .walk.ways = st->walk.ways, .scan = st->scan, .slice = slice };
+}
+
+void lm_norm_release(struct lm_norm_state *st)
+{
+    lm_regex_ways_free(st->walk.ways);
+    lm_regex_scan_release(&st->scan);
+    *st = (struct lm_norm_state){ 0 };
+}
+
+int lm_norm_step(const struct lm_norm_part *part, struct lm_norm_state *st, struct lm_traced *in,
+                 bool traced, bool more, struct lm_traced *out, bool *again, struct lm_err *err)
+{
+    struct job j = { .part = part, .st = st, .p = in->text.data ? in->text.data : "",
+                     .len = in->text.len, .more = more, .from = traced ? in->origin : NULL,
+                     .out = out, .ok = true, .err = err };
+    if (traced && !lm_grow(&in->origin, &in->cap, 1, sizeof *in->origin))
+        return lm_fail_nomem(err);
+    j.from = traced ? in->origin : NULL;
+    int s = apply(&j);
+    if (s == LM_OK)
+        lm_traced_drop(in, j.done, traced);
+    *again = j.again;
+    return s;
 }

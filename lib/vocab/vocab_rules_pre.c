@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pre-tokenizers.  Each step works on the pieces that the one before left: a walk goes down
- * to the last step, gives its pieces one by one, and comes back for the next, so that no list
- * of pieces is ever made.
+ * Pre-tokenizers.  Each step works on the pieces that the one before gives, and hands its own on
+ * as soon as they are known: a piece that ends is handed over as a whole, of one that goes on and
+ * on a part, when it is long, so that what waits is little.
  *
  * A step that cuts sees a piece as segments, matches of its pattern and what stands between
  * them, and joins, keeps or drops these as its behaviour says.
@@ -14,75 +14,140 @@
 #include "vocab/unicode_form.h"
 #include "vocab/vocab_rules.h"
 
-struct segment {
-    size_t at, end;
-    bool   match;
-};
-
 struct level {
     const struct lm_pre_part *part;
-    const char               *p;         /* the piece that it works on                  */
-    size_t                    len;
-    const struct lm_origin   *origin;
+    bool                      open;      /* in a piece                                  */
     bool                      first;     /* it begins the text                          */
-    bool                      done;      /* nothing more comes                          */
+    bool                      begun;     /* a part of it went through                   */
+    struct lm_traced          wait;      /* of it, not dealt with; places are in this   */
 
+    /* segments: of the piece to come from .. to is there */
     size_t                    at;        /* where the next segment begins               */
-    struct segment            next;      /* a match that was seen behind a gap          */
-    bool                      has_next;
+    bool                      in_gap, in_match;
+    bool                      has_held, held_match;      /* there is one, its last segment */
+    bool                      drop;      /* it is not handed on                         */
+    bool                      started;   /* a part of it was                            */
+    size_t                    from, to;
+    int                       sort;      /* WORDS, of the last character                */
+    size_t                    count;     /* LENGTH                                      */
     struct lm_scan            scan;      /* HAND                                        */
-    struct lm_regex_scan      regex;     /* REGEX                                       */
-    struct segment            held;      /* not given yet: more may join it             */
-    bool                      has_held, held_match;
+    struct lm_regex_walk      walk;      /* REGEX, HAND                                 */
+    struct lm_regex_scan      regex;     /* REGEX by PCRE2                              */
     struct lm_traced          own;       /* steps that change the text                  */
 };
 
-struct lm_rules_work {
-    const struct lm_rules *r;
-    size_t                 n;            /* levels                                      */
-    size_t                 depth;
-    bool                   over;
-    struct lm_traced       text, tmp;    /* of a fragment, see vocab_rules.c            */
-    struct level           level[LM_RULES_MAX];
+struct lm_cuts {
+    size_t       n;                      /* levels                                      */
+    struct level level[LM_RULES_MAX];
 };
 
-struct lm_rules_work *lm_rules_work_new(const struct lm_rules *r)
+/* What a level works on. */
+struct now {
+    struct lm_cuts         *c;
+    struct lm_encoder      *e;
+    size_t                  depth;
+    const char             *p;
+    size_t                  n;
+    const struct lm_origin *origin;
+    bool                    last;
+    struct lm_err          *err;
+};
+
+struct lm_cuts *lm_cuts_new(const struct lm_rules *r)
 {
-    struct lm_rules_work *w = calloc(1, sizeof *w);
-    if (!w)
+    struct lm_cuts *c = calloc(1, sizeof *c);
+    if (!c)
         return NULL;
-    w->r = r;
-    w->n = r->n_pre;
-    w->over = true;
-    for (size_t i = 0; i < w->n; i++)
-        w->level[i].part = &r->pre[i];
-    return w;
+    c->n = r->n_pre;
+    for (size_t i = 0; i < c->n; i++)
+        c->level[i].part = &r->pre[i];
+    return c;
 }
 
-void lm_rules_work_free(struct lm_rules_work *w)
+void lm_cuts_free(struct lm_cuts *c)
 {
-    if (!w)
+    if (!c)
         return;
     for (size_t i = 0; i < LM_RULES_MAX; i++) {
-        lm_regex_scan_release(&w->level[i].regex);
-        lm_traced_release(&w->level[i].own);
+        lm_regex_ways_free(c->level[i].walk.ways);
+        lm_regex_scan_release(&c->level[i].regex);
+        lm_traced_release(&c->level[i].wait);
+        lm_traced_release(&c->level[i].own);
     }
-    lm_traced_release(&w->text);
-    lm_traced_release(&w->tmp);
-    free(w);
+    free(c);
 }
 
-struct lm_traced *lm_rules_text(struct lm_rules_work *w)
+void lm_cuts_reset(struct lm_cuts *c)
 {
-    return &w->text;
+    for (size_t i = 0; i < c->n; i++) {
+        c->level[i].open = false;
+        lm_buf_clear(&c->level[i].wait.text);
+    }
 }
 
-struct lm_traced *lm_rules_tmp(struct lm_rules_work *w)
+static int push(struct lm_cuts *c, struct lm_encoder *e, size_t depth, const char *p, size_t n,
+                const struct lm_origin *origin, bool first, bool last, struct lm_err *err);
+
+/* ---- pieces from segments ---------------------------------------------------------------- */
+
+/* Hand on what is there of the piece; last: it ends. */
+static int give(struct now *w, bool last)
 {
-    return &w->tmp;
+    struct level *l = &w->c->level[w->depth];
+    size_t from = l->from, n = l->to - from;
+    l->from = l->to;
+    if (l->drop || (!n && !(last && l->started)))
+        return LM_OK;
+    bool first = l->first && (w->origin ? n && w->origin[from].from == 0 : !l->begun && !from);
+    l->started = true;
+    return push(w->c, w->e, w->depth + 1, w->p + from, n, w->origin ? w->origin + from : NULL,
+                first, last, w->err);
 }
 
-/* ---- segments --------------------------------------------------------------------- */
+/* May a segment join what is held? */
+static bool joins(const struct level *l, bool match)
+{
+    switch (l->part->how) {
+    case LM_CUT_CONTIGUOUS: return match == l->held_match;
+    case LM_CUT_PREVIOUS:   return match && !l->held_match;
+    case LM_CUT_NEXT:       return !match && l->held_match;
+    default:                return false;
+    }
+}
+
+/* A segment, or with fresh false more of the last one: it ends at `end`, so far. */
+static int segment(struct now *w, bool match, bool fresh, size_t end)
+{
+    struct level *l = &w->c->level[w->depth];
+    match ^= l->part->invert;
+    if (fresh) {
+        if (!(l->has_held && joins(l, match))) {
+            int s = l->has_held ? give(w, true) : LM_OK;
+            if (s != LM_OK)
+                return s;
+            l->from = l->at;
+            l->started = false;
+            l->drop = l->part->how == LM_CUT_REMOVED && match;
+        }
+        l->has_held = true;
+        l->held_match = match;
+    }
+    l->to = l->at = end;
+    return LM_OK;
+}
+
+/* What stands before the next match, or before the place where it may begin. */
+static int gap(struct now *w, size_t end)
+{
+    struct level *l = &w->c->level[w->depth];
+    if (l->at >= end)
+        return LM_OK;
+    bool fresh = !l->in_gap;
+    l->in_gap = true;
+    return segment(w, false, fresh, end);
+}
+
+/* ---- where segments end ---------------------------------------------------------------------- */
 
 /* Does the character match a pattern of single characters? */
 static bool rune_matches(const struct lm_pre_part *t, uint32_t r)
@@ -104,128 +169,161 @@ static int word_sort(uint32_t r)
     return lm_uni_word(r) || r == 0x200C || r == 0x200D ? 1 : 2;
 }
 
-/* The match at p[at], 0: none. */
-static size_t match_at(struct level *l, size_t at)
+/* Patterns that are known character by character. */
+static int cut_runes(struct now *w)
 {
+    struct level *l = &w->c->level[w->depth];
     const struct lm_pre_part *t = l->part;
-    int k;
-    uint32_t r = lm_uni_next(l->p + at, l->p + l->len, &k);
-    size_t end = at + (size_t)k;
-    if (t->kind == LM_PK_HAND)
-        return t->hand.match(&t->hand, &l->scan, l->p + at);
-    if (t->kind == LM_PK_LENGTH) {
-        for (size_t n = 1; n < t->length && end < l->len; n++) {
-            lm_uni_next(l->p + end, l->p + l->len, &k);
-            end += (size_t)k;
+    size_t n = w->last ? w->n : lm_whole_chars(w->p, w->n);
+    int s = LM_OK, k;
+    for (; s == LM_OK && l->at < n;) {
+        uint32_t r = lm_uni_next(w->p + l->at, w->p + n, &k);
+        size_t end = l->at + (size_t)k;
+        bool match = true, fresh = true;
+        if (t->kind == LM_PK_LENGTH) {
+            fresh = l->count++ % t->length == 0;
+        } else if (t->kind == LM_PK_WORDS) {
+            int sort = word_sort(r);
+            match = sort > 0;
+            fresh = sort != l->sort;
+            l->sort = sort;
+        } else {
+            match = rune_matches(t, r);
         }
-        return end - at;
+        if (match) {
+            l->in_gap = false;
+            s = segment(w, true, fresh, end);
+        } else {
+            s = gap(w, end);
+        }
     }
-    if (t->kind != LM_PK_WORDS)
-        return rune_matches(t, r) ? (size_t)k : 0;
-    int sort = word_sort(r);
-    while (sort && end < l->len) {
-        if (word_sort(lm_uni_next(l->p + end, l->p + l->len, &k)) != sort)
-            break;
-        end += (size_t)k;
-    }
-    return sort ? end - at : 0;
+    return s;
 }
 
-/* The next match from l->at on: 1, 0 or an error. */
-static int find(struct level *l, struct segment *s, struct lm_err *err)
+/* A pattern that can be followed through text that comes in parts. */
+static int cut_walk(struct now *w)
 {
-    if (l->part->kind == LM_PK_REGEX)
-        return lm_regex_next(&l->regex, &s->at, &s->end, err);
-    for (size_t at = l->at; at < l->len;) {
-        size_t n = match_at(l, at);
-        if (n) {
-            s->at = at;
-            s->end = at + n;
-            return 1;
-        }
-        int k;
-        lm_uni_next(l->p + at, l->p + l->len, &k);
-        at += (size_t)k;
-    }
-    return 0;
-}
-
-/* The next segment, matches and gaps: 1, 0 or an error. */
-static int segment(struct level *l, struct segment *s, struct lm_err *err)
-{
-    if (!l->has_next && l->at <= l->len) {
-        int r = l->at == l->len && l->part->kind != LM_PK_REGEX ? 0 : find(l, &l->next, err);
+    struct level *l = &w->c->level[w->depth];
+    struct lm_regex_walk *x = &l->walk;
+    int s = LM_OK, r = 1;
+    while (r == 1 && s == LM_OK) {
+        r = lm_regex_walk_next(x, w->p, w->n, !w->last, w->err);
         if (r < 0)
             return r;
-        if (!r) {
-            *s = (struct segment){ l->at, l->len, false };
-            l->at = l->len + 1;
-            return s->at < s->end;
-        }
-        l->next.match = l->has_next = true;
+        if (!l->in_match)
+            s = gap(w, r ? x->at : w->n);
+        bool sure = r == 1 || (r == 2 && x->end != SIZE_MAX && (l->in_match || x->end > x->at));
+        if (s != LM_OK || !sure)
+            break;
+        l->in_gap = false;
+        s = segment(w, true, !l->in_match, x->end);
+        l->in_match = r == 2;
     }
-    if (!l->has_next)
-        return 0;
-    if (l->next.at > l->at) {
-        *s = (struct segment){ l->at, l->next.at, false };
-        l->at = l->next.at;
-        return 1;
-    }
-    *s = l->next;
-    l->has_next = false;
-    l->at = s->end;
-    return 1;
+    return s;
 }
 
-/* ---- behaviours --------------------------------------------------------------------- */
-
-/* May s join what is held? */
-static bool joins(const struct level *l, const struct segment *s)
+/* A matcher or PCRE2, which need the whole piece. */
+static int cut_whole(struct now *w)
 {
-    switch (l->part->how) {
-    case LM_CUT_CONTIGUOUS: return s->match == l->held_match;
-    case LM_CUT_PREVIOUS:   return s->match && !l->held_match;
-    case LM_CUT_NEXT:       return !s->match && l->held_match;
-    default:                return false;
+    struct level *l = &w->c->level[w->depth];
+    size_t at, end;
+    int s = LM_OK, r = 1, k;
+    if (!w->last)
+        return LM_OK;
+    if (l->part->kind == LM_PK_REGEX) {
+        s = lm_regex_start(&l->regex, l->part->pattern, w->p, w->n, w->err);
+        while (s == LM_OK && (r = lm_regex_next(&l->regex, &at, &end, w->err)) == 1) {
+            if ((s = gap(w, at)) == LM_OK)
+                s = segment(w, true, true, end);
+            l->in_gap = false;
+        }
+        return s != LM_OK ? s : r < 0 ? r : gap(w, w->n);
     }
+    l->scan = (struct lm_scan){ .begin = w->p, .end = w->p + w->n, .mark = w->p, .far = w->p };
+    for (at = 0; s == LM_OK && at < w->n; at = end) {
+        size_t n = l->part->hand.match(&l->part->hand, &l->scan, w->p + at);
+        lm_uni_next(w->p + at, w->p + w->n, &k);
+        end = at + (n ? n : (size_t)k);
+        s = n ? segment(w, true, true, end) : gap(w, end);
+        l->in_gap = !n;
+    }
+    return s;
 }
 
-/* The next piece of this level: 1, 0 or an error. */
-static int piece(struct level *l, struct segment *out, struct lm_err *err)
+static bool walks(const struct lm_pre_part *t)
 {
-    struct segment s;
-    int r;
-    while ((r = segment(l, &s, err)) > 0) {
-        s.match ^= l->part->invert;
-        if (l->part->how == LM_CUT_REMOVED && s.match)
-            continue;
-        if (l->part->how == LM_CUT_REMOVED || l->part->how == LM_CUT_ISOLATED) {
-            if (s.at == s.end)
-                continue;
-            *out = s;
-            return 1;
-        }
-        if (l->has_held && joins(l, &s)) {
-            l->held.end = s.end;
-            l->held_match = s.match;
-            continue;
-        }
-        *out = l->held;
-        bool give = l->has_held && out->at < out->end;
-        l->held = s;
-        l->held_match = s.match;
-        l->has_held = true;
-        if (give)
-            return 1;
-    }
-    if (r < 0 || !l->has_held)
-        return r;
-    *out = l->held;
-    l->has_held = false;
-    return out->at < out->end;
+    return t->pattern && lm_regex_walks(t->pattern);
 }
 
-/* ---- steps that change the text ------------------------------------------------------ */
+/* The next part of a piece. */
+static int cut(struct now *w)
+{
+    struct level *l = &w->c->level[w->depth];
+    const struct lm_pre_part *t = l->part;
+    int s = walks(t)                                        ? cut_walk(w)
+            : t->kind == LM_PK_REGEX || t->kind == LM_PK_HAND ? cut_whole(w)
+                                                            : cut_runes(w);
+    if (s == LM_OK && (w->last || l->to - l->from > w->e->window / 2))
+        s = give(w, w->last);
+    return s;
+}
+
+/* What is dealt with of the text goes: n bytes. */
+static void drop(struct level *l, size_t n)
+{
+    l->begun |= n > 0;
+    l->at -= n;
+    l->from -= n;
+    l->to -= n;
+    if (walks(l->part))
+        lm_regex_walk_drop(&l->walk, n);
+}
+
+static int cut_piece(struct now *w)
+{
+    struct level *l = &w->c->level[w->depth];
+    struct lm_traced *wait = &l->wait;
+    const char *p = w->p;
+    bool waits = wait->text.len > 0;
+    if (waits) {
+        if (!lm_traced_add(wait, p, w->n, w->origin))
+            return lm_fail_nomem(w->err);
+        w->p = wait->text.data;
+        w->n = wait->text.len;
+        w->origin = w->origin ? wait->origin : NULL;
+    }
+    int s = cut(w);
+    if (s != LM_OK || w->last) {
+        lm_buf_clear(&wait->text);
+        return s;
+    }
+    size_t done = l->has_held && !l->drop ? l->from : l->at;
+    if (l->drop)
+        l->from = l->to = done;
+    if (waits && done < w->n / 2)
+        return LM_OK;                            /* not worth moving the rest yet */
+    drop(l, done);
+    if (waits)
+        lm_traced_drop(wait, done, w->origin != NULL);
+    else if (!lm_traced_add(wait, w->p + done, w->n - done, w->origin ? w->origin + done : NULL))
+        return lm_fail_nomem(w->err);
+    return LM_OK;
+}
+
+static int begin_cut(struct level *l, struct lm_err *err)
+{
+    l->at = l->from = l->to = l->count = 0;
+    l->in_gap = l->in_match = l->has_held = l->drop = l->started = false;
+    l->sort = -1;
+    if (!walks(l->part))
+        return LM_OK;
+    if (!l->walk.ways && !(l->walk.ways = lm_regex_ways_new(l->part->pattern)))
+        return lm_fail_nomem(err);
+    lm_regex_walk_start(&l->walk);
+    return LM_OK;
+}
+
+/* ---- steps that change the text ------------------------------------------------------------------ */
 
 /* Append text made of the bytes o says; NULL: nobody asks. */
 static bool put(struct lm_traced *t, const char *text, size_t n, const struct lm_origin *o)
@@ -239,169 +337,109 @@ static bool put(struct lm_traced *t, const char *text, size_t n, const struct lm
     return true;
 }
 
-/* Put text in front. */
-static bool put_prefix(struct level *l, struct lm_str text)
+static bool begins_with(const struct now *w, struct lm_str s)
 {
+    return w->n >= s.len && memcmp(w->p, s.p, s.len) == 0;
+}
+
+/* Text that is put in front of a piece. */
+static bool put_front(struct now *w, struct level *l)
+{
+    const struct lm_pre_part *t = l->part;
+    bool has = begins_with(w, t->text) || (t->kind == LM_PK_MARK && *w->p == ' ');
+    if (has || t->kind == LM_PK_BYTES ||
+        (t->kind == LM_PK_MARK && t->when != LM_PREFIX_ALWAYS &&
+         !(t->when == LM_PREFIX_FIRST && l->first)))
+        return true;
     struct lm_origin o = { 0, 0 };
-    if (l->origin)
-        o.from = o.to = l->origin[0].from;
-    return put(&l->own, text.p, text.len, l->origin ? &o : NULL);
+    if (w->origin)
+        o.from = o.to = w->origin[0].from;
+    return put(&l->own, t->text.p, t->text.len, w->origin ? &o : NULL);
 }
 
-static bool begins_with(const struct level *l, struct lm_str s)
-{
-    return l->len >= s.len && memcmp(l->p, s.p, s.len) == 0;
-}
-
-static bool bytes(struct level *l)
+static bool bytes(const struct now *w, struct level *l)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < l->len; i++) {
+    for (size_t i = 0; ok && i < w->n; i++) {
         char c[4];
-        size_t n = lm_rune_bytes(lm_byte_rune((unsigned char)l->p[i]), c);
-        ok = put(&l->own, c, n, l->origin ? &l->origin[i] : NULL);
+        size_t n = lm_rune_bytes(lm_byte_rune((unsigned char)w->p[i]), c);
+        ok = put(&l->own, c, n, w->origin ? &w->origin[i] : NULL);
     }
     return ok;
 }
 
-/* Spaces become marks; one more in front, unless there is one. */
-static bool marks(struct level *l)
+/* Spaces become marks. */
+static bool marks(const struct now *w, struct level *l)
 {
-    const struct lm_pre_part *t = l->part;
-    bool ok = true, has = begins_with(l, t->text) || *l->p == ' ';
-    if (!has && (t->when == LM_PREFIX_ALWAYS || (t->when == LM_PREFIX_FIRST && l->first)))
-        ok = put_prefix(l, t->text);
-    for (size_t i = 0; ok && i < l->len;) {
-        const char *q = memchr(l->p + i, ' ', l->len - i);
-        size_t end = q ? (size_t)(q - l->p) : l->len, was = l->own.text.len;
-        lm_buf_add(&l->own.text, l->p + i, end - i);
-        ok = !l->own.text.failed;
-        if (ok && l->origin && end > i) {
-            ok = lm_grow(&l->own.origin, &l->own.cap, was + end - i, sizeof *l->origin);
-            if (ok)
-                memcpy(l->own.origin + was, l->origin + i, (end - i) * sizeof *l->origin);
-        }
-        if (ok && end < l->len)
-            ok = put(&l->own, t->text.p, t->text.len, l->origin ? &l->origin[end] : NULL);
+    const struct lm_str mark = l->part->text;
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->n;) {
+        const char *q = memchr(w->p + i, ' ', w->n - i);
+        size_t end = q ? (size_t)(q - w->p) : w->n;
+        const struct lm_origin *o = w->origin;
+        ok = lm_traced_add(&l->own, w->p + i, end - i, o ? o + i : NULL);
+        if (ok && end < w->n)
+            ok = put(&l->own, mark.p, mark.len, o ? &o[end] : NULL);
         i = end + 1;
     }
     return ok;
 }
 
-/* The text of a level is changed as its step says: the one piece that it gives. */
-static int change(struct level *l, struct lm_err *err)
+/* The text of a piece is changed as the step says, and is a piece again. */
+static int change(struct now *w)
 {
-    bool ok = true;
+    struct level *l = &w->c->level[w->depth];
+    const struct lm_pre_part *t = l->part;
+    bool ok = true, traced = w->origin != NULL;
     lm_buf_clear(&l->own.text);
-    if (l->part->kind == LM_PK_BYTES) {
-        ok = bytes(l);
-    } else if (l->part->kind == LM_PK_MARK) {
-        ok = marks(l);
-    } else if (!begins_with(l, l->part->text)) {
-        ok = put_prefix(l, l->part->text);
-        size_t was = l->own.text.len;
-        lm_buf_add(&l->own.text, l->p, l->len);
-        ok = ok && !l->own.text.failed;
-        if (ok && l->origin &&
-            (ok = lm_grow(&l->own.origin, &l->own.cap, was + l->len, sizeof *l->origin)))
-            memcpy(l->own.origin + was, l->origin, l->len * sizeof *l->origin);
-    } else {
-        return 0;                                /* stays as it is */
+    if (!l->begun) {
+        if (!w->last && l->wait.text.len + w->n < t->text.len)
+            return lm_traced_add(&l->wait, w->p, w->n, w->origin) ? LM_OK : lm_fail_nomem(w->err);
+        if (l->wait.text.len) {
+            ok = lm_traced_add(&l->wait, w->p, w->n, w->origin);
+            w->p = l->wait.text.data;
+            w->n = l->wait.text.len;
+            w->origin = traced ? l->wait.origin : NULL;
+        }
+        ok = ok && put_front(w, l);
+        l->begun = true;
     }
+    if (ok)
+        ok = t->kind == LM_PK_BYTES  ? bytes(w, l)
+             : t->kind == LM_PK_MARK ? marks(w, l)
+                                     : lm_traced_add(&l->own, w->p, w->n, w->origin);
+    lm_buf_clear(&l->wait.text);
     if (!ok)
-        return lm_fail_nomem(err);
-    if (l->origin)
-        l->origin = l->own.origin;
-    l->p = l->own.text.data;
-    l->len = l->own.text.len;
-    return LM_OK;
+        return lm_fail_nomem(w->err);
+    return push(w->c, w->e, w->depth + 1, l->own.text.data ? l->own.text.data : "",
+                l->own.text.len, traced ? l->own.origin : NULL, l->first, w->last, w->err);
 }
 
-/* ---- the walk ---------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------ */
 
-static bool cuts(const struct lm_pre_part *t)
+static int push(struct lm_cuts *c, struct lm_encoder *e, size_t depth, const char *p, size_t n,
+                const struct lm_origin *origin, bool first, bool last, struct lm_err *err)
 {
-    return t->kind > LM_PK_MARK;
-}
-
-static int enter(struct level *l, const char *p, size_t len, const struct lm_origin *origin,
-                 bool first, struct lm_err *err)
-{
-    l->p = p;
-    l->len = len;
-    l->origin = origin;
-    l->first = first;
-    l->done = false;
-    if (!cuts(l->part))
-        return change(l, err);
-    l->at = 0;
-    l->has_next = l->has_held = false;
-    l->scan = (struct lm_scan){ .begin = p, .end = p + len, .mark = p };
-    return l->part->kind == LM_PK_REGEX ? lm_regex_start(&l->regex, l->part->pattern, p, len, err)
-                                        : LM_OK;
-}
-
-int lm_rules_begin(struct lm_rules_work *w, const char *p, size_t len,
-                   const struct lm_origin *origin, bool first, struct lm_err *err)
-{
-    w->depth = 0;
-    w->over = len == 0;
-    if (w->over)
-        return LM_OK;
-    if (!w->n) {                                 /* no steps: it is one word */
-        w->level[0].p = p;
-        w->level[0].len = len;
-        w->level[0].origin = origin;
-        return LM_OK;
+    if (depth == c->n)
+        return lm_words_push(lm_rules_words(e), e, p, n, origin, last, err);
+    struct level *l = &c->level[depth];
+    struct now w = { c, e, depth, p, n, origin, last, err };
+    const bool cuts = l->part->kind > LM_PK_MARK;
+    int s = LM_OK;
+    if (!l->open) {
+        l->first = first;
+        l->begun = false;
+        if (cuts)
+            s = begin_cut(l, err);
     }
-    return enter(&w->level[0], p, len, origin, first, err);
+    l->open = !last;
+    if (s != LM_OK)
+        return s;
+    return cuts ? cut_piece(&w) : change(&w);
 }
 
-/* The next piece of level l: 1, 0 or an error. */
-static int take(struct level *l, struct segment *s, struct lm_err *err)
+int lm_cuts_push(struct lm_cuts *c, struct lm_encoder *e, const char *p, size_t n,
+                 const struct lm_origin *origin, bool first, bool last, struct lm_err *err)
 {
-    if (cuts(l->part))
-        return piece(l, s, err);
-    *s = (struct segment){ 0, l->len, false };
-    return !l->done;
-}
-
-int lm_rules_next(struct lm_rules_work *w, const char **p, size_t *len,
-                  const struct lm_origin **origin, struct lm_err *err)
-{
-    if (w->over)
-        return 0;
-    if (!w->n) {
-        *p = w->level[0].p;
-        *len = w->level[0].len;
-        *origin = w->level[0].origin;
-        w->over = true;
-        return 1;
-    }
-    for (;;) {
-        struct level *l = &w->level[w->depth];
-        struct segment s;
-        int r = take(l, &s, err);
-        if (r < 0)
-            return r;
-        if (!r && !w->depth) {
-            w->over = true;
-            return 0;
-        }
-        if (!r) {
-            w->depth--;
-            continue;
-        }
-        l->done = true;
-        const struct lm_origin *o = l->origin ? l->origin + s.at : NULL;
-        if (w->depth + 1 == w->n) {
-            *p = l->p + s.at;
-            *len = s.end - s.at;
-            *origin = o;
-            return 1;
-        }
-        bool first = l->first && (o ? o->from == 0 : s.at == 0);
-        if ((r = enter(&w->level[++w->depth], l->p + s.at, s.end - s.at, o, first, err)))
-            return r;
-    }
+    return push(c, e, 0, p, n, origin, first, last, err);
 }

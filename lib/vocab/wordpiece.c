@@ -193,8 +193,9 @@ static bool cut_word(struct lm_encoder *e, const char *p, size_t len, bool *fail
     return true;
 }
 
-static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
-                struct lm_err *err)
+/* A word, of whose text `gone` bytes are not there. */
+static int put_word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                    size_t gone, struct lm_err *err)
 {
     const struct wordpiece *w = e->v->own;
     bool hit, failed = false;
@@ -207,7 +208,7 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
             return lm_fail_nomem(err);
         e->ids->n = from;
         e->pos = pos;
-        if (!lm_encoder_put(e, e->v->unk, len))
+        if (!lm_encoder_put(e, e->v->unk, len + gone))
             return lm_fail_nomem(err);
     }
     if (m)
@@ -215,10 +216,22 @@ static int word(struct lm_encoder *e, const char *p, size_t len, const char *lim
     return LM_OK;
 }
 
+static int word(struct lm_encoder *e, const char *p, size_t len, const char *limit,
+                struct lm_err *err)
+{
+    return put_word(e, p, len, limit, 0, err);
+}
+
+static uint64_t most(const struct lm_vocab *v)
+{
+    const struct wordpiece *w = v->own;
+    return w->max < UINT64_MAX / 8 ? 4 * w->max : UINT64_MAX;
+}
+
 /* The words of normalized text: blanks go, punctuation stands by itself.  If more may follow,
- * the last word is left: up to *done. */
+ * the last word is left: up to *done.  Of the first, *gone bytes are not there; 0 when it is put. */
 static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_t *done,
-               struct lm_err *err)
+               size_t *gone, struct lm_err *err)
 {
     const char *begin = p, *limit = p + len, *from = p;
     int s = LM_OK, k;
@@ -228,7 +241,8 @@ static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_
         if (!blank && !punct)
             continue;
         if (from < p)
-            s = word(e, from, (size_t)(p - from), limit, err);
+            s = put_word(e, from, (size_t)(p - from), limit, *gone, err);
+        *gone = 0;
         if (s == LM_OK && punct)
             s = word(e, p, (size_t)k, limit, err);
         else if (s == LM_OK && !lm_encoder_put(e, -1, (size_t)k))
@@ -237,7 +251,7 @@ static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_
     }
     *done = (size_t)(from - begin);
     return s == LM_OK && from < limit && !more
-               ? word(e, from, (size_t)(limit - from), limit, err) : s;
+               ? put_word(e, from, (size_t)(limit - from), limit, *gone, err) : s;
 }
 
 /* A word of p that is too long already goes on: it is unknown whatever follows, and so its
@@ -253,6 +267,7 @@ static void forget_word(struct lm_encoder *e, struct lm_buf *b)
         lm_uni_next(b->data + n, b->data + b->len, &k);
         n += (size_t)k;
     }
+    e->parts->model.head += b->len - n;
     b->len = n;
 }
 
@@ -262,10 +277,12 @@ static int part(struct lm_encoder *e, bool more, struct lm_err *err)
     struct lm_parts *t = e->parts;
     struct lm_buf *text = &t->text, *b = &t->words;
     size_t done = more ? lm_bert_settled(text->data, text->len) : text->len;
-    int s = lm_bert_normalize(text->data, done, w->opts, b, NULL, err);
+    int s = lm_bert_normalize(text->data, done, w->opts, b, lm_parts_map(e), err);
+    if (s == LM_OK && !lm_parts_mapped(e, &e->map, done))
+        return lm_fail_nomem(err);
     lm_buf_drop(text, done);
     if (s == LM_OK)
-        s = cut(e, b->data, b->len, more, &done, err);
+        s = cut(e, b->data, b->len, more, &done, &t->model.head, err);
     lm_buf_drop(b, done);
     if (more)
         forget_word(e, b);
@@ -278,7 +295,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
     const struct wordpiece *w = e->v->own;
     struct lm_remap *map = e->ids->want_spans ? &e->map : NULL;
     struct lm_buf *b = &e->norm;
-    size_t done;
+    size_t done, gone = 0;
     int s = LM_OK;
     (void)first;
     for (const char *end = p + len, *q; p < end && s == LM_OK; p = q) {
@@ -286,7 +303,7 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
         lm_buf_clear(b);
         s = lm_bert_normalize(p, (size_t)(q - p), w->opts, b, map, err);
         if (s == LM_OK && b->len)
-            s = cut(e, b->data, b->len, false, &done, err);
+            s = cut(e, b->data, b->len, false, &done, &gone, err);
         if (s == LM_OK)
             s = lm_encoder_pass(e, err);
     }
@@ -295,5 +312,5 @@ static int encode(struct lm_encoder *e, const char *p, size_t len, bool first,
 
 const struct lm_tok_model lm_tok_bert = {
     .name = "bert", .bos = 101, .eos = 102, .unk = 100, .add_bos = true, .add_eos = true,
-    .load = load, .encode = encode, .part = part, .word = word, .release = release,
+    .load = load, .encode = encode, .part = part, .word = word, .most = most, .release = release,
 };

@@ -13,7 +13,10 @@
 
 #include <cmocka.h>
 
+#include "base/json.h"
 #include "gguf/gguf.h"
+#include "io/input.h"
+#include "not_here.h"
 #include "vocab/tokenizer.h"
 
 #define N(a)  (sizeof(a) / sizeof *(a))
@@ -67,6 +70,8 @@ static int take(void *arg, struct lm_ids *ids, struct lm_err *err)
     (void)err;
     for (size_t i = 0; i < ids->n; i++) {
         assert_true(all->n < 16 * LONGEST);
+        if (ids->want_spans)
+            all->span[all->n] = ids->span[i];
         all->id[all->n++] = ids->id[i];
     }
     ids->n = 0;
@@ -77,7 +82,7 @@ static int take(void *arg, struct lm_ids *ids, struct lm_err *err)
 static void encode_parts(struct lm_encoder *e, const struct lm_buf *text, uint32_t most,
                          unsigned flags, struct lm_ids *all)
 {
-    struct lm_ids ids = { 0 };
+    struct lm_ids ids = { .want_spans = all->want_spans };
     size_t at = 0;
     all->n = 0;
     for (unsigned on = 0;; on = LM_ENCODE_ON) {
@@ -100,10 +105,19 @@ static void compare(const char *name, const struct lm_buf *text, const struct lm
 {
     bool same = want->n == got->n &&
                 (!want->n || memcmp(want->id, got->id, want->n * sizeof *want->id) == 0);
-    if (same)
-        return;
     size_t i = 0;
     struct lm_buf shown = { 0 };
+    while (same && got->want_spans && i < got->n && want->span[i].at == got->span[i].at &&
+           want->span[i].len == got->span[i].len)
+        i++;
+    if (same && (!got->want_spans || i == got->n))
+        return;
+    if (same) {
+        lm_buf_escape(&shown, text->data, text->len);
+        fail_msg("%s: id %zu of %zu is at %zu, %zu bytes, not at %zu, %zu bytes, of '%.2000s'", name, i,
+                 got->n, got->span[i].at, got->span[i].len, want->span[i].at, want->span[i].len,
+                 shown.data);
+    }
     while (i < want->n && i < got->n && want->id[i] == got->id[i])
         i++;
     lm_buf_escape(&shown, text->data, text->len);
@@ -116,10 +130,12 @@ static void check(const char *name, const struct lm_vocab *v, int texts)
 {
     struct lm_encoder *whole = lm_encoder_new(v, NULL, NULL), *e = lm_encoder_new(v, NULL, NULL);
     struct lm_buf text = { 0 };
-    struct lm_ids want = { 0 }, got = { .id = malloc(16 * LONGEST * sizeof *got.id) };
+    struct lm_ids want = { 0 }, got = { .id = malloc(16 * LONGEST * sizeof *got.id),
+                                        .span = malloc(16 * LONGEST * sizeof *got.span) };
     assert_non_null(whole);
     assert_non_null(e);
     assert_non_null(got.id);
+    assert_non_null(got.span);
     whole->window = (size_t)1 << 30;
     lm_encoder_to(e, take, &got);
     for (int i = 0; i < texts; i++) {
@@ -127,6 +143,7 @@ static void check(const char *name, const struct lm_vocab *v, int texts)
         make_text(&text);
         unsigned flags = draw(4);
         e->window = draw(2) ? 1 : 1 + draw(300);
+        got.want_spans = want.want_spans = draw(2);
         want.n = 0;
         if (lm_encoder_text(whole, text.data, text.len, flags, &want, &err) != LM_OK)
             fail_msg("%s: %s", name, err.text);
@@ -203,6 +220,35 @@ static void test_pretoks(void **state)
             lm_vocab_free(v);
         }
     }
+}
+
+/* All the tokenizers that tests/golden/make-rules made: each kind of each part. */
+static void test_rules(void **state)
+{
+    (void)state;
+    char *text;
+    size_t len, n = 0;
+    struct lm_err err;
+    int s = lm_read_file(DATA "rules.jsonl.zst", 1 << 24, &text, &len, &err);
+    if (s == LM_ENOSUP)
+        NOT_HERE("no zstd in this build");
+    if (s != LM_OK)
+        fail_msg("%s", err.text);
+    for (char *line = text, *end; line < text + len; line = end + 1, n++) {
+        struct lm_arena a = { 0 };
+        end = memchr(line, '\n', (size_t)(text + len - line));
+        const struct lm_jval *j = lm_json_tree(&a, line, (size_t)(end - line), &err);
+        const struct lm_jval *t = lm_jval_get(j, "tokenizer");
+        const char *name = lm_jval_str(lm_jval_get(j, "name"));
+        struct lm_vocab *v = lm_vocab_from_json(t->str, t->len, NULL, &err);
+        if (!v)
+            fail_msg("%s: %s", name, err.text);
+        check(name, v, TEXTS / 5);
+        lm_vocab_free(v);
+        lm_arena_release(&a);
+    }
+    assert_true(n > 100);
+    free(text);
 }
 
 static void test_files(void **state)
@@ -396,6 +442,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pretoks),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_rules),
         cmocka_unit_test(test_ties),
         cmocka_unit_test(test_merges),
     };
