@@ -17,7 +17,6 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
                 struct lm_err *err)
 {
     v->chars = true;
-    v->fuse_unk = src->fuse_unk;
     v->space_prefix = src->space_prefix > 0;
     v->join = v->space_prefix ? LM_JOIN_WORDS : LM_JOIN_PREFIX;  /* the decoder's Strip */
     v->byte_fallback = src->byte_fallback;
@@ -35,9 +34,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
                        "is not supported");
     if (!lm_bonds_init(&v->bonds))
         return lm_fail_nomem(err);
-    /* unknown characters that are one token must not be parted, and merges of bytes join what
-     * no text of theirs shows */
-    v->bonds.all |= v->fuse_unk && !v->byte_fallback;
+    /* (bonds.all is set where merges of bytes join what no text of theirs shows) */
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len;
         const char *p = lm_pieces_get(&v->text, i, &len);

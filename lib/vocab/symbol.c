@@ -72,11 +72,8 @@ size_t lm_next_symbol(const struct lm_vocab *v, const char *p, const char *end, 
         *id = (uint32_t)v->byte_id[(unsigned char)*p];
         return 1;
     }
-    const char *q = p + k;
     *id = (uint32_t)v->unk;
-    while (v->fuse_unk && q < end && char_piece(v, q, end, &k, &r) == NONE)
-        q += k;
-    return (size_t)(q - p);
+    return (size_t)k;
 }
 
 size_t lm_symbol_bytes(uint32_t id, char to[4])

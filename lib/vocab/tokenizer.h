@@ -136,7 +136,7 @@ struct lm_vocab {
     bool                       by_char, by_score;        /* keys of merges are scores */
     bool                       by_id;            /* the scores say nothing: ids stand for them */
     bool                       marks;            /* spaces are marks                 */
-    bool                       chars, byte_fallback, fuse_unk;   /* BPE of characters */
+    bool                       chars, byte_fallback;     /* BPE of characters        */
     uint32_t                  *rune_id;          /* piece of a character below U+10000 */
     uint32_t                   mark_id;          /* symbol of a space                */
     struct lm_bonds            bonds;
@@ -306,7 +306,6 @@ struct lm_vocab_src {
     int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
     bool                 byte_fallback;      /* BPE of characters: unknown ones are bytes */
-    bool                 fuse_unk;           /* else, beside each other they are one    */
     bool                 by_ranks;           /* no merges: ids are ranks (ranks.c)      */
     bool                 words;              /* who asks normalizes and cuts text himself,
                                                 only the model's word function is used  */

@@ -407,7 +407,20 @@ static bool has_byte_names(const struct reading *r)
     return n == 256;
 }
 
-/* BPE of characters with marks for spaces: Llama 2, Mistral, Gemma. */
+/* Do merges join bytes by their names?  What that makes shows in no text. */
+static bool merges_bytes(const struct reading *r)
+{
+    for (uint64_t i = 0; i < r->t.n_merges; i++) {
+        const struct lm_hf_merge *m = &r->t.merges[i];
+        if ((m->left_len == 6 && memcmp(m->left, "<0x", 3) == 0) ||
+            (m->right_len == 6 && memcmp(m->right, "<0x", 3) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* BPE of characters with marks for spaces: Llama 2, Mistral, Gemma.  Where unknown characters
+ * beside each other are one, a word cannot be cut anywhere: that is left to the rules. */
 static bool is_marked(struct reading *r)
 {
     const struct lm_jval *x = first_of(r->t.normalizer, "normalizers");
@@ -422,7 +435,7 @@ static bool is_marked(struct reading *r)
     }
     if (!replaces(x, " ", mark) || x->next || !decodes_marks(decoder, prefix) ||
         r->t.ignore_merges || r->t.affixes || r->n_normalized ||
-        (r->t.byte_fallback && !has_byte_names(r)))
+        (r->t.byte_fallback ? !has_byte_names(r) || merges_bytes(r) : r->t.fuse_unk))
         return false;
     /* Spaces are marks by then: cutting at them finds none */
     if (r->rules->n_pre > 1 || (r->rules->n_pre && r->rules->pre[0].kind != LM_PK_RUNE) ||
@@ -430,7 +443,6 @@ static bool is_marked(struct reading *r)
         return false;
     r->src.model = (struct lm_str){ "bpe", 3 };
     r->src.space_prefix = prefix;
-    r->src.fuse_unk = r->t.fuse_unk;
     r->src.byte_fallback = r->t.byte_fallback;
     return true;
 }
