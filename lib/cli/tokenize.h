@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/env.h"
 #include "cli/report_table.h"
@@ -60,8 +61,9 @@ struct cli_id_writer {
     const struct cli_tokenize *o;
     bool          hold;
     struct lm_buf out;
-    struct lm_buf offsets;               /* of this sequence, with CLI_IDS_OFFSETS          */
-    struct lm_ids kept;                  /* with windows: all of this sequence              */
+    struct lm_buf offsets;               /* of this sequence, with CLI_IDS_OFFSETS ...      */
+    FILE         *spool;                 /* ... those before it, if they are many           */
+    struct lm_ids kept;                  /* with windows: of this sequence, not printed     */
     struct lm_ids around;                /* with windows: what is put around a text ...     */
     size_t        n_front;               /* ... that many of it in front                    */
     uint64_t      n_sequences;           /* begun so far, this one not included             */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequences of ids as tokenize prints them. */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -115,6 +117,41 @@ static void end_pieces(struct cli_id_writer *w)
         lm_buf_byte(&w->out, '\n');              /* a sequence of nothing */
 }
 
+/* Many offsets wait in a file. */
+static void spool_offsets(struct cli_id_writer *w)
+{
+    enum { MUCH = 1 << 20 };
+    struct lm_buf *b = &w->offsets;
+    if (w->hold || b->len < MUCH)
+        return;
+    if (!w->spool && !(w->spool = tmpfile()))
+        cli_die(CLI_TROUBLE, "offsets: no temporary file: %s", strerror(errno));
+    if (fwrite(b->data, 1, b->len, w->spool) != b->len)
+        cli_die(CLI_TROUBLE, "offsets: temporary file: %s", strerror(errno));
+    lm_buf_clear(b);
+}
+
+static void print_spooled(struct cli_id_writer *w)
+{
+    enum { AT_ONCE = 1 << 16 };
+    size_t n = 1;
+    if (!w->spool)
+        return;
+    bool ok = fseeko(w->spool, 0, SEEK_SET) == 0;
+    while (ok && n) {
+        char *to = lm_buf_room(&w->out, AT_ONCE);
+        if (!to)
+            cli_out_of_memory();
+        n = fread(to, 1, AT_ONCE, w->spool);
+        w->out.len += n;
+        cli_ids_print(w, false);
+    }
+    if (!ok || ferror(w->spool))
+        cli_die(CLI_TROUBLE, "offsets: temporary file: %s", strerror(errno));
+    fclose(w->spool);
+    w->spool = NULL;
+}
+
 /* The offsets are kept until the ids are there. */
 static void put_offsets(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span,
                         size_t n)
@@ -125,6 +162,7 @@ static void put_offsets(struct cli_id_writer *w, const int32_t *id, const struct
     for (size_t i = 0; i < n; i++)
         lm_buf_printf(&w->offsets, "%s[%zu,%zu]", w->n_ids + i ? "," : "", span[i].at,
                       span[i].at + span[i].len);
+    spool_offsets(w);
 }
 
 static void end_offsets(struct cli_id_writer *w)
@@ -132,6 +170,7 @@ static void end_offsets(struct cli_id_writer *w)
     if (!w->n_ids)
         lm_buf_str(&w->out, "{\"ids\":[");
     lm_buf_str(&w->out, "],\"offsets\":[");
+    print_spooled(w);
     lm_buf_add(&w->out, w->offsets.data, w->offsets.len);
     lm_buf_str(&w->out, "]}\n");
     w->out.failed |= w->offsets.failed;
@@ -203,6 +242,28 @@ static void put_windows(struct cli_id_writer *w)
     w->kept.n = 0;
 }
 
+/* Those that are certain not to be the last; where spans are wanted, what stands behind a text
+ * needs its length. */
+static void put_full_windows(struct cli_id_writer *w)
+{
+    const size_t front = w->n_front, back = w->around.n - front;
+    const size_t room = w->o->window - w->around.n, step = room - w->o->stride;
+    struct lm_ids *kept = &w->kept;
+    size_t at = front;
+    if (cli_ids_want_spans(w->o))
+        return;
+    for (; kept->n > at + back + room; at += step) {
+        put(w, &w->around, 0, front);
+        put(w, kept, at, room);
+        put(w, &w->around, front, back);
+        end(w);
+    }
+    if (at == front)
+        return;
+    kept->n -= at - front;
+    memmove(kept->id + front, kept->id + at, (kept->n - front) * sizeof *kept->id);
+}
+
 static void keep(struct lm_ids *to, const struct lm_ids *ids)
 {
     bool spans = ids->want_spans;
@@ -218,10 +279,12 @@ static void keep(struct lm_ids *to, const struct lm_ids *ids)
 
 void cli_ids_add(struct cli_id_writer *w, const struct lm_ids *ids)
 {
-    if (w->o->window)
+    if (w->o->window) {
         keep(&w->kept, ids);
-    else
+        put_full_windows(w);
+    } else {
         put(w, ids, 0, ids->n);
+    }
     cli_ids_print(w, false);
 }
 
@@ -259,6 +322,8 @@ void cli_ids_release(struct cli_id_writer *w)
     lm_buf_release(&w->offsets);
     lm_ids_release(&w->kept);
     lm_ids_release(&w->around);
+    if (w->spool)
+        fclose(w->spool);
 }
 
 /* One that has not begun stays empty. */

@@ -223,13 +223,30 @@ static int encode_ended(struct texts *t, struct lm_buf *text, bool last, struct 
 
 /* ---- inputs -------------------------------------------------------------------- */
 
-/* A file whose sequences end somewhere. */
+/* More of a sequence that is long already: up to its end, or all that is there.  *on says whether
+ * some of it was encoded, and then whether it goes on. */
+static int encode_long(struct texts *t, struct lm_buf *text, unsigned *on, bool last,
+                       struct lm_err *err)
+{
+    const char *q = memchr(text->data, t->o->form == '0' ? 0 : '\n', text->len);
+    size_t len = q ? (size_t)(q - text->data) : text->len;
+    unsigned more = q || last ? 0 : LM_ENCODE_MORE;
+    int s = cli_ids_encode(&t->writer, t->encoder, text->data, NULL, len,
+                           t->o->flags | *on | more, err);
+    *on = more ? LM_ENCODE_ON : 0;
+    t->number += !more;
+    lm_buf_drop(text, len + (q != NULL));
+    return s;
+}
+
+/* A file whose sequences end somewhere.  A JSON string has to be there to its end. */
 static int encode_lines(struct texts *t, struct lm_in *in, struct lm_err *err)
 {
     const char end = t->o->form == '0' ? 0 : '\n';
-    const bool wait = cli_interactive(lm_in_fd(in));
+    const bool wait = cli_interactive(lm_in_fd(in)), in_parts = t->o->form != 'j';
     struct lm_buf text = { 0 };
     size_t ended = 0, got = 1;                   /* the end of a sequence, or 0: none is there */
+    unsigned on = 0;                             /* in a long one */
     int s = LM_OK;
     t->number = 0;
     while (s == LM_OK) {
@@ -242,12 +259,16 @@ static int encode_lines(struct texts *t, struct lm_in *in, struct lm_err *err)
         if (memchr(to, end, got))
             ended = 1;
         text.len += got;
-        if (ended && (wait || text.len >= BATCH)) {
+        if (on || (in_parts && !ended && text.len >= LONG))
+            s = encode_long(t, &text, &on, false, err);
+        if (s == LM_OK && !on && ended && (wait || text.len >= BATCH)) {
             s = encode_ended(t, &text, false, err);
             ended = 0;
         }
         cli_ids_print(&t->writer, wait);
     }
+    if (s == LM_OK && on)
+        s = encode_long(t, &text, &on, true, err);
     if (s == LM_OK)
         s = encode_ended(t, &text, true, err);
     lm_buf_release(&text);

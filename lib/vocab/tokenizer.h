@@ -186,7 +186,8 @@ struct lm_way {
     size_t at, upto, wait;                       /* places from its begin            */
     size_t into;                                 /* length of the piece before that  */
     size_t unknown;                              /* bytes of a stretch not put out yet */
-    bool   in_unknown, begun;
+    size_t unknown_at;                           /* with spans: where it begins, if `early` */
+    bool   in_unknown, begun, early;
 };
 
 /* The best way to a place: by piece id, -1 unknown text, which is back bytes long. */

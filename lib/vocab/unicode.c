@@ -58,8 +58,10 @@ size_t lm_remap_find(struct lm_remap *m, size_t at)
 {
     if (!m->n)
         return at;
-    if (m->cursor >= m->n || m->e[m->cursor].at > at)
-        m->cursor = 0;
+    if (m->cursor >= m->n)
+        m->cursor = m->n - 1;
+    while (m->cursor > 0 && m->e[m->cursor].at > at)
+        m->cursor--;
     while (m->cursor + 1 < m->n && m->e[m->cursor + 1].at <= at)
         m->cursor++;
     const struct lm_remap_at *e = &m->e[m->cursor];
@@ -215,6 +217,9 @@ enum lm_uni_category lm_uni_category(uint32_t rune)
 
 uint32_t lm_uni_fold(uint32_t rune)
 {
+    if (rune == 0x130 || rune == 0x131)          /* i with and without a dot are no i but in
+                                                    Turkish                          */
+        return rune;
     return (uint32_t)utf8proc_tolower(utf8proc_toupper((utf8proc_int32_t)rune));
 }
 

@@ -181,10 +181,30 @@ static void extend(struct lm_encoder *e, struct lm_way *w, const char *p, const 
 static bool put_unknown(struct lm_encoder *e, struct lm_way *w)
 {
     size_t n = w->unknown;
-    bool was = w->in_unknown;
-    w->in_unknown = false;
+    bool was = w->in_unknown, early = w->early;
+    w->in_unknown = w->early = false;
     w->unknown = 0;
-    return !was || lm_encoder_put(e, e->v->unk, n);
+    if (!was || !lm_encoder_put(e, e->v->unk, n))
+        return !was;
+    if (early) {
+        struct lm_span *s = &e->ids->span[e->ids->n - 1];
+        s->len += s->at - w->unknown_at;
+        s->at = w->unknown_at;
+    }
+    return true;
+}
+
+/* Where a stretch began is noted, so that the origins of its text need not be kept. */
+static void note_unknown(struct lm_encoder *e, struct lm_way *w)
+{
+    if (!e->ids->want_spans || w->unknown < 2)
+        return;
+    if (!w->early)
+        w->unknown_at = e->base + lm_remap_find(&e->map, e->pos);
+    w->early = true;
+    e->pos += w->unknown - 1;
+    w->unknown = 1;
+    lm_remap_find(&e->map, e->pos);
 }
 
 /* Unknown text; as bytes, these stand each by itself. */
@@ -309,6 +329,8 @@ static int long_word(struct words *w)
         return LM_OK;
     if (!best_way(w->e, &w->m->way, b->data, b->len, true, &done))
         return lm_fail_nomem(w->err);
+    note_unknown(w->e, &w->m->way);
+    lm_remap_trim(&w->e->map);
     lm_buf_drop(b, done);
     return lm_encoder_pass(w->e, w->err);
 }
@@ -438,6 +460,7 @@ static int part_spm(struct lm_encoder *e, bool more, struct lm_err *err)
         return s;
     if (!best_way(e, &t->model.way, b->data, len, more, &done))
         return lm_fail_nomem(err);
+    note_unknown(e, &t->model.way);
     lm_buf_drop(b, done);
     return lm_encoder_pass(e, err);
 }

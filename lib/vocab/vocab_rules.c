@@ -305,14 +305,24 @@ static int start(struct lm_encoder *e, struct lm_err *err)
     return LM_OK;
 }
 
+/* The same in steps, so that what is between them is little. */
+static int feed_all(struct lm_encoder *e, const char *p, size_t len, bool more,
+                    struct lm_err *err)
+{
+    int s = LM_OK;
+    do {
+        size_t n = len < 2 * e->window ? len : e->window;
+        s = feed(e, p, n, more || n < len, err);
+        p += n;
+        len -= n;
+    } while (s == LM_OK && len);
+    return s;
+}
+
 int lm_rules_encode(struct lm_encoder *e, const char *p, size_t len, struct lm_err *err)
 {
     int s = start(e, err);
-    for (size_t n; s == LM_OK && len; p += n, len -= n) {
-        n = len < 2 * e->window ? len : e->window;
-        s = feed(e, p, n, n < len, err);
-    }
-    return s;
+    return s == LM_OK ? feed_all(e, p, len, false, err) : s;
 }
 
 int lm_rules_part(struct lm_encoder *e, bool more, struct lm_err *err)
@@ -321,7 +331,7 @@ int lm_rules_part(struct lm_encoder *e, bool more, struct lm_err *err)
     int s = t->model.started ? LM_OK : start(e, err);
     t->model.started = true;
     if (s == LM_OK)
-        s = feed(e, t->text.data ? t->text.data : "", t->text.len, more, err);
+        s = feed_all(e, t->text.data ? t->text.data : "", t->text.len, more, err);
     lm_buf_clear(&t->text);
     return s;
 }

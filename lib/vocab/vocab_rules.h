@@ -65,7 +65,8 @@ struct lm_norm_state {
     struct lm_regex_scan scan;
     char                 blank[4];       /* STRIP: this, n_blanks times, is put before the
                                             next that is none                         */
-    int                  blank_len;
+    size_t               blank_len;
+    struct lm_origin     from;           /* of the first of them                      */
     uint64_t             n_blanks;
     size_t               slice;
 };

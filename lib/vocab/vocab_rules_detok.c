@@ -2,8 +2,9 @@
 /*
  * Decoders: tokens to text.  Each step takes tokens one by one and hands on what they become;
  * what it has to know first (is it the last one? does the character go on?) is little, so that
- * text comes out as the ids come in.  Only a step that works on the whole text, one behind Fuse
- * or ByteLevel other than Strip, waits for the end.
+ * text comes out as the ids come in.  A step behind Fuse or ByteLevel gets the whole text as one
+ * token, in parts.  Only ByteLevel and WordPiece there, and Replace by a pattern that needs PCRE2,
+ * wait for the end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,17 @@ struct step {
     bool          has_held;
     size_t        stripped;              /* STRIP of the whole: characters gone in front */
     bool          past_start;
+    bool          long_enough;           /* FALLBACK of the whole: it is no byte's name */
+    struct lm_regex_scan scan;           /* REPLACE of a token; WORDPIECE: room         */
+    struct lm_regex_walk walk;           /* REPLACE of the whole                        */
+    bool          walking;
+    size_t        at;                    /* all before it in held is handed on          */
 };
 
 struct lm_rules_detok {
     const struct lm_rules *r;
     struct step            step[LM_RULES_MAX];
     struct lm_buf          text[2];      /* what goes from step to step                 */
-    struct lm_regex_scan   scan;
 };
 
 struct lm_rules_detok *lm_rules_detok_new(const struct lm_rules *r)
@@ -46,11 +51,13 @@ void lm_rules_detok_free(struct lm_rules_detok *d)
 {
     if (!d)
         return;
-    for (size_t i = 0; i < LM_RULES_MAX; i++)
+    for (size_t i = 0; i < LM_RULES_MAX; i++) {
         lm_buf_release(&d->step[i].held);
+        lm_regex_scan_release(&d->step[i].scan);
+        lm_regex_ways_free(d->step[i].walk.ways);
+    }
     lm_buf_release(&d->text[0]);
     lm_buf_release(&d->text[1]);
-    lm_regex_scan_release(&d->scan);
     free(d);
 }
 
@@ -71,12 +78,12 @@ static void replace(struct lm_buf *out, struct lm_str s, struct lm_str from, str
     lm_buf_add(out, s.p + i, s.len - i);
 }
 
-static int replace_pattern(struct lm_rules_detok *d, const struct lm_dec_part *t, struct lm_str s,
+static int replace_pattern(struct step *x, const struct lm_dec_part *t, struct lm_str s,
                            struct lm_buf *out, struct lm_err *err)
 {
     size_t done = 0, at, end;
-    int r = lm_regex_start(&d->scan, t->pattern, s.p, s.len, err);
-    while (r == LM_OK && (r = lm_regex_next(&d->scan, &at, &end, err)) > 0) {
+    int r = lm_regex_start(&x->scan, t->pattern, s.p, s.len, err);
+    while (r == LM_OK && (r = lm_regex_next(&x->scan, &at, &end, err)) > 0) {
         lm_buf_add(out, s.p + done, at - done);
         lm_buf_add(out, t->to.p, t->to.len);
         done = end;
@@ -136,10 +143,10 @@ static const char *const unspaced[][2] = {
     { " 've", "'ve" }, { " 're", "'re" },
 };
 
-static void from_wordpiece(struct lm_rules_detok *d, struct lm_buf *out,
-                           const struct lm_dec_part *t, struct lm_str s, bool first)
+static void from_wordpiece(struct step *x, struct lm_buf *out, const struct lm_dec_part *t,
+                           struct lm_str s, bool first)
 {
-    struct lm_buf *b = &d->scan.sorts;           /* spare: no pattern is running */
+    struct lm_buf *b = &x->scan.sorts;           /* spare: no pattern is running */
     struct lm_buf in = { 0 };
     if (!first && s.len >= t->from.len && memcmp(s.p, t->from.p, t->from.len) == 0) {
         s.p += t->from.len;
@@ -209,6 +216,109 @@ static void strip_part(struct step *x, struct lm_buf *out, const struct lm_dec_p
     x->held.len = h.len;
 }
 
+/* What a text becomes that is the first and the last token: `from` gives way to `to`, but for
+ * what may be the begin of another. */
+static void literal_part(struct step *x, struct lm_buf *out, const struct lm_dec_part *t,
+                         struct lm_str s, bool last)
+{
+    static const struct lm_str space = { " ", 1 }, none = { "", 0 };
+    lm_buf_add(&x->held, s.p, s.len);
+    struct lm_str h = { x->held.data, x->held.len }, from = t->from;
+    size_t i = 0, stop = last || !from.len ? h.len : h.len < from.len ? 0 : h.len - from.len + 1;
+    while (i < stop) {
+        bool hit = from.len && h.len - i >= from.len && memcmp(h.p + i, from.p, from.len) == 0;
+        struct lm_str to = t->kind == LM_DK_MARK && !t->clean ? space : none;
+        if (hit)
+            lm_buf_add(out, to.p, to.len);
+        else
+            lm_buf_byte(out, (unsigned char)h.p[i]);
+        i += hit ? from.len : 1;
+    }
+    lm_buf_drop(&x->held, i);
+}
+
+static int pattern_part(struct step *x, struct lm_buf *out, const struct lm_dec_part *t,
+                        struct lm_str s, bool last, struct lm_err *err)
+{
+    struct lm_regex_walk *w = &x->walk;
+    struct lm_buf *b = &x->held;
+    int r;
+    lm_buf_add(b, s.p, s.len);
+    if (b->failed || (!w->ways && !(w->ways = lm_regex_ways_new(t->pattern))))
+        return lm_fail_nomem(err);
+    if (!x->walking) {
+        lm_regex_walk_start(w);
+        x->at = 0;
+    }
+    x->walking = !last;
+    while ((r = lm_regex_walk_next(w, b->data, b->len, !last, err)) == 1) {
+        if (w->at > x->at)
+            lm_buf_add(out, b->data + x->at, w->at - x->at);
+        lm_buf_add(out, t->to.p, t->to.len);
+        x->at = w->end;
+    }
+    size_t sure = r ? w->at : b->len;
+    if (r < 0)
+        return r;
+    if (sure > x->at) {
+        lm_buf_add(out, b->data + x->at, sure - x->at);
+        x->at = sure;
+    }
+    size_t gone = r == 2 && w->end != SIZE_MAX && w->end > x->at ? w->end : x->at;
+    if (gone < b->len / 2)
+        return LM_OK;                            /* not worth moving the rest yet */
+    lm_regex_walk_drop(w, gone);
+    lm_buf_drop(b, gone);
+    x->at = 0;
+    return LM_OK;
+}
+
+/* Only a text of six bytes can be the name of one. */
+static void fallback_part(struct step *x, struct lm_buf *out, struct lm_str s, bool last)
+{
+    lm_buf_add(&x->held, s.p, s.len);
+    x->long_enough |= x->held.len > 6;
+    if (!last && !x->long_enough)
+        return;
+    struct lm_str h = { x->held.data ? x->held.data : "", x->held.len };
+    if (x->long_enough)
+        lm_buf_add(out, h.p, h.len);
+    else
+        from_fallback(out, h);
+    lm_buf_clear(&x->held);
+}
+
+/* A part of the whole text; last: its end.  Those that cannot work on parts keep it. */
+static int whole_part(struct step *x, const struct lm_dec_part *t, struct lm_str s,
+                      struct lm_buf *out, bool last, struct lm_err *err)
+{
+    switch (t->kind) {
+    case LM_DK_MARK: case LM_DK_SUFFIX:
+        literal_part(x, out, t, s, last);
+        return LM_OK;
+    case LM_DK_FALLBACK:
+        fallback_part(x, out, s, last);
+        return LM_OK;
+    case LM_DK_REPLACE:
+        if (lm_regex_walks(t->pattern))
+            return pattern_part(x, out, t, s, last, err);
+        break;
+    default:
+        break;
+    }
+    lm_buf_add(&x->held, s.p, s.len);
+    if (!last)
+        return LM_OK;
+    struct lm_str h = { x->held.data ? x->held.data : "", x->held.len };
+    if (t->kind == LM_DK_REPLACE)
+        return replace_pattern(x, t, h, out, err);
+    if (t->kind == LM_DK_BYTES)
+        from_alphabet(out, h);
+    else
+        from_wordpiece(x, out, t, h, true);
+    return LM_OK;
+}
+
 /* A token, or with x->whole a part of the only one, through step i. */
 static int through(struct lm_rules_detok *d, size_t i, struct lm_str s, struct lm_buf *out,
                    struct lm_err *err)
@@ -220,18 +330,16 @@ static int through(struct lm_rules_detok *d, size_t i, struct lm_str s, struct l
         strip_part(x, out, t, s);
         return LM_OK;
     }
-    if (x->whole && t->kind != LM_DK_FUSE) {     /* all of it, at the end */
-        lm_buf_add(&x->held, s.p, s.len);
-        return LM_OK;
-    }
+    if (x->whole && t->kind != LM_DK_FUSE)
+        return whole_part(x, t, s, out, false, err);
     switch (t->kind) {
     case LM_DK_BYTES:     from_alphabet(out, s); break;
     case LM_DK_FALLBACK:  from_fallback(out, s); break;
     case LM_DK_MARK:      from_marks(out, t, s, first); break;
-    case LM_DK_WORDPIECE: from_wordpiece(d, out, t, s, first); break;
+    case LM_DK_WORDPIECE: from_wordpiece(x, out, t, s, first); break;
     case LM_DK_FUSE:      lm_buf_add(out, s.p, s.len); break;
     case LM_DK_STRIP:     strip(out, t, s); break;
-    case LM_DK_REPLACE:   return replace_pattern(d, t, s, out, err);
+    case LM_DK_REPLACE:   return replace_pattern(x, t, s, out, err);
     case LM_DK_JOIN:
         if (!first)
             lm_buf_byte(out, ' ');
@@ -288,7 +396,7 @@ static int finish(struct lm_rules_detok *d, size_t i, struct lm_buf *to, bool *s
     *some = x->has_held || (x->whole && x->seen);
     if (!*some)
         return LM_OK;
-    if (t->kind == LM_DK_SUFFIX) {
+    if (t->kind == LM_DK_SUFFIX && !x->whole) {
         replace(to, h, t->from, none);
     } else if (t->kind == LM_DK_STRIP) {
         if (!x->past_start && t->from.len) {
@@ -298,11 +406,7 @@ static int finish(struct lm_rules_detok *d, size_t i, struct lm_buf *to, bool *s
         }
         lm_buf_add(to, h.p, h.len - count(h, t->from, t->stop, true));
     } else {
-        x->whole = false;
-        x->seen = 0;
-        int r = through(d, i, h, to, err);
-        x->whole = true;
-        return r;
+        return whole_part(x, t, none, to, true, err);
     }
     return LM_OK;
 }
@@ -327,7 +431,7 @@ int lm_rules_detok_end(struct lm_rules_detok *d, struct lm_buf *out, struct lm_e
         struct step *x = &d->step[i];
         x->seen = 0;
         x->stripped = 0;
-        x->has_held = x->past_start = false;
+        x->has_held = x->past_start = x->long_enough = x->walking = false;
         lm_buf_clear(&x->held);
     }
     return r;

@@ -175,22 +175,41 @@ static void bytes(struct job *j)
 
 /* ---- ends ------------------------------------------------------------------------- */
 
+/* Do n bytes of blanks, k each, come from text that goes on evenly? */
+static bool is_even(const struct lm_origin *o, size_t n, size_t k)
+{
+    size_t step = o[0].to - o[0].from;
+    for (size_t i = 0; i < n; i++)
+        if (o[i].from != o[0].from + i / k * step || o[i].to != o[i].from + step)
+            return false;
+    return true;
+}
+
 /* Blanks that may be the last of the text are held: of many that are the same, their number. */
 static void hold_blanks(struct job *j, size_t at)
 {
     struct lm_norm_state *st = j->st;
-    size_t n = j->len - at;
+    size_t n = j->len - at, len;
     int k;
     j->done = at;
-    if (j->from || n < st->slice)
+    if (n < st->slice || n < 4)
         return;
     lm_uni_next(j->p + at, j->p + j->len, &k);
-    if (memcmp(j->p + at, j->p + at + k, n - (size_t)k) != 0 ||
-        (st->n_blanks && (st->blank_len != k || memcmp(st->blank, j->p + at, (size_t)k) != 0)))
+    len = (size_t)k;
+    if (memcmp(j->p + at, j->p + at + len, n - len) != 0 ||
+        (j->from && !is_even(j->from + at, n, len)))
         return;
-    memcpy(st->blank, j->p + at, (size_t)k);
-    st->blank_len = k;
-    st->n_blanks += n / (size_t)k;
+    if (!st->n_blanks) {
+        memcpy(st->blank, j->p + at, len);
+        st->blank_len = len;
+        st->from = j->from ? j->from[at] : (struct lm_origin){ 0, 0 };
+    }
+    size_t step = st->from.to - st->from.from;
+    if (st->blank_len != len || memcmp(st->blank, j->p + at, len) != 0 ||
+        (j->from && (j->from[at].from != st->from.from + st->n_blanks * step ||
+                     j->from[at].to != j->from[at].from + step)))
+        return;
+    st->n_blanks += n / len;
     j->done = j->len;
 }
 
@@ -198,8 +217,13 @@ static void hold_blanks(struct job *j, size_t at)
 static void put_blanks(struct job *j)
 {
     struct lm_norm_state *st = j->st;
-    for (size_t n = 0; st->n_blanks && n < st->slice && j->ok; n += (size_t)st->blank_len) {
-        put(j, st->blank, (size_t)st->blank_len, 0, 0);
+    size_t step = st->from.to - st->from.from;
+    for (size_t n = 0; st->n_blanks && n < st->slice && j->ok; n += st->blank_len) {
+        struct lm_origin o[4];
+        for (int i = 0; i < 4; i++)
+            o[i] = st->from;
+        j->ok = lm_traced_add(j->out, st->blank, st->blank_len, j->from ? o : NULL);
+        st->from = (struct lm_origin){ st->from.to, st->from.to + step };
         st->n_blanks--;
     }
     j->again = st->n_blanks > 0;
