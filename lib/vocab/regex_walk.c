@@ -185,7 +185,7 @@ static int start(struct lm_regex_ways *w, unsigned before)
     return s;
 }
 
-/* ---- a walk ----------------------------------------------------------------------------------- */
+/* ---- a walk ------------------------------------------------------------------------------- */
 
 void lm_regex_walk_start(struct lm_regex_walk *w)
 {

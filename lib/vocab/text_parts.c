@@ -15,7 +15,8 @@
 #include "vocab/unicode_form.h"
 #include "vocab/vocab_rules.h"
 
-enum { MUCH = 16 };                              /* windows of text encoded at a time    */
+/* windows of text encoded at a time; where it came from takes many times as much */
+enum { MUCH = 16, MUCH_WITH_SPANS = 4 };
 
 void lm_parts_free(struct lm_parts *t)
 {
@@ -171,9 +172,10 @@ int lm_encoder_parts(struct lm_encoder *e, const char *text, size_t len, bool on
     if (t->raw.failed)
         return lm_fail_nomem(err);
     size_t n = t->raw.len, cut = 0;
+    size_t much = (e->ids->want_spans ? MUCH_WITH_SPANS : MUCH) * e->window;
     if (!more && !t->split)
         return whole(e, n, err);
-    if (more && (n < 2 * k->longest || (t->split ? n < t->raw_wait : n < MUCH * e->window)))
+    if (more && (n < 2 * k->longest || (t->split ? n < t->raw_wait : n < much)))
         return LM_OK;
     if (more)
         cut = new_line(e->v, t->raw.data, t->seen > k->done ? t->seen : k->done, n);

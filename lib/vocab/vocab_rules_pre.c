@@ -323,7 +323,7 @@ static int begin_cut(struct level *l, struct lm_err *err)
     return LM_OK;
 }
 
-/* ---- steps that change the text ------------------------------------------------------------------ */
+/* ---- steps that change the text ----------------------------------------------------------- */
 
 /* Append text made of the bytes o says; NULL: nobody asks. */
 static bool put(struct lm_traced *t, const char *text, size_t n, const struct lm_origin *o)
@@ -415,7 +415,7 @@ static int change(struct now *w)
                 l->own.text.len, traced ? l->own.origin : NULL, l->first, w->last, w->err);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------ */
+/* ---- all of them -------------------------------------------------------------------------- */
 
 static int push(struct lm_cuts *c, struct lm_encoder *e, size_t depth, const char *p, size_t n,
                 const struct lm_origin *origin, bool first, bool last, struct lm_err *err)

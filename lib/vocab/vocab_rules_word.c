@@ -237,7 +237,7 @@ static int put_word(struct lm_words *w, struct lm_encoder *e, const char *p, siz
     return s;
 }
 
-/* ---- words that go on and on ------------------------------------------------------------------ */
+/* ---- words that go on and on -------------------------------------------------------------- */
 
 /* More bytes than any word has that is not unknown. */
 static uint64_t most(const struct lm_vocab *v)

@@ -229,7 +229,8 @@ static uint64_t most(const struct lm_vocab *v)
 }
 
 /* The words of normalized text: blanks go, punctuation stands by itself.  If more may follow,
- * the last word is left: up to *done.  Of the first, *gone bytes are not there; 0 when it is put. */
+ * the last word is left: up to *done.  Of the first, *gone bytes are not there; that is 0 when
+ * it is put. */
 static int cut(struct lm_encoder *e, const char *p, size_t len, bool more, size_t *done,
                size_t *gone, struct lm_err *err)
 {

@@ -114,9 +114,9 @@ static void compare(const char *name, const struct lm_buf *text, const struct lm
         return;
     if (same) {
         lm_buf_escape(&shown, text->data, text->len);
-        fail_msg("%s: id %zu of %zu is at %zu, %zu bytes, not at %zu, %zu bytes, of '%.2000s'", name, i,
-                 got->n, got->span[i].at, got->span[i].len, want->span[i].at, want->span[i].len,
-                 shown.data);
+        fail_msg("%s: id %zu of %zu is at %zu, %zu bytes, not at %zu, %zu bytes, of '%.2000s'",
+                 name, i, got->n, got->span[i].at, got->span[i].len, want->span[i].at,
+                 want->span[i].len, shown.data);
     }
     while (i < want->n && i < got->n && want->id[i] == got->id[i])
         i++;

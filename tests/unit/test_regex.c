@@ -31,10 +31,12 @@ static struct lm_regex *compile(const char *pattern, size_t len)
     return r;
 }
 
+static bool slow;                        /* by PCRE2 in any case */
+
 /* Matches as "at-end at-end ". */
 static void matches(const struct lm_regex *r, const char *p, size_t len, struct lm_buf *out)
 {
-    struct lm_regex_scan s = { 0 };
+    struct lm_regex_scan s = { .slow = slow };
     struct lm_err err;
     size_t at, end;
     int rc;
@@ -257,6 +259,98 @@ static void test_refused(void **state)
     lm_buf_release(&b);
 }
 
+/* ---- two ways --------------------------------------------------------------------------- */
+
+/* Matches of a text that comes in parts; what is certain of a match goes before its end is
+ * known. */
+static void matches_of_parts(const struct lm_regex *r, const struct lm_buf *text, uint32_t most,
+                             struct lm_buf *out)
+{
+    struct lm_regex_walk w = { .ways = lm_regex_ways_new(r) };
+    struct lm_buf b = { 0 };
+    size_t gone = 0, at = 0, begin = SIZE_MAX;
+    int rc = 2;
+    assert_non_null(w.ways);
+    lm_regex_walk_start(&w);
+    lm_buf_clear(out);
+    lm_buf_add(out, "", 0);
+    lm_buf_add(&b, "", 0);
+    while (rc == 2) {
+        size_t n = draw(most + 1), left = text->len - at;
+        n = n < left ? n : left;
+        lm_buf_add(&b, text->data + at, n);
+        at += n;
+        while ((rc = lm_regex_walk_next(&w, b.data, b.len, at < text->len, NULL)) == 1) {
+            lm_buf_printf(out, "%zu-%zu ", begin == SIZE_MAX ? gone + w.at : begin, gone + w.end);
+            begin = SIZE_MAX;
+        }
+        if (rc != 2)
+            break;
+        bool sure = w.end != SIZE_MAX && w.end > w.at;
+        n = sure ? w.end : w.at;
+        if (sure && begin == SIZE_MAX)
+            begin = gone + w.at;
+        n -= n ? draw((uint32_t)n) / 2 : 0;
+        if (!sure || n >= w.at) {
+            lm_regex_walk_drop(&w, n);
+            lm_buf_drop(&b, n);
+            gone += n;
+        }
+    }
+    assert_int_equal(rc, 0);
+    lm_regex_ways_free(w.ways);
+    lm_buf_release(&b);
+}
+
+/* Patterns are followed a character at a time as PCRE2 matches them, in whatever parts the text
+ * comes. */
+static void test_walks(void **state)
+{
+    (void)state;
+    static const char *const more[] = {
+        "a*", "a*?", "a+?b", "(?:ab|a)c?", "(?:a|ab)(?:c|bcd)", "a{2,3}", "a{2,3}?b", "x?+a",
+        "\\s++$", "a*+", "\\b", "\\B", "^a|b$", "\\A.|.\\z", "(?<=a)b|a(?!b)", "(?<!\\s)\\s",
+        "\\s+(?!\\S)|\\s+", " {2,}", "(?:(?:a|b)?c){1,2}", "[^\\s]+\\s?", "a|ab|abc",
+        "(?i:'s|'t)|\\p{L}++|\\s?+", "", "(?:a|b|)(?:c|)", "(?=[A-Z])", "aaaaaaa", "(?:a?){3}b",
+        "(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}"
+        "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+    };
+    static const char *const bits[] = {
+        "a", "a", "b", "c", "ab", "bcd", " ", "  ", "\n", "\r\n", "A", "'s", "1", "22",
+        "\xC3\xA9", "\xE4\xB8\x96", "\xFF", "\xE4\xB8", "x", "!", "'",
+    };
+    const char *pattern;
+    size_t walked = 0;
+    for (size_t i = 0; i < N(more) || lm_pretok_pattern(i - N(more), &pattern); i++) {
+        if (i < N(more))
+            pattern = more[i];
+        struct lm_regex *r = compile(pattern, strlen(pattern));
+        struct lm_buf text = { 0 }, want = { 0 }, got = { 0 };
+        walked += lm_regex_walks(r);
+        for (int k = 0; lm_regex_walks(r) && k < 200; k++) {
+            lm_buf_clear(&text);
+            lm_buf_add(&text, "", 0);
+            for (uint32_t n = draw(60), sorts = 1 + draw(N(bits)); n; n--)
+                lm_buf_str(&text, bits[draw(sorts)]);
+            slow = true;
+            matches(r, text.data, text.len, &want);
+            slow = false;
+            matches(r, text.data, text.len, &got);
+            if (strcmp(want.data, got.data) != 0)
+                fail_msg("'%s', '%s': %s, not %s", pattern, text.data, got.data, want.data);
+            matches_of_parts(r, &text, 1 + draw(20), &got);
+            if (strcmp(want.data, got.data) != 0)
+                fail_msg("'%s', '%s' in parts: %s, not %s", pattern, text.data, got.data,
+                         want.data);
+        }
+        lm_regex_free(r);
+        lm_buf_release(&text);
+        lm_buf_release(&want);
+        lm_buf_release(&got);
+    }
+    assert_true(walked >= N(more) + 20);
+}
+
 /* ---- time ------------------------------------------------------------------------------- */
 
 /* Patterns that would take square or exponential time stop with a message. */
@@ -393,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_line_ends), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_limits),  cmocka_unit_test(test_sets),
         cmocka_unit_test(test_bytes),   cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_walks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
