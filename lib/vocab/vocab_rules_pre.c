@@ -339,7 +339,7 @@ static bool put(struct lm_traced *t, const char *text, size_t n, const struct lm
 
 static bool begins_with(const struct now *w, struct lm_str s)
 {
-    return w->n >= s.len && memcmp(w->p, s.p, s.len) == 0;
+    return s.len && w->n >= s.len && memcmp(w->p, s.p, s.len) == 0;
 }
 
 /* Text that is put in front of a piece. */
