@@ -91,8 +91,9 @@ static int put_set(struct parser *s, struct lm_runeset *set)
         lm_runeset_fold(set);
     }
     size_t i = 0;
-    while (i < x->n_sets && (x->set[i].n != set->n ||
-                             memcmp(x->set[i].r, set->r, set->n * sizeof *set->r) != 0))
+    while (i < x->n_sets && (x->set[i].n != set->n ||     /* of empty ones r is NULL */
+                             (set->n && memcmp(x->set[i].r, set->r,
+                                               set->n * sizeof *set->r) != 0)))
         i++;
     bool ok = !set->failed;
     if (ok && i == x->n_sets) {
