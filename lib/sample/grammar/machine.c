@@ -740,12 +740,24 @@ int lm_step_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *
 struct mark lm_machine_mark(const struct lm_machine *m)
 {
     return (struct mark){ m->n_stacks, m->n_states, m->n_ways, m->n_links, m->n_edges,
-                          lm_keys_mark(m->keys) };
+                          lm_keys_mark(m->keys),
+                          { m->stack_table.n, m->state_table.n, m->edge_table.n } };
 }
 
-/* Keep only numbers below n in a table. */
-static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size_t n)
+/* Keep only numbers below n, of all below `all`, in a table that had so many slots then: as long as
+ * it has not grown, the last one that came in can go as if it had never been there. */
+static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size_t n, size_t all,
+                      size_t slots)
 {
+    for (size_t i = all; t->n && t->n == slots && i > n; i--) {
+        size_t k = hash(m, (uint32_t)i - 1) & (t->n - 1);
+        while (t->slots[k] && t->slots[k] != i)
+            k = (k + 1) & (t->n - 1);
+        t->used -= t->slots[k] != 0;
+        t->slots[k] = 0;
+    }
+    if (t->n == slots)
+        return;
     if (t->n)
         memset(t->slots, 0, t->n * sizeof *t->slots);
     t->used = n;
@@ -760,24 +772,25 @@ static void cut_table(struct lm_machine *m, struct table *t, hash_fn *hash, size
 /* Forget what was made after the mark, which nothing older than it needs. */
 void lm_machine_forget(struct lm_machine *m, const struct mark *to)
 {
+    cut_table(m, &m->edge_table, hash_edge, to->edges, m->n_edges, to->slots[2]);
+    cut_table(m, &m->state_table, hash_state, to->states, m->n_states, to->slots[1]);
+    if (m->stack_table.n == to->slots[0]) {
+        cut_table(m, &m->stack_table, hash_stack, to->stacks, m->n_stacks, to->slots[0]);
+    } else {                                      /* LM_STACK_BOTTOM and ..._UNKNOWN are in none */
+        memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
+        m->stack_table.used = 0;
+        for (uint32_t i = 2; i < to->stacks; i++)
+            intern(m, &m->stack_table, hash_stack, same_stack, i);
+    }
     m->n_stacks = to->stacks;
     m->n_states = to->states;
     m->n_ways = to->ways;
     m->n_links = to->links;
     m->n_edges = to->edges;
     lm_keys_forget(m->keys, to->keys);
-    for (size_t i = 0; i < m->n_stacks; i++)
+    for (size_t i = 0; !m->keys && i < m->n_stacks; i++)     /* none of a machine with keys has */
         if (m->stacks[i].returned >= m->n_states)
             m->stacks[i].returned = UINT32_MAX;
-    cut_table(m, &m->state_table, hash_state, m->n_states);
-    cut_table(m, &m->edge_table, hash_edge, m->n_edges);
-
-    /* LM_STACK_BOTTOM and LM_STACK_UNKNOWN are in no table. */
-    if (m->stack_table.n)
-        memset(m->stack_table.slots, 0, m->stack_table.n * sizeof *m->stack_table.slots);
-    m->stack_table.used = 0;
-    for (uint32_t i = 2; i < m->n_stacks; i++)
-        intern(m, &m->stack_table, hash_stack, same_stack, i);
 }
 
 /* ---- messages ---- */

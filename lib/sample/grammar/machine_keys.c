@@ -25,7 +25,7 @@ struct link {
 
 struct lm_keys {
     struct link *links;              /* [n], of which 0 is empty                        */
-    size_t       n, cap, n_slots;
+    size_t       n, cap, n_slots, grown_at;      /* n when slots were made             */
     uint32_t    *slots;
     struct lm_buf text, key;         /* scratch                                         */
 };
@@ -57,6 +57,7 @@ static bool grow_slots(struct lm_keys *k)
     free(k->slots);
     k->slots = slots;
     k->n_slots = n;
+    k->grown_at = k->n;
     for (uint32_t i = 1; i < k->n; i++)
         put_slot(k, i);
     return true;
@@ -150,7 +151,16 @@ void lm_keys_forget(struct lm_keys *k, size_t mark)
 {
     if (!k || k->n == mark)
         return;
+    for (size_t i = k->n; k->grown_at <= mark && i > mark; i--) {     /* last in, first out */
+        size_t at = hash_link(k->links[i - 1].before, k->links[i - 1].last) & (k->n_slots - 1);
+        while (k->slots[at] != i)
+            at = (at + 1) & (k->n_slots - 1);
+        k->slots[at] = 0;
+    }
     k->n = mark;
+    if (k->grown_at <= mark)
+        return;
+    k->grown_at = mark;
     memset(k->slots, 0, k->n_slots * sizeof *k->slots);
     for (uint32_t i = 1; i < k->n; i++)
         put_slot(k, i);

@@ -141,6 +141,7 @@ struct lm_machine {
 /* How much there is of everything. */
 struct mark {
     size_t stacks, states, ways, links, edges, keys;
+    size_t slots[3];                 /* of the tables of stacks, states and edges       */
 };
 
 /* A state of both machines. */
