@@ -42,9 +42,11 @@ static const struct text {
     /* references, properties, values */
     { SCHEMA, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{", "\"a%d\":{\"$ref\":\"#/$defs/a%d\"},", 30000,
       "\"a30000\":{}}}", "200 schemas in one another", NULL },
-    { SCHEMA, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{", "\"a%d\":{\"items\":{\"$ref\":\"#/$defs/a%d\"}},",
+    { SCHEMA, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{",
+      "\"a%d\":{\"items\":{\"$ref\":\"#/$defs/a%d\"}},",
       8000, "\"a8000\":{}}}", NULL, "[[[]]]" },
-    { SCHEMA, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{", "\"a%d\":{\"items\":{\"$ref\":\"#/$defs/a%d\"}},",
+    { SCHEMA, "{\"$ref\":\"#/$defs/a0\",\"$defs\":{",
+      "\"a%d\":{\"items\":{\"$ref\":\"#/$defs/a%d\"}},",
       30000, "\"a30000\":{}}}", "20000 rules", NULL },
     { SCHEMA, "", "{\"items\":", 200, "", "nested too deeply", NULL },
     { SCHEMA, "{\"enum\":[0", ",\"v%d\"", 50000, "]}", NULL, "\"v49999\"" },
@@ -173,12 +175,15 @@ static void test_along(void **state)
     check_letters("root ::= \"a\" root | \"b\"\n", 'a', 200000, NULL);
     check_letters("root ::= (\"a\" | \"aa\")*\n", 'a', 100000, NULL);
     check_letters("root ::= \"a\" root root | \"a\"\n", 'a', 3000, "more than 100000 steps");
-    check_letters("root ::= \"a\" root \"b\" | \"b\"\n", 'a', 120000, "100000 rules in one another");
+    check_letters("root ::= \"a\" root \"b\" | \"b\"\n", 'a', 120000,
+                  "100000 rules in one another");
     check_letters("root ::= (\"a\" | \"aa\"){0,30000} \"b\"\n", 'a', 25000, "ways");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_texts), cmocka_unit_test(test_along) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_along),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
