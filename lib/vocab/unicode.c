@@ -247,39 +247,49 @@ struct composed {
     bool             ok;
 };
 
+/* Two entries a character: where it begins and where it ends. */
 static void put_composed(void *to, const char *text, size_t n, size_t at, size_t end)
 {
     struct composed *c = to;
-    (void)end;
-    if (c->map && c->ok)
-        c->ok = lm_remap_add(c->map, c->out->len, c->from + at);
+    const size_t put = c->out->len;
     lm_buf_add(c->out, text, n);
+    if (c->map && c->ok)
+        c->ok = lm_remap_add(c->map, put, c->from + at) &&
+                lm_remap_add(c->map, put + n, c->from + end);
 }
 
-static int by_size(const void *a, const void *b)
+struct stretch {
+    size_t from, to;
+};
+
+static int by_place(const void *a, const void *b)
 {
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
+    const struct stretch *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
 }
 
 /* Marks that changed places: each stands for the one that was in its place, as in the library.
- * Entries from n on. */
+ * put_composed's entries from n on. */
 static bool in_order(struct lm_remap *m, size_t n)
 {
-    size_t i = n;
-    while (i + 1 < m->n && m->e[i].from <= m->e[i + 1].from)
+    struct lm_remap_at *e = m->e + n;
+    const size_t n_chars = (m->n - n) / 2;
+    size_t i = 1;
+    while (i < n_chars && e[2 * i - 2].from <= e[2 * i].from)
         i++;
-    if (i + 1 >= m->n)
+    if (i >= n_chars)
         return true;
-    size_t *from = lm_malloc_array(m->n - n, sizeof *from);
-    if (!from)
+    struct stretch *s = lm_malloc_array(n_chars, sizeof *s);
+    if (!s)
         return false;
-    for (i = n; i < m->n; i++)
-        from[i - n] = m->e[i].from;
-    qsort(from, m->n - n, sizeof *from, by_size);
-    for (i = n; i < m->n; i++)
-        m->e[i].from = from[i - n];
-    free(from);
+    for (i = 0; i < n_chars; i++)
+        s[i] = (struct stretch){ e[2 * i].from, e[2 * i + 1].from };
+    qsort(s, n_chars, sizeof *s, by_place);
+    for (i = 0; i < n_chars; i++) {
+        e[2 * i].from = s[i].from;
+        e[2 * i + 1].from = s[i].to;
+    }
+    free(s);
     return true;
 }
 

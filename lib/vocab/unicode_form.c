@@ -160,7 +160,7 @@ static uint32_t pair(uint32_t a, uint32_t b)
 }
 
 /* Canonical composition: a character joins the last starter unless one between them has no
- * lower class. */
+ * lower class.  It comes from where that starter does, as in the library. */
 static void compose(struct work *w)
 {
     size_t n = 0, starter = SIZE_MAX;
@@ -170,10 +170,7 @@ static void compose(struct work *w)
                     (n == starter + 1 || (w->part[n - 1].ccc && w->part[n - 1].ccc < x.ccc));
         uint32_t r = near ? pair(w->part[starter].r, x.r) : 0;
         if (r) {
-            struct part *s = &w->part[starter];
-            s->r = r;
-            s->at = x.at < s->at ? x.at : s->at;
-            s->end = x.end > s->end ? x.end : s->end;
+            w->part[starter].r = r;
             continue;
         }
         if (!x.ccc)
