@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gguf-convert - make a GGUF file of a Hugging Face checkpoint. */
+/* gguf-convert - make a GGUF file of a Hugging Face checkpoint, or a checkpoint of one. */
 
 #include <ctype.h>
 #include <getopt.h>
@@ -11,8 +11,10 @@
 #include "base/buf.h"
 #include "base/size.h"
 #include "cli/cli.h"
+#include "cli/restore_files.h"
 #include "io/input.h"
 #include "job/convert.h"
+#include "job/restore.h"
 #include "quant/mix.h"
 
 static const char usage[] =
@@ -21,7 +23,8 @@ static const char usage[] =
 static const char help[] =
     "\n"
     "Convert a Hugging Face checkpoint - a directory, an archive of one, or - for\n"
-    "an archive on standard input - to a GGUF file, or to standard output.\n"
+    "an archive on standard input - to a GGUF file, or to standard output; or, with\n"
+    "--to-safetensors, a GGUF file to a checkpoint in the folder out.\n"
     "\n"
     "      --base=SOURCE         the model of an adapter [where the adapter says]\n"
     "      --chat-template=FILE  write the template in FILE, not the checkpoint's\n"
@@ -45,6 +48,7 @@ static const char help[] =
     "  -q, --quiet               no warnings\n"
     "      --resume              keep an unfinished file, and go on with one\n"
     "      --spool=DIR           keep in DIR what comes in another order than needed\n"
+    "      --to-safetensors      make config.json and model.safetensors of a GGUF file\n"
     "  -T, --type=TYPE           f32, f16, bf16, q8_0, auto, or any other type of\n"
     "                            quantize [auto]\n"
     "  -t, --threads=N           threads [the CPUs there are]\n"
@@ -56,7 +60,8 @@ static const char help[] =
 enum {
     OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_FP8, OPT_IMATRIX,
     OPT_INCLUDE, OPT_LIST, OPT_LORA, OPT_MAX_SIZE, OPT_MAX_TENSORS, OPT_METADATA, OPT_MODEL_NAME,
-    OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL, OPT_VOCAB_ONLY
+    OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL,
+    OPT_TO_SAFETENSORS, OPT_VOCAB_ONLY
 };
 
 static const struct option options[] = {
@@ -84,6 +89,7 @@ static const struct option options[] = {
     { "resume",          no_argument,       NULL, OPT_RESUME },
     { "spool",           required_argument, NULL, OPT_SPOOL },
     { "threads",         required_argument, NULL, 't' },
+    { "to-safetensors",  no_argument,       NULL, OPT_TO_SAFETENSORS },
     { "type",            required_argument, NULL, 'T' },
     { "verbose",         no_argument,       NULL, 'v' },
     { "version",         no_argument,       NULL, 'V' },
@@ -95,7 +101,7 @@ static const struct option options[] = {
 
 static struct {
     const char                *source, *base, *out, *metadata, *chat_template, *spool, *imatrix;
-    bool                       dry_run, force, print_deps, provenance, resume;
+    bool                       dry_run, force, print_deps, provenance, resume, to_safetensors;
     const char               **include, **exclude;
     size_t                     n_include, n_exclude, include_cap, exclude_cap;
     struct lm_split_options    split;
@@ -136,10 +142,26 @@ static void add_name(const char ***list, size_t *n, size_t *cap, const char *nam
     (*list)[*n] = NULL;
 }
 
+/* What the way back has no use for. */
+static void check_back(void)
+{
+    const struct lm_convert_options *c = &opt.convert;
+    if (opt.base || opt.chat_template || opt.dry_run || opt.exclude || opt.imatrix || opt.include ||
+        opt.metadata || opt.print_deps || opt.provenance || opt.resume || opt.spool ||
+        opt.split.max_size || opt.split.max_tensors || c->fp8_as_q8 || c->lora || c->model_name ||
+        c->pre || c->vocab_only)
+        cli_bad_usage("of the other options --to-safetensors takes --type, --threads, --force, "
+                      "--progress and --quiet only");
+    if (c->type && !lm_restore_knows_type(c->type))
+        cli_bad_usage("--type: %s: a checkpoint has f32, f16 or bf16", c->type);
+}
+
 /* What cannot be asked for together. */
 static void check_options(void)
 {
     const bool split = opt.split.max_size || opt.split.max_tensors;
+    if (opt.to_safetensors)
+        check_back();
     if (opt.base && !opt.convert.lora)
         cli_bad_usage("--base needs --lora");
     if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre ||
@@ -203,6 +225,7 @@ static void read_options(int argc, char *argv[])
         case OPT_PROVENANCE:    opt.provenance = true; break;
         case OPT_RESUME:        opt.resume = true; break;
         case OPT_SPOOL:         opt.spool = optarg; break;
+        case OPT_TO_SAFETENSORS: opt.to_safetensors = true; break;
         case OPT_VOCAB_ONLY:    opt.convert.vocab_only = true; break;
         default: cli_try_help();
         }
@@ -447,6 +470,10 @@ int main(int argc, char *argv[])
 
     cli_start(argv);
     read_options(argc, argv);
+    if (opt.to_safetensors) {
+        const struct lm_env back = cli_env(opt.env);
+        return cli_finish(cli_restore(opt.source, opt.out, opt.convert.type, opt.force, &back));
+    }
     read_files();
     if (opt.provenance) {
         opt.convert.provenance = cli_provenance(argv);

@@ -269,6 +269,34 @@ static void choose_row(struct lm_convert *c)
         c->cfg.arch = c->cfg.arch->mixed;
 }
 
+/* The row of cfg.class, and what config.json says beside its keys. */
+static int take_class(struct lm_convert *c, struct lm_err *err)
+{
+    int r;
+    c->cfg.arch = lm_arch_by_class(c->cfg.class);
+    if (!c->cfg.arch)
+        return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted "
+                       "(--list names those that can)", c->cfg.class);
+    choose_row(c);
+    for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
+        if ((r = check_need(c, n, err)))
+            return r;
+    c->cfg.quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
+    r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
+    if (r)
+        return lm_err_at(err, r, "config.json: quantization_config");
+    const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
+    if (tied && !lm_jval_bool(tied, &c->cfg.tied))
+        return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
+    return LM_OK;
+}
+
+int lm_convert_use_config(struct lm_convert *c, struct lm_err *err)
+{
+    const int r = take_class(c, err);
+    return r ? r : read_rope(c, err);
+}
+
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err)
 {
     int r = load_config(c, src, err);
@@ -290,21 +318,8 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
     if (!strcmp(c->cfg.class, "XLMRobertaModel") &&
         present(lm_jval_get(c->cfg.json, "lora_adaptations")))
         c->cfg.class = "XLMRobertaLoRA";
-    c->cfg.arch = lm_arch_by_class(c->cfg.class);
-    if (!c->cfg.arch)
-        return lm_fail(err, LM_ENOSUP, "config.json: architecture %.60s cannot be converted "
-                       "(--list names those that can)", c->cfg.class);
-    choose_row(c);
-    for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
-        if ((r = check_need(c, n, err)))
-            return r;
-    c->cfg.quant = present(lm_jval_get(c->cfg.json, "quantization_config"));
-    r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
-    if (r)
-        return lm_err_at(err, r, "config.json: quantization_config");
-    const struct lm_jval *tied = present(lm_jval_get(c->cfg.json, "tie_word_embeddings"));
-    if (tied && !lm_jval_bool(tied, &c->cfg.tied))
-        return lm_fail(err, LM_EDATA, "config.json: tie_word_embeddings is neither true nor false");
+    if ((r = take_class(c, err)))
+        return r;
     r = lm_convert_read_modules(c, err);
     return r ? r : read_rope(c, err);
 }

@@ -128,6 +128,8 @@ struct lm_convert {
 /* Read config.json of `src` (not always c->src: an adapter's is its model's): architecture and
  * rotary scaling. */
 int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struct lm_err *err);
+/* The same of what is in cfg.json and cfg.class already. */
+int lm_convert_use_config(struct lm_convert *c, struct lm_err *err);
 
 /* A small JSON file of the source, if it is there: *out is NULL without. */
 int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
@@ -212,6 +214,8 @@ bool lm_convert_is_row_of(const struct lm_arch_tensor *t, const char *name, uint
                           uint32_t *part);
 /* Read the header of a weight file that has one tensor list for itself. */
 int lm_convert_add_file(struct lm_convert *c, const char *name, struct lm_err *err);
+/* The values of a tensor that no file has, whose shape is set: it->made. */
+int lm_convert_make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err);
 /* Views of every item, and its sources' shapes against them. */
 int lm_convert_check_shapes(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err);
 /* Join the items of a file that has just come with what its header says. */

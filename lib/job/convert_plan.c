@@ -599,8 +599,7 @@ static int make_rope_part(struct lm_convert *c, struct lm_convert_item *it, stru
     return LM_OK;
 }
 
-/* The values of a tensor that no file has. */
-static int make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+int lm_convert_make(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
     switch (it->row->transform) {
     case LM_MAKE_ROPE_FREQS: return make_rope_freqs(c, it, err);
@@ -641,7 +640,7 @@ int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, s
     if (!r)
         lm_convert_tell_passes(c);
     for (size_t i = 0; !r && i < c->n_items; i++)
-        r = make(c, &c->items[i], err);
+        r = lm_convert_make(c, &c->items[i], err);
     return r;
 }
 
