@@ -88,6 +88,11 @@ struct lm_hparams {
     uint32_t conv;                    /* inputs that a convolution over time looks at     */
     uint32_t ssm_inner, ssm_state;    /* recurrent layers: width, and length of a state's row */
     uint32_t ssm_rank, ssm_groups;    /* heads or rank of the steps; groups or key heads  */
+    uint32_t n_mix;                   /* RWKV: mixtures of a token and the one before     */
+    uint32_t mix_rank, decay_rank;    /* inner lengths of what makes them, decays,        */
+    uint32_t rate_rank, value_rank;   /* rates of learning, shares of the first values,   */
+    uint32_t gate_rank;               /* and gates; 0: none                               */
+    uint32_t rescale_every;           /* every n-th layer's result is halved; 0: none     */
     uint32_t attn_every;              /* every n-th layer is attention where no list says */
     float    ssm_step_least;          /* steps of a scan are not less                     */
     bool     ssm_norms;               /* inputs of a scan are normalized without weights  */
@@ -270,6 +275,10 @@ enum lm_dim {
     LM_DIM_EMBD_LAYER,      /* n_embd_layer                                               */
     LM_DIM_EMBD_LAYERS,     /* n_layer n_embd_layer                                       */
     LM_DIM_SSM_OF_HEAD,     /* ssm_inner / ssm_rank                                       */
+    LM_DIM_MIXES,           /* n_mix                                                      */
+    LM_DIM_MIX_RANK,        /* mix_rank                                                   */
+    LM_DIM_MIX_ALL,         /* n_mix mix_rank                                             */
+    LM_DIM_DECAY_RANK, LM_DIM_RATE_RANK, LM_DIM_VALUE_RANK, LM_DIM_GATE_RANK,
     LM_DIM_LABELS,          /* n_labels                                                   */
     LM_DIM_INDEX,           /* index_len                                                  */
     LM_DIM_INDEX_HEADS,     /* index_heads                                                */
@@ -371,7 +380,8 @@ enum {
     LM_TENSOR_ALL_OR_NONE = 1 << 26,    /* in some layers only                            */
     LM_TENSOR_IF_ROUTER = 1 << 27,      /* in layers that have a router's                 */
     LM_TENSOR_NO_ROUTER = 1 << 28,      /* in others                                      */
-    LM_TENSOR_UNLESS_ZERO = 1 << 29     /* left out by conversion where it is all zeros   */
+    LM_TENSOR_UNLESS_ZERO = 1 << 29,    /* left out by conversion where it is all zeros   */
+    LM_TENSOR_ONLY_FIRST = 1 << 30      /* in layer 0 only                                */
 };
 
 /* What a tensor is for; a bias follows its weight. */
@@ -418,6 +428,14 @@ enum lm_role {
     LM_INDEX_Q, LM_INDEX_Q_B,
     LM_KDA_CONV_Q, LM_KDA_CONV_K, LM_KDA_CONV_V, LM_KDA_F_A, LM_KDA_F_A_B, LM_KDA_F_B,
     LM_KDA_F_B_B, LM_KDA_G_A, LM_KDA_G_A_B, LM_KDA_G_B, LM_KDA_G_B_B,
+    LM_RWKV_LERP, LM_RWKV_LERP_X, LM_RWKV_LERP_W, LM_RWKV_LERP_K, LM_RWKV_LERP_V, LM_RWKV_LERP_R,
+    LM_RWKV_LERP_G, LM_RWKV_MIX_A, LM_RWKV_MIX_A_B, LM_RWKV_MIX_B, LM_RWKV_DECAY_A,
+    LM_RWKV_DECAY_A_B, LM_RWKV_DECAY_B, LM_RWKV_DECAY_B_B, LM_RWKV_RATE_A, LM_RWKV_RATE_A_B,
+    LM_RWKV_RATE_B, LM_RWKV_RATE_B_B, LM_RWKV_VALUE_A, LM_RWKV_VALUE_A_B, LM_RWKV_VALUE_B,
+    LM_RWKV_VALUE_B_B, LM_RWKV_GATE_A, LM_RWKV_GATE_A_B, LM_RWKV_GATE_B, LM_RWKV_GATE_B_B,
+    LM_RWKV_GATE, LM_RWKV_GATE_BIAS, LM_RWKV_BONUS, LM_RWKV_KEY_UNIT, LM_RWKV_KEY_RATE,
+    LM_RWKV_NORM, LM_RWKV_NORM_B, LM_RWKV_FEED_K, LM_RWKV_FEED_R, LM_RWKV_FEED_GATE,
+    LM_RWKV_FEED_GATE_B,
     LM_N_ROLES
 };
 

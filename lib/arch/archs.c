@@ -28,7 +28,8 @@ extern const struct lm_arch
     lm_arch_glm_dsa, lm_arch_deepseek32, lm_arch_kimi_linear, lm_arch_kormo, lm_arch_glm4v,
     lm_arch_glm4v_moe, lm_arch_phimoe, lm_arch_youtu, lm_arch_mistral4, lm_arch_bamba,
     lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class, lm_arch_lfm2_both,
-    lm_arch_nomic_bert_moe, lm_arch_jina_bert_v2, lm_arch_jina_bert_v3;
+    lm_arch_nomic_bert_moe, lm_arch_jina_bert_v2, lm_arch_jina_bert_v3, lm_arch_rwkv6,
+    lm_arch_rwkv7, lm_arch_rwkv6qwen2, lm_arch_arwkv7;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -52,7 +53,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_kormo, &lm_arch_glm4v, &lm_arch_glm4v_moe, &lm_arch_phimoe, &lm_arch_youtu,
     &lm_arch_mistral4, &lm_arch_bamba, &lm_arch_cohere2moe, &lm_arch_distilbert,
     &lm_arch_distilbert_class, &lm_arch_lfm2_both, &lm_arch_nomic_bert_moe,
-    &lm_arch_jina_bert_v2, &lm_arch_jina_bert_v3,
+    &lm_arch_jina_bert_v2, &lm_arch_jina_bert_v3, &lm_arch_rwkv6, &lm_arch_rwkv7,
+    &lm_arch_rwkv6qwen2, &lm_arch_arwkv7,
     NULL
 };
 
@@ -168,8 +170,7 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
     not |= h->latent ? LM_TENSOR_NO_LATENT : LM_TENSOR_IF_LATENT;
     if (!h->n_ff_shared)
         not |= LM_TENSOR_IF_SHARED;
-    if (layer == 0)
-        not |= LM_TENSOR_NOT_FIRST;
+    not |= layer == 0 ? LM_TENSOR_NOT_FIRST : LM_TENSOR_ONLY_FIRST;
     if (!h->n_embd_layer)
         not |= LM_TENSOR_IF_LAYER_INPUT;
     if (!lm_arch_feeds(h, layer))
@@ -648,6 +649,13 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_INDEX:     *out = h->index_len; return true;
     case LM_DIM_INDEX_HEADS: *out = h->index_heads; return true;
     case LM_DIM_INDEX_ALL: return lm_mul_u64(h->index_heads, h->index_len, out);
+    case LM_DIM_MIXES:     *out = h->n_mix; return true;
+    case LM_DIM_MIX_RANK:  *out = h->mix_rank; return true;
+    case LM_DIM_MIX_ALL:   return lm_mul_u64(h->n_mix, h->mix_rank, out);
+    case LM_DIM_DECAY_RANK: *out = h->decay_rank; return true;
+    case LM_DIM_RATE_RANK: *out = h->rate_rank; return true;
+    case LM_DIM_VALUE_RANK: *out = h->value_rank; return true;
+    case LM_DIM_GATE_RANK: *out = h->gate_rank; return true;
     case LM_DIM_LABELS:    *out = h->n_labels; return true;
     case LM_DIM_DENSE_2_IN: *out = h->dense_2_in ? h->dense_2_in : h->n_embd; return true;
     case LM_DIM_DENSE_2_OUT: *out = h->dense_2_out ? h->dense_2_out : h->n_embd; return true;

@@ -27,6 +27,10 @@ bool lm_ctx_remembers(const struct lm_tensor *t, const struct lm_memory_place *p
     case LM_OP_STATE_CONV:
     case LM_OP_STATE_SCAN:
     case LM_OP_STATE_DELTA:
+    case LM_OP_STATE_SHIFT:
+    case LM_OP_STATE_WKV6:
+    case LM_OP_STATE_WKV7:
+    case LM_OP_STATE_GLA:
         return states && states[place->where] == t->src[1] &&
                t->arg.state.off >= place->conv_off &&
                t->arg.state.off - place->conv_off < place->state_bytes;

@@ -253,6 +253,11 @@ struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a)
     return node(g, LM_OP_SIGMOID, NULL, (struct lm_tensor *[]){ a });
 }
 
+struct lm_tensor *lm_exponential(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_EXP, NULL, (struct lm_tensor *[]){ a });
+}
+
 struct lm_tensor *lm_select(struct lm_graph *g, struct lm_tensor *logits, struct lm_tensor *bias,
                             const struct lm_routing *r)
 {
@@ -365,6 +370,38 @@ struct lm_tensor *lm_state_delta_each(struct lm_graph *g, struct lm_tensor *q,
         return NULL;
     return node(g, LM_OP_STATE_DELTA, &(union lm_op_arg){ .state = { .off = off } },
                 (struct lm_tensor *[]){ v, states, q, k, decay, beta, rate });
+}
+
+struct lm_tensor *lm_state_shift(struct lm_graph *g, struct lm_tensor *x,
+                                 struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_SHIFT, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ x, states });
+}
+
+struct lm_tensor *lm_state_wkv6(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *decay,
+                                struct lm_tensor *bonus, struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_WKV6, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ v, states, r, k, decay, bonus });
+}
+
+struct lm_tensor *lm_state_wkv7(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *decay,
+                                struct lm_tensor *a, struct lm_tensor *b,
+                                struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_WKV7, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ v, states, r, k, decay, a, b });
+}
+
+struct lm_tensor *lm_state_gla(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                               struct lm_tensor *v, struct lm_tensor *decay,
+                               struct lm_tensor *states, size_t off)
+{
+    return node(g, LM_OP_STATE_GLA, &(union lm_op_arg){ .state = { .off = off } },
+                (struct lm_tensor *[]){ v, states, r, k, decay });
 }
 
 struct lm_tensor *lm_mul_mat(struct lm_graph *g, struct lm_tensor *w, struct lm_tensor *x)

@@ -449,6 +449,36 @@ static int shape_state_delta(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int shape_state_shift(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *x = t->src[0];
+    int r = want_all_f32(t, err);
+    if (r || (r = check_states(t->src[1], x->ne[1], err)))
+        return r;
+    if (x->ne[2] != 1 || x->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "what is shifted is no column a token");
+    like(t, x);
+    return LM_OK;
+}
+
+static int shape_state_wkv(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *v = t->src[0], *k = t->src[3], *bonus = t->src[5];
+    const size_t size = k->ne[0], heads = v->ne[1], n = v->ne[2];
+    int r = want_all_f32(t, err);
+    if (r || (r = check_states(t->src[1], n, err)))
+        return r;
+    bool fits = v->ne[3] == 1;
+    for (size_t i = 2; i < (t->op == LM_OP_STATE_WKV7 ? 7 : 5); i++)
+        fits = fits && each_token(t->src[i], size, heads, n);
+    if (t->op == LM_OP_STATE_WKV6)
+        fits = fits && lm_tensor_len(bonus) == size * heads && lm_tensor_contiguous(bonus);
+    if (!fits)
+        return lm_fail(err, LM_EUSE, "inputs of a wkv do not go together");
+    like(t, v);
+    return LM_OK;
+}
+
 static double flops_none(const struct lm_tensor *t)
 {
     (void)t;
@@ -510,6 +540,12 @@ static double flops_state_delta(const struct lm_tensor *t)
     return 7.0 * (double)lm_tensor_len(t) * (double)t->src[3]->ne[0];
 }
 
+static double flops_state_wkv(const struct lm_tensor *t)
+{
+    const double each = t->op == LM_OP_STATE_WKV7 ? 9 : 5;
+    return each * (double)lm_tensor_len(t) * (double)t->src[3]->ne[0];
+}
+
 static double flops_weighted_sum(const struct lm_tensor *t)
 {
     return 2.0 * (double)lm_tensor_len(t->src[0]);
@@ -548,6 +584,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
     [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_EXP]        = { "exp",        1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SOFTPLUS]   = { "softplus",   1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_L2_NORM]    = { "l2_norm",    1, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_ABOVE]      = { "above",      1, 0, true,  shape_same, flops_norm, NULL },
@@ -557,6 +594,10 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_STATE_SCAN] = { "state_scan", 7, 1, false, shape_state_scan, flops_state_scan, NULL },
     [LM_OP_STATE_DELTA] = { "state_delta", 7, 1, false, shape_state_delta, flops_state_delta,
                             NULL },
+    [LM_OP_STATE_SHIFT] = { "state_shift", 2, 0, false, shape_state_shift, flops_one, NULL },
+    [LM_OP_STATE_WKV6] = { "state_wkv6", 6, 0, false, shape_state_wkv, flops_state_wkv, NULL },
+    [LM_OP_STATE_WKV7] = { "state_wkv7", 7, 0, false, shape_state_wkv, flops_state_wkv, NULL },
+    [LM_OP_STATE_GLA]  = { "state_gla",  5, 0, false, shape_state_wkv, flops_state_wkv, NULL },
     [LM_OP_SELECT]      = { "select",     2, 1, false, shape_select, flops_none, NULL },
     [LM_OP_GATE]       = { "gate",       2, 0, false, shape_gate, flops_silu, NULL },
     [LM_OP_WEIGHTED_SUM] = { "weighted_sum", 2, 0, false, shape_weighted_sum,

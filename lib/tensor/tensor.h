@@ -47,6 +47,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SOFTCAP,
     LM_OP_CONCAT,
     LM_OP_SIGMOID,
+    LM_OP_EXP,
     LM_OP_SOFTPLUS,
     LM_OP_SELECT,
     LM_OP_GATE,
@@ -71,6 +72,10 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_CONV_WHOLE,
     LM_OP_STATE_SCAN,
     LM_OP_STATE_DELTA,
+    LM_OP_STATE_SHIFT,
+    LM_OP_STATE_WKV6,
+    LM_OP_STATE_WKV7,
+    LM_OP_STATE_GLA,
     LM_N_OPS
 };
 
@@ -245,12 +250,13 @@ struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struc
 
 /* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
  * and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
- * cap tanh(a / cap);   log(1 + exp(a)), but at least `least`. */
+ * exp(a);   cap tanh(a / cap);   log(1 + exp(a)), but at least `least`. */
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_exponential(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a, float least);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
 
@@ -426,6 +432,18 @@ struct lm_tensor *lm_slope_bias(struct lm_graph *g, struct lm_tensor *w, uint32_
  * lm_state_delta_each: the same where each channel of a key decays by itself (Kimi Team, "Kimi
  * Linear", 2025): decay [size, heads, n] times rate, [heads] in any shape; as many key heads.
  *   s[i, j] = exp(rate decay[j]) s[i, j], then as above
+ *
+ * lm_state_shift: how the token before differs, x [channels, n]: y[c, t] = x[c, t - 1] - x[c, t],
+ * F32 [channels, n].  Kept: the last input, F32 [channels].
+ *
+ * lm_state_wkv6, lm_state_wkv7: RWKV's memory (Peng et al., "Eagle and Finch", 2024; "RWKV-7
+ * Goose", 2025).  r, k, decay (a factor), a and b [size, heads, n], v [len, heads, n], bonus
+ * [size, heads] in any shape:
+ *   6:  y[i] = r . (s[i] + bonus k v[i]);   s[i, j] = decay[j] s[i, j] + k[j] v[i]
+ *   7:  s[i, j] = decay[j] s[i, j] + (a . s[i]) b[j] + k[j] v[i];   y[i] = r . s[i]
+ *   F32 [len, heads, n].  Kept: s, F32 [size, len, heads].
+ *
+ * lm_state_gla: gated linear attention (Yang et al., 2024), the same as 7 without a and b.
  */
 struct lm_tensor *lm_state_conv(struct lm_graph *g, struct lm_tensor *x, struct lm_tensor *w,
                                 struct lm_tensor *bias, struct lm_tensor *states, size_t off);
@@ -441,6 +459,18 @@ struct lm_tensor *lm_state_delta_each(struct lm_graph *g, struct lm_tensor *q,
                                       struct lm_tensor *decay, struct lm_tensor *rate,
                                       struct lm_tensor *beta, struct lm_tensor *states,
                                       size_t off);
+struct lm_tensor *lm_state_shift(struct lm_graph *g, struct lm_tensor *x,
+                                 struct lm_tensor *states, size_t off);
+struct lm_tensor *lm_state_wkv6(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *decay,
+                                struct lm_tensor *bonus, struct lm_tensor *states, size_t off);
+struct lm_tensor *lm_state_wkv7(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                                struct lm_tensor *v, struct lm_tensor *decay,
+                                struct lm_tensor *a, struct lm_tensor *b,
+                                struct lm_tensor *states, size_t off);
+struct lm_tensor *lm_state_gla(struct lm_graph *g, struct lm_tensor *r, struct lm_tensor *k,
+                               struct lm_tensor *v, struct lm_tensor *decay,
+                               struct lm_tensor *states, size_t off);
 
 /* Elements; bytes from the first to the last, padding between rows included; is it without
  * gaps; number of rows (all axes but the first). */

@@ -38,6 +38,8 @@ ok "$(LMPIPE_FAR_OPS=-attn where kv_store -m "$m")" "cpu cpu " \
 ok "$(LMPIPE_FAR_OPS=-kv_store where attn -m "$m")" "cpu cpu " "whichever operation it lacks"
 ok "$(where state_conv --tensor-device 'blk.1=cpu' -m "$root/tests/data/recurrent/mamba2.gguf" |
     cut -d ' ' -f 1-2)" "far0 cpu" "states too"
+ok "$(where state_wkv7 --tensor-device 'blk.0=cpu' -m "$root/tests/data/recurrent/rwkv7.gguf")" \
+    "cpu far0 " "and those of RWKV"
 
 # ---- models ----
 # All that can be done to sequences, in one conversation.
@@ -95,7 +97,7 @@ for type in f32 bf16 q8_0 iq4_nl; do
     decode -i -m "$m" --cache-k $type --cache-v q5_1 requests >got 2>/dev/null
     ok "$(cmp want got)" "" "keys as $type, values as q5_1"
 done
-for name in mamba2 qwen35; do same "$root/tests/data/recurrent/$name.gguf" $name; done
+for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do same "$root/tests/data/recurrent/$name.gguf" $name; done
 for name in gemma3n gemma4-mixed llama4 nemotron-h; do
     gguf-convert -q "$root/tests/data/families/$name.tar.zst" $name.gguf
     same $name.gguf $name

@@ -26,7 +26,7 @@ distance() { # REFERENCE TABLE
 }
 
 exact='--cache-k f32 --cache-v f32'
-for name in mamba2 qwen35; do
+for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
     m=$name.gguf
     quantize -q --allow-requantize "$data/$m" "$m" F32
     # shellcheck disable=SC2086
@@ -72,7 +72,7 @@ row() { # LINES: a sequence's frames of the last token, without its sequence
     printf '%s\n' "$1" | awk -v s="$2" -v p="$3" '$1 == 0 && $2 == s && $3 == p { print $4; exit }'
 }
 long='5 9 14 23 31 44 52 61 75 83 94 101 118 127 133 148 152 169 174 180'
-for m in mamba2.gguf qwen35.gguf; do
+for m in mamba2.gguf qwen35.gguf rwkv6.gguf rwkv7.gguf rwkv6qwen2.gguf arwkv7.gguf; do
     want=$(row "$(loop "$m" "0: $long" '0: 7' '0: 8')" 0 21)
     batch=1     # requests that wait together are one batch, which is cut back as a whole
     out=$(loop "$m" "0: $long" '0: 7' '0: 200' '0: @21 8')
@@ -115,4 +115,15 @@ refused '--set=qwen35.attention.recurrent_layers=json:[false,true]' qwen35.gguf 
     "the wrong layers" "missing"
 refused '--set=qwen35.attention.recurrent_layers=json:[1,0]' qwen35.gguf \
     "a list of something else" "recurrent_layers"
+refused --set=rwkv7.wkv.head_size=u32:0 rwkv7.gguf "no heads" "wkv.head_size: 0"
+refused --set=rwkv6.wkv.head_size=u32:5 rwkv6.gguf "heads that do not fit" \
+    "wkv.head_size: 5 does not divide 32"
+refused --set=rwkv6qwen2.attention.head_count_kv=u32:3 rwkv6qwen2.gguf "groups that do not fit" \
+    "head_count_kv: 3 does not divide the 2 heads"
+refused --set=rwkv6.time_mix_extra_dim=u32:4000000000 rwkv6.gguf "a huge rank" \
+    "time_mix_extra_dim: 4000000000"
+refused --set=rwkv7.attention.gate_lora_rank=u32:7 rwkv7.gguf "another rank" "shape is"
+refused --delete=rwkv7.attention.iclr_lora_rank rwkv7.gguf "no rank" "iclr_lora_rank: missing"
+refused --set=rwkv7.block_count=u32:3 rwkv7.gguf "a layer that is not there" \
+    "blk.2.attn_norm.weight: missing"
 echo "1..$n"

@@ -298,6 +298,107 @@ static void test_delta(void **unused)
     check_delta(7, 3, 19, 3, false, true);
 }
 
+/* --- token shift and wkv ------------------------------------------------------------------ */
+
+static void test_shift(void **unused)
+{
+    enum { CHANNELS = 300, OFF = 3 };
+    float *x = numbers((size_t)CHANNELS * TOKENS, 1);
+    struct lm_graph g = {0};
+    (void)unused;
+    mix_sequences();
+    const float *y = evaluate(&g, lm_state_shift(&g, floats(&g, CHANNELS, TOKENS, 1, x),
+                                                 addresses(&g), OFF * sizeof(float)), 2);
+    for (size_t c = 0; c < CHANNELS; c++)
+        for (size_t s = 0; s < SEQS; s++) {
+            double last = before(s, OFF + c);
+            for (size_t i = 0; i < TOKENS; i++) {
+                if (seq_of[i] != s)
+                    continue;
+                const double now = (double)x[i * CHANNELS + c];
+                close_to((double)y[i * CHANNELS + c], last - now, 1e-7);
+                last = now;
+            }
+            assert_true((double)state[1][s][OFF + c] == last);
+        }
+    lm_graph_release(&g);
+    free(x);
+}
+
+/* The published recurrences, version 6 or 7 or (0) gated linear attention, a row of a head's
+ * memory at a time. */
+static double wkv_step(int version, double *now, const float *p[5], size_t at, size_t h,
+                       size_t size, double v)
+{
+    const float *r = p[0] + at, *k = p[1] + at, *decay = p[2] + at, *b = p[4] + at;
+    const float *a = p[3] + (version == 6 ? h * size : at);          /* 6: the bonus */
+    double seen = 0, sum = 0;
+    for (size_t j = 0; j < size; j++) {
+        seen += now[j] * (double)a[j];
+        if (version == 6)
+            sum += (double)r[j] * (now[j] + (double)a[j] * (double)k[j] * v);
+    }
+    for (size_t j = 0; j < size; j++) {
+        now[j] = now[j] * (double)decay[j] + v * (double)k[j];
+        now[j] += version == 7 ? seen * (double)b[j] : 0;
+        sum += version == 6 ? 0 : now[j] * (double)r[j];
+    }
+    return sum;
+}
+
+static void check_wkv(int version, size_t len, size_t heads, size_t size)
+{
+    const size_t n_v = len * heads, n_k = size * heads;
+    float *p[5], *v = numbers(n_v * TOKENS, 1);
+    struct lm_tensor *t[5];
+    struct lm_graph g = {0};
+    for (size_t i = 0; i < 5; i++) {
+        p[i] = numbers(n_k * TOKENS, 0.3);
+        t[i] = floats(&g, size, heads, i == 3 && version == 6 ? 1 : TOKENS, p[i]);
+    }
+    for (size_t i = 0; i < n_k * TOKENS; i++)
+        p[2][i] = 0.5f + p[2][i];
+    mix_sequences();
+    struct lm_tensor *tv = floats(&g, len, heads, TOKENS, v), *at = addresses(&g);
+    const float *y = evaluate(
+        &g, version == 6   ? lm_state_wkv6(&g, t[0], t[1], tv, t[2], t[3], at, 0)
+            : version == 0 ? lm_state_gla(&g, t[0], t[1], tv, t[2], at, 0)
+                           : lm_state_wkv7(&g, t[0], t[1], tv, t[2], t[3], t[4], at, 0), 2);
+    for (size_t row = 0; row < n_v; row++)
+        for (size_t s = 0; s < SEQS; s++) {
+            const size_t h = row / len;
+            double now[256];
+            for (size_t j = 0; j < size; j++)
+                now[j] = before(s, row * size + j);
+            for (size_t i = 0; i < TOKENS; i++)
+                if (seq_of[i] == s)
+                    close_to((double)y[i * n_v + row],
+                             wkv_step(version, now, (const float *[]){ p[0], p[1], p[2], p[3],
+                                                                       p[4] },
+                                      i * n_k + h * size, h, size, (double)v[i * n_v + row]),
+                             1e-5);
+            for (size_t j = 0; j < size; j++)
+                close_to((double)state[1][s][row * size + j], now[j], 1e-5);
+        }
+    lm_graph_release(&g);
+    for (size_t i = 0; i < 5; i++)
+        free(p[i]);
+    free(v);
+}
+
+static void test_wkv(void **unused)
+{
+    (void)unused;
+    static const int versions[] = { 6, 7, 0 };
+    for (size_t i = 0; i < 3; i++) {
+        const int version = versions[i];
+        check_wkv(version, 32, 4, 32);
+        check_wkv(version, 64, 1, 64);
+        check_wkv(version, 7, 3, 19);
+        check_wkv(version, 1, 5, 40);
+    }
+}
+
 /* --- instruction sets, norms, what is refused --------------------------------------------- */
 
 static void test_kernels(void **unused)
@@ -314,7 +415,7 @@ static void test_kernels(void **unused)
     fill(begin, ROWS * SIZE, 1);
     for (int isa = LM_ISA_AVX2; isa <= (int)lm_isa(); isa++) {
         const struct lm_recur *f = lm_recur_find((enum lm_isa)isa);
-        for (int which = 0; which < 4; which++) {
+        for (int which = 0; which < 7; which++) {
             float s[2][ROWS * SIZE], y[2][ROWS];
             for (int i = 0; i < 2; i++) {
                 const struct lm_recur *use = i ? f : scalar;
@@ -325,8 +426,14 @@ static void test_kernels(void **unused)
                     use->scan_each(s[i], ROWS, SIZE, dt, a, x, b, c, y[i]);
                 else if (which == 2)
                     use->delta(s[i], ROWS, SIZE, 0.9f, 0.3f, x, b, c, y[i]);
-                else
+                else if (which == 3)
                     use->delta_each(s[i], ROWS, SIZE, -0.9f, a, 0.3f, x, b, c, y[i]);
+                else if (which == 4)
+                    use->wkv6(s[i], ROWS, SIZE, a, 0.7f, x, b, c, y[i]);
+                else if (which == 5)
+                    use->gla(s[i], ROWS, SIZE, a, x, b, c, y[i]);
+                else
+                    use->wkv7(s[i], ROWS, SIZE, a, a + SIZE, a + 2 * SIZE, x, b, c, y[i]);
             }
             for (size_t i = 0; i < ROWS * SIZE; i++)
                 close_to((double)s[1][i], (double)s[0][i], 2e-6);
@@ -350,6 +457,10 @@ static void test_rows(void **unused)
     y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
     for (size_t i = 0; i < 30; i++)
         close_to((double)y[i], fmax(0.5, log1p(exp((double)(&x[0][0][0])[i]))), 1e-6);
+    lm_graph_release(&g);
+    y = evaluate(&g, lm_exponential(&g, floats(&g, 5, 3, 2, &x[0][0][0])), 1);
+    for (size_t i = 0; i < 30; i++)
+        assert_true(fabs((double)y[i] / exp((double)(&x[0][0][0])[i]) - 1) < 1e-6);
     lm_graph_release(&g);
     y = evaluate(&g, lm_l2_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
     for (size_t r = 0; r < 6; r++) {
@@ -379,7 +490,7 @@ static void test_refused(void **unused)
     float x[TOKENS * 8];
     (void)unused;
     fill(x, TOKENS * 8, 1);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         struct lm_graph g = {0};
         struct lm_tensor *at = addresses(&g), *v = floats(&g, 2, 4, TOKENS, x);
         struct lm_tensor *h = floats(&g, 4, TOKENS, 1, x), *k = floats(&g, 2, 3, TOKENS, x);
@@ -388,6 +499,10 @@ static void test_refused(void **unused)
         case 0: t = lm_state_delta(&g, k, k, v, h, h, at, 0, false); break;
         case 1: t = lm_state_delta(&g, v, v, v, h, h, h, 0, false); break;
         case 2: t = lm_state_scan(&g, v, h, floats(&g, 3, 4, 1, x), k, k, NULL, at, 0); break;
+        case 3: t = lm_state_wkv6(&g, v, v, v, v, k, at, 0); break;
+        case 4: t = lm_state_wkv7(&g, v, v, v, v, v, k, at, 0); break;
+        case 5: t = lm_state_gla(&g, v, v, v, k, at, 0); break;
+        case 6: t = lm_state_shift(&g, v, at, 0); break;
         default: t = lm_state_conv(&g, floats(&g, 8, TOKENS, 1, x), w, NULL, at, 0); break;
         }
         assert_null(t);
@@ -400,7 +515,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),    cmocka_unit_test(test_scan),
-        cmocka_unit_test(test_delta),   cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_delta),   cmocka_unit_test(test_shift),
+        cmocka_unit_test(test_wkv),     cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_refused),
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,9 +118,11 @@ size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
 
 /* Kernels of cpu_states.c, likewise. */
 lm_kernel lm_cpu_conv_whole, lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
+lm_kernel lm_cpu_state_shift, lm_cpu_state_wkv;
 size_t lm_cpu_conv_count(const struct lm_tensor *t);
 size_t lm_cpu_conv_scratch(const struct lm_tensor *t);
 size_t lm_cpu_conv_whole_scratch(const struct lm_tensor *t);
+size_t lm_cpu_shift_scratch(const struct lm_tensor *t);
 size_t lm_cpu_scan_count(const struct lm_tensor *t);
 size_t lm_cpu_delta_count(const struct lm_tensor *t);
 

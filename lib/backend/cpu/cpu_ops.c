@@ -219,6 +219,16 @@ static void sigmoid(const struct lm_exec *e, const struct lm_step *s, size_t job
             ((float *)row(t, r))[i] = 1.0f / (1.0f + expf(-((const float *)row(t->src[0], r))[i]));
 }
 
+static void exponential(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        for (size_t i = 0; i < t->ne[0]; i++)
+            ((float *)row(t, r))[i] = expf(((const float *)row(t->src[0], r))[i]);
+}
+
 /* Beyond 20 what is added to x is less than a float shows. */
 static void softplus(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
@@ -376,6 +386,7 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
     [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
+    [LM_OP_EXP]        = { exponential, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTPLUS]   = { softplus, count_rows, NULL, rows_per_job },
     [LM_OP_L2_NORM]    = { l2_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ABOVE]      = { above, count_rows, NULL, rows_per_job },
@@ -386,6 +397,11 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
                            one_per_job },
     [LM_OP_STATE_SCAN] = { lm_cpu_state_scan, lm_cpu_scan_count, NULL, one_per_job },
     [LM_OP_STATE_DELTA] = { lm_cpu_state_delta, lm_cpu_delta_count, NULL, one_per_job },
+    [LM_OP_STATE_SHIFT] = { lm_cpu_state_shift, lm_cpu_conv_count, lm_cpu_shift_scratch,
+                            one_per_job },
+    [LM_OP_STATE_WKV6] = { lm_cpu_state_wkv, lm_cpu_delta_count, NULL, one_per_job },
+    [LM_OP_STATE_WKV7] = { lm_cpu_state_wkv, lm_cpu_delta_count, NULL, one_per_job },
+    [LM_OP_STATE_GLA]  = { lm_cpu_state_wkv, lm_cpu_delta_count, NULL, one_per_job },
     [LM_OP_SELECT]     = { lm_cpu_select, count_rows, lm_cpu_select_scratch, rows_per_job },
     [LM_OP_GATE]       = { lm_cpu_gate, count_rows, NULL, rows_per_job },
     [LM_OP_WEIGHTED_SUM] = { lm_cpu_weighted_sum, count_rows, NULL, rows_per_job },

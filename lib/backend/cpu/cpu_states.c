@@ -130,6 +130,31 @@ void lm_cpu_conv_whole(const struct lm_exec *e, const struct lm_step *s, size_t 
     }
 }
 
+/* --- token shift ------------------------------------------------------------------------ */
+
+size_t lm_cpu_shift_scratch(const struct lm_tensor *t)
+{
+    (void)t;
+    return CHANNELS * sizeof(float);
+}
+
+void lm_cpu_state_shift(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *x = t->src[0];
+    const size_t c = job * CHANNELS, n = t->ne[0] - c < CHANNELS ? t->ne[0] - c : CHANNELS;
+    for (size_t i = 0, end; i < t->ne[1]; i = end) {
+        const float *last = lm_exec_scratch(e, thread);
+        fetch(t, i, c, n, lm_exec_scratch(e, thread));
+        for (end = i + run_from(t, i, t->ne[1]); i < end; i++) {
+            const float *now = at(x, i, 0) + c;
+            for (size_t j = 0; j < n; j++)
+                at(t, i, 0)[c + j] = last[j] - now[j];
+            last = now;
+        }
+        memcpy(made(t, end - 1) + c, last, n * sizeof *last);
+    }
+}
+
 /* --- scans ------------------------------------------------------------------------------ */
 
 /* Rows of a state: all heads' one after the other.  Those of a head stay together, but
@@ -251,6 +276,45 @@ void lm_cpu_state_delta(const struct lm_exec *e, const struct lm_step *s, size_t
             else
                 f->delta(state, n, size, expf(at(t->src[4], i, 0)[h]), beta, at(v, h, i) + in,
                          at(k, kh, i), at(q, kh, i), at(t, h, i) + in);
+        }
+    }
+}
+
+/* Rows in .. in + n - 1 of head h. */
+static void wkv_head(const struct lm_recur *f, const struct lm_tensor *t, size_t i, size_t h,
+                     size_t in, size_t n, float *state)
+{
+    const size_t size = t->src[3]->ne[0];
+    const float *v = at(t->src[0], h, i) + in, *r = at(t->src[2], h, i), *k = at(t->src[3], h, i);
+    const float *decay = at(t->src[4], h, i);
+    float *y = at(t, h, i) + in, now = 0;
+    if (t->op == LM_OP_STATE_WKV7) {
+        f->wkv7(state, n, size, decay, at(t->src[5], h, i), at(t->src[6], h, i), v, k, r, y);
+        return;
+    }
+    if (t->op == LM_OP_STATE_GLA) {
+        f->gla(state, n, size, decay, v, k, r, y);
+        return;
+    }
+    const float *bonus = (const float *)t->src[5]->data + h * size;
+    for (size_t j = 0; j < size; j++)
+        now += r[j] * bonus[j] * k[j];
+    f->wkv6(state, n, size, decay, now, v, k, r, y);
+}
+
+void lm_cpu_state_wkv(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const size_t size = t->src[3]->ne[0], all = t->ne[0] * t->ne[1], len = t->ne[0];
+    const size_t per_job = rows_of_job(t, size), first = job * per_job;
+    const size_t end = all - first < per_job ? all : first + per_job;
+    (void)thread;
+    for (size_t i = 0; i < t->ne[2]; i++) {
+        float *state = made(t, i) + first * size;
+        fetch(t, i, first * size, (end - first) * size, state);
+        for (size_t r = first, n; r < end; r += n, state += n * size) {
+            n = len - r % len < end - r ? len - r % len : end - r;
+            wkv_head(e->cpu->recur, t, i, r / len, r % len, n, state);
         }
     }
 }

@@ -77,7 +77,49 @@ static void delta_each(float *s, size_t rows, size_t size, float rate, const flo
     }
 }
 
-static const struct lm_recur scalar = { conv, scan, scan_each, delta, delta_each };
+static void wkv6(float *s, size_t rows, size_t size, const float *decay, float bonus,
+                 const float *v, const float *k, const float *q, float *y)
+{
+    for (size_t r = 0; r < rows; r++, s += size) {
+        float sum = 0;
+        for (size_t i = 0; i < size; i++) {
+            sum += s[i] * q[i];
+            s[i] = decay[i] * s[i] + v[r] * k[i];
+        }
+        y[r] = sum + v[r] * bonus;
+    }
+}
+
+static void wkv7(float *s, size_t rows, size_t size, const float *decay, const float *a,
+                 const float *b, const float *v, const float *k, const float *q, float *y)
+{
+    for (size_t r = 0; r < rows; r++, s += size) {
+        float seen = 0, sum = 0;
+        for (size_t i = 0; i < size; i++)
+            seen += s[i] * a[i];
+        for (size_t i = 0; i < size; i++) {
+            s[i] = decay[i] * s[i] + v[r] * k[i] + seen * b[i];
+            sum += s[i] * q[i];
+        }
+        y[r] = sum;
+    }
+}
+
+static void gla(float *s, size_t rows, size_t size, const float *decay, const float *v,
+                const float *k, const float *q, float *y)
+{
+    for (size_t r = 0; r < rows; r++, s += size) {
+        float sum = 0;
+        for (size_t i = 0; i < size; i++) {
+            s[i] = decay[i] * s[i] + v[r] * k[i];
+            sum += s[i] * q[i];
+        }
+        y[r] = sum;
+    }
+}
+
+static const struct lm_recur scalar = { conv, scan, scan_each, delta, delta_each, wkv6, wkv7,
+                                        gla };
 
 const struct lm_recur *lm_recur_find(enum lm_isa isa)
 {

@@ -30,6 +30,15 @@ struct lm_recur {
     /* The same with s[r][i] = exp(rate decay[i]) s[r][i]. */
     void (*delta_each)(float *s, size_t rows, size_t size, float rate, const float *decay,
                        float beta, const float *v, const float *k, const float *q, float *y);
+    /* y[r] = s[r] . q + v[r] bonus;  s[r][i] = decay[i] s[r][i] + v[r] k[i] */
+    void (*wkv6)(float *s, size_t rows, size_t size, const float *decay, float bonus,
+                 const float *v, const float *k, const float *q, float *y);
+    /* s[r][i] = decay[i] s[r][i] + v[r] k[i] + (s[r] . a) b[i];  y[r] = s[r] . q */
+    void (*wkv7)(float *s, size_t rows, size_t size, const float *decay, const float *a,
+                 const float *b, const float *v, const float *k, const float *q, float *y);
+    /* s[r][i] = decay[i] s[r][i] + v[r] k[i];  y[r] = s[r] . q */
+    void (*gla)(float *s, size_t rows, size_t size, const float *decay, const float *v,
+                const float *k, const float *q, float *y);
 };
 
 /* The fastest table that needs at most isa. */

@@ -5,7 +5,8 @@
 
 #include "backend/cpu/recur_simd.h"
 
-const struct lm_recur lm_recur_avx2 = { conv, scan, scan_each, delta, delta_each };
+const struct lm_recur lm_recur_avx2 = { conv, scan, scan_each, delta, delta_each, wkv6, wkv7,
+                                        gla };
 
 #else
 typedef int lm_no_recur_avx2;       /* a file may not be empty */

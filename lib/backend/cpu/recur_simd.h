@@ -157,3 +157,104 @@ static void delta_each(float *s, size_t rows, size_t size, float rate, const flo
     for (; r < rows; r++)
         delta_each_rows(s + r * size, 1, size, a, decay, beta, v + r, k, q, y + r);
 }
+
+INLINE void wkv6_rows(float *s, size_t N, size_t size, const float *decay, float bonus,
+                      const float *v, const float *k, const float *q, float *y)
+{
+    vf sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++) {
+        sum[r] = vf_zero();
+        add[r] = vf_set1(v[r]);
+    }
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), vq = part(q, i, size), d = part(decay, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = part(row, i, size);
+            sum[r] = vf_fma(h, vq, sum[r]);
+            put(row, i, size, vf_fma(add[r], vk, vf_mul(d, h)));
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]) + v[r] * bonus;
+}
+
+static void wkv6(float *s, size_t rows, size_t size, const float *decay, float bonus,
+                 const float *v, const float *k, const float *q, float *y)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        wkv6_rows(s + r * size, 4, size, decay, bonus, v + r, k, q, y + r);
+    for (; r < rows; r++)
+        wkv6_rows(s + r * size, 1, size, decay, bonus, v + r, k, q, y + r);
+}
+
+INLINE void wkv7_rows(float *s, size_t N, size_t size, const float *decay, const float *a,
+                      const float *b, const float *v, const float *k, const float *q, float *y)
+{
+    vf seen[4], sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++) {
+        seen[r] = sum[r] = vf_zero();
+        add[r] = vf_set1(v[r]);
+    }
+    for (size_t i = 0; i < size; i += W) {
+        vf va = part(a, i, size);
+        UNROLL for (size_t r = 0; r < N; r++)
+            seen[r] = vf_fma(part(s + r * size, i, size), va, seen[r]);
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        seen[r] = vf_set1(vf_sum(seen[r]));
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), vq = part(q, i, size);
+        vf d = part(decay, i, size), vb = part(b, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_fma(seen[r], vb, vf_fma(add[r], vk, vf_mul(d, part(row, i, size))));
+            sum[r] = vf_fma(h, vq, sum[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]);
+}
+
+static void wkv7(float *s, size_t rows, size_t size, const float *decay, const float *a,
+                 const float *b, const float *v, const float *k, const float *q, float *y)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        wkv7_rows(s + r * size, 4, size, decay, a, b, v + r, k, q, y + r);
+    for (; r < rows; r++)
+        wkv7_rows(s + r * size, 1, size, decay, a, b, v + r, k, q, y + r);
+}
+
+INLINE void gla_rows(float *s, size_t N, size_t size, const float *decay, const float *v,
+                     const float *k, const float *q, float *y)
+{
+    vf sum[4], add[4];
+    UNROLL for (size_t r = 0; r < N; r++) {
+        sum[r] = vf_zero();
+        add[r] = vf_set1(v[r]);
+    }
+    for (size_t i = 0; i < size; i += W) {
+        vf vk = part(k, i, size), vq = part(q, i, size), d = part(decay, i, size);
+        UNROLL for (size_t r = 0; r < N; r++) {
+            float *row = s + r * size;
+            vf h = vf_fma(add[r], vk, vf_mul(d, part(row, i, size)));
+            sum[r] = vf_fma(h, vq, sum[r]);
+            put(row, i, size, h);
+        }
+    }
+    UNROLL for (size_t r = 0; r < N; r++)
+        y[r] = vf_sum(sum[r]);
+}
+
+static void gla(float *s, size_t rows, size_t size, const float *decay, const float *v,
+                const float *k, const float *q, float *y)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        gla_rows(s + r * size, 4, size, decay, v + r, k, q, y + r);
+    for (; r < rows; r++)
+        gla_rows(s + r * size, 1, size, decay, v + r, k, q, y + r);
+}
