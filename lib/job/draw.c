@@ -175,6 +175,16 @@ int lm_record_read(struct lm_record *r, struct lm_in *in, struct lm_err *err)
     return LM_OK;
 }
 
+int lm_record_check(const struct lm_record *r, uint32_t n_vocab, struct lm_err *err)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->choices[i].id >= n_vocab)
+            return lm_fail(err, LM_EDATA, "--replay: sequence %" PRIu32 ", position %" PRIu32
+                           ": id %" PRIu32 " is outside the vocabulary of %" PRIu32,
+                           r->choices[i].seq, r->choices[i].pos, r->choices[i].id, n_vocab);
+    return LM_OK;
+}
+
 void lm_record_release(struct lm_record *r)
 {
     free(r->choices);
@@ -344,7 +354,11 @@ static int draw_all(const struct lm_draw *d, struct lm_in *in, struct lm_logits_
     int s, n = 0;
     for (; (s = lm_logits_read_head(r, &h, err)) > 0; n++) {
         struct lm_chain *chain = lm_chain_new(d->sampling, &h, d->env, err);
-        s = chain ? draw_one(d, in, r, &h, chain, err) : name_it(in, err->code, err);
+        s = chain ? LM_OK : name_it(in, err->code, err);
+        if (s == LM_OK && d->replay)
+            s = lm_record_check(d->replay, h.n_vocab, err);
+        if (s == LM_OK)
+            s = draw_one(d, in, r, &h, chain, err);
         lm_chain_free(chain);
         lm_logits_head_release(&h);
         if (s < 0)

@@ -41,6 +41,8 @@ struct lm_record {
  * read or memory is short.
  */
 int lm_record_read(struct lm_record *r, struct lm_in *in, struct lm_err *err);
+/* Are all its ids below n_vocab?  If not, LM_EDATA names the first that is not. */
+int lm_record_check(const struct lm_record *r, uint32_t n_vocab, struct lm_err *err);
 void lm_record_release(struct lm_record *r);
 
 /* What choosing tokens needs, here and in generate. */

@@ -369,7 +369,10 @@ static int check_all_ids(struct run *r)
 {
     const struct lm_triggers *t = r->g->triggers;
     int s = check_ids(r, "--stop-ids", r->g->stop, r->g->n_stop);
-    return s == LM_OK && t ? check_ids(r, "--grammar-trigger-id", t->ids, t->n_ids) : s;
+    if (s == LM_OK && t)
+        s = check_ids(r, "--grammar-trigger-id", t->ids, t->n_ids);
+    return s == LM_OK && r->g->draw.replay
+           ? lm_record_check(r->g->draw.replay, r->talk.head.n_vocab, r->err) : s;
 }
 
 static int prepare(struct run *r, struct lm_in *prompts)

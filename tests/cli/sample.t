@@ -109,6 +109,12 @@ run 1 '|||2 ! <stdin>: the end frame counts 1 sequences, but number 3 was there|
 stream 2000000000 </dev/null >in
 run 1 '! <stdin>: sequence 2000000000: 2000000000 sequences without tokens before it make no sense|' '*' \
     'or too many' sample --greedy
+printf '%s\n' '0 0 1 1 2 3' '0 1 1 1 2 3' | stream 1 >in
+printf '0\t1\t2\n0\t2\t3\n' >record
+why='--replay: sequence 0, position 2: id 3 is outside the vocabulary of 3'
+run 1 "! $why|" "sample: $why|" 'a record of another vocabulary' sample --replay record
+run 1 '! --replay: sequence 0, position 2: id 3 is outside the vocabulary of 3|' '*' \
+    'and in a loop' sh -c 'echo 1 | sample -n 1 --replay record -- "$@"' sh "$fake" vocab=3
 : >in
 run 1 '! <stdin>: holds no logits stream|' 'sample: <stdin>: holds no logits stream|' \
     'no input' sample
