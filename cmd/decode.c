@@ -237,14 +237,16 @@ static uint32_t number(const char *name, uint32_t min, uint32_t max)
 }
 
 /* Positions in another way than the model says: each is an entry of the metadata. */
-static const struct { int c; const char *name, *key; } ropes[] = {
-    { OPT_ROPE_BASE,  "rope-freq-base",   ".rope.freq_base" },
-    { OPT_ROPE_SCALE, "rope-scale",       ".rope.scaling.factor" },
-    { OPT_ROPE_FREQ,  "rope-freq-scale",  ".rope.scaling.factor" },
-    { OPT_YARN_EXT,   "yarn-ext-factor",  ".rope.scaling.yarn_ext_factor" },
-    { OPT_YARN_ATTN,  "yarn-attn-factor", ".rope.scaling.yarn_attn_factor" },
-    { OPT_YARN_FAST,  "yarn-beta-fast",   ".rope.scaling.yarn_beta_fast" },
-    { OPT_YARN_SLOW,  "yarn-beta-slow",   ".rope.scaling.yarn_beta_slow" },
+static struct { int c; const char *name, *key; bool yarn, given; } ropes[] = {
+    { OPT_ROPE_BASE,  "rope-freq-base",   ".rope.freq_base", false, false },
+    { OPT_ROPE_SCALING, "rope-scaling",   ".rope.scaling.type", false, false },
+    { OPT_ROPE_SCALE, "rope-scale",       ".rope.scaling.factor", false, false },
+    { OPT_ROPE_FREQ,  "rope-freq-scale",  ".rope.scaling.factor", false, false },
+    { OPT_YARN_ORIG,  "yarn-orig-ctx", ".rope.scaling.original_context_length", true, false },
+    { OPT_YARN_EXT,   "yarn-ext-factor",  ".rope.scaling.yarn_ext_factor", true, false },
+    { OPT_YARN_ATTN,  "yarn-attn-factor", ".rope.scaling.yarn_attn_factor", true, false },
+    { OPT_YARN_FAST,  "yarn-beta-fast",   ".rope.scaling.yarn_beta_fast", true, false },
+    { OPT_YARN_SLOW,  "yarn-beta-slow",   ".rope.scaling.yarn_beta_slow", true, false },
 };
 
 static void add_kv(struct lm_gguf_kv kv)
@@ -259,13 +261,40 @@ static void add_kv(struct lm_gguf_kv kv)
 
 static void add_rope(int c, const char *arg)
 {
+    static const char *const scalings[] = { "none", "linear", "yarn", NULL };
+    size_t i = 0;
+    while (ropes[i].c != c)
+        i++;
+    const char *name = ropes[i].name;
+    struct lm_gguf_kv kv = { .key = { ropes[i].key, strlen(ropes[i].key) } };
+    if (c == OPT_ROPE_SCALING) {
+        const char *how = scalings[cli_choice(name, arg, scalings)];
+        kv.kind = LM_GGUF_STR;
+        kv.str = (struct lm_str){ how, strlen(how) };
+    } else if (c == OPT_YARN_ORIG) {
+        kv.kind = LM_GGUF_U32;
+        kv.u = number(name, 1, INT32_MAX);
+    } else {
+        double v = cli_f64(name, arg, c == OPT_YARN_EXT || c == OPT_YARN_ATTN ? 0 : 1e-6, 1e12);
+        kv.kind = LM_GGUF_F32;
+        kv.f = c == OPT_ROPE_FREQ ? 1 / v : v;
+    }
+    add_kv(kv);
+    ropes[i].given = true;
+}
+
+/* What a model has no use for is not left out silently. */
+static void check_ropes(const struct lm_model *m, const struct lm_env *env)
+{
     for (size_t i = 0; i < sizeof ropes / sizeof *ropes; i++) {
-        if (ropes[i].c != c)
+        if (!ropes[i].given)
             continue;
-        double v = cli_f64(ropes[i].name, arg, c == OPT_YARN_EXT || c == OPT_YARN_ATTN ? 0 : 1e-6,
-                           1e12);
-        add_kv((struct lm_gguf_kv){ .key = { ropes[i].key, strlen(ropes[i].key) },
-                                    .kind = LM_GGUF_F32, .f = c == OPT_ROPE_FREQ ? 1 / v : v });
+        if (!lm_model_reads(m, ropes[i].key + 1))
+            cli_die(CLI_TROUBLE, "%s: a %s model has no %s: no --%s", opt.model, lm_model_arch(m),
+                    ropes[i].key + 1, ropes[i].name);
+        if (ropes[i].yarn && !lm_model_has_yarn(m))
+            lm_note(env, LM_WARN, "%s: --%s has no effect: the model's positions are not "
+                    "stretched by YaRN: use --rope-scaling=yarn", opt.model, ropes[i].name);
     }
 }
 
@@ -363,23 +392,11 @@ static void take_option(int c)
         [LM_LAZY_AUTO] = "auto", [LM_LAZY_ON] = "on", [LM_LAZY_OFF] = "off", NULL
     };
     static const char *const flash[] = { "auto", "on", "off", NULL };
-    static const char *const scalings[] = { "none", "linear", "yarn", NULL };
-    static const char scaling_key[] = ".rope.scaling.type";
-    static const char orig_key[] = ".rope.scaling.original_context_length";
     switch (c) {
-    case OPT_ROPE_BASE: case OPT_ROPE_FREQ: case OPT_ROPE_SCALE: case OPT_YARN_ATTN:
-    case OPT_YARN_EXT: case OPT_YARN_FAST: case OPT_YARN_SLOW:
+    case OPT_ROPE_BASE: case OPT_ROPE_FREQ: case OPT_ROPE_SCALE: case OPT_ROPE_SCALING:
+    case OPT_YARN_ATTN: case OPT_YARN_EXT: case OPT_YARN_FAST: case OPT_YARN_ORIG:
+    case OPT_YARN_SLOW:
         add_rope(c, optarg);
-        break;
-    case OPT_ROPE_SCALING: {
-        const char *name = scalings[cli_choice("rope-scaling", optarg, scalings)];
-        add_kv((struct lm_gguf_kv){ .key = { scaling_key, sizeof scaling_key - 1 },
-                                    .kind = LM_GGUF_STR, .str = { name, strlen(name) } });
-        break;
-    }
-    case OPT_YARN_ORIG:
-        add_kv((struct lm_gguf_kv){ .key = { orig_key, sizeof orig_key - 1 }, .kind = LM_GGUF_U32,
-                                    .u = number("yarn-orig-ctx", 1, INT32_MAX) });
         break;
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_ATTENTION: add_attention(); break;
@@ -625,6 +642,7 @@ static struct lm_model *open_model(const struct lm_env *env)
     struct lm_model *m = lm_model_load(opt.model, &opt.load, env, &err);
     if (!m)
         cli_die_err(opt.model, &err);
+    check_ropes(m, env);
     if (opt.fit)
         fit(m, left > opt.fit_margin ? left - opt.fit_margin : 0, env);
     return m;

@@ -572,6 +572,9 @@ bool lm_arch_has(const struct lm_arch *a, enum lm_role role);
 /* Number of tensor rows. */
 size_t lm_arch_n_tensors(const struct lm_arch *a);
 
+/* Does a model of the family read the key ARCH.name? */
+bool lm_arch_reads(const struct lm_arch *a, const char *name);
+
 /*
  * lm_arch_read - the numbers of a model from its metadata, defaults put in and all
  * of them checked.  n_vocab is left for the caller, who knows the output matrix.

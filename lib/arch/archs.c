@@ -276,6 +276,16 @@ static int too_many(const char *key, uint64_t n, struct lm_err *err)
     return lm_fail(err, LM_EDATA, "%s: %llu layers", key, (unsigned long long)n);
 }
 
+/* Of each layer one; those that predict further tokens may be left out. */
+static int check_length(const char *key, uint64_t n, const struct lm_hparams *h,
+                        struct lm_err *err)
+{
+    if (n == h->n_layer || n + h->n_further == h->n_layer)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "%s: %llu values for %u layers", key, (unsigned long long)n,
+                   h->n_layer);
+}
+
 static void set_bits(uint64_t *bits, const int32_t *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -373,6 +383,11 @@ static bool of_flags(enum lm_key_from from)
     return from == LM_FROM_LOCAL_LAYERS || from == LM_FROM_RECURRENT_LAYERS;
 }
 
+static bool of_sections(enum lm_key_from from)
+{
+    return from == LM_FROM_SECTIONS || from == LM_FROM_SECTIONS_SAID;
+}
+
 /* A list that says something of every layer, or, of numbers, one for all. */
 static int read_list(const struct lm_gguf *g, const char *key, const struct lm_arch_key *k,
                      struct lm_hparams *h, struct lm_err *err)
@@ -391,6 +406,8 @@ static int read_list(const struct lm_gguf *g, const char *key, const struct lm_a
         return r;
     if (a.n > LM_MAX_LAYERS)
         return too_many(key, a.n, err);
+    if (!of_sections(k->from) && (r = check_length(key, a.n, h, err)))
+        return r;
     for (size_t i = 0; i < a.n && of_flags(k->from); i++)
         values[i] = ((const uint8_t *)a.data)[i] != 0;
     if (!of_flags(k->from) && a.n)
@@ -423,13 +440,16 @@ static int read_sparse(const struct lm_gguf *g, const char *key, struct lm_hpara
         return r;
     if (a.n > LM_MAX_LAYERS)
         return too_many(key, a.n, err);
+    if ((r = check_length(key, a.n, h, err)))
+        return r;
     if (a.n)
         memcpy(values, a.data, a.n * sizeof *values);
     return lm_arch_set_sparse(key, values, a.n, h, err);
 }
 
 /* Numbers of layers that are all the same, as some files have them instead of one. */
-static int read_equal(const struct lm_gguf *g, const char *key, uint32_t *out, struct lm_err *err)
+static int read_equal(const struct lm_gguf *g, const char *key, const struct lm_hparams *h,
+                      uint32_t *out, struct lm_err *err)
 {
     struct lm_gguf_arr a;
     int r = lm_gguf_arr(g, key, LM_GGUF_I32, &a, NULL);
@@ -439,16 +459,19 @@ static int read_equal(const struct lm_gguf *g, const char *key, uint32_t *out, s
     for (size_t i = 1; i < a.n; i++)
         if (memcmp((const char *)a.data + 4 * i, a.data, 4) != 0)
             return lm_fail(err, LM_ENOSUP, "%s: layers that differ are not supported", key);
+    if (h->n_layer && (r = check_length(key, a.n, h, err)))
+        return r;
     memcpy(out, a.data, sizeof *out);
     return LM_OK;
 }
 
 /* Some files have whole numbers as floats, some one for every layer. */
-static int read_u32(const struct lm_gguf *g, const char *key, uint32_t *out, struct lm_err *err)
+static int read_u32(const struct lm_gguf *g, const char *key, const struct lm_hparams *h,
+                    uint32_t *out, struct lm_err *err)
 {
     int r = lm_gguf_u32(g, key, out, err), list;
     float f;
-    if (r < 0 && (list = read_equal(g, key, out, err)) <= 0)
+    if (r < 0 && (list = read_equal(g, key, h, out, err)) <= 0)
         return list;
     if (r >= 0 || lm_gguf_f32(g, key, &f, NULL) != LM_OK || !(f >= 0 && f < 1 << 24) ||
         f != floorf(f))
@@ -470,7 +493,7 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     case LM_GGUF_BOOL:
         return lm_gguf_bool(g, key, field, err);
     case LM_GGUF_U32:
-        return read_u32(g, key, field, err);
+        return read_u32(g, key, h, field, err);
     case LM_GGUF_F32:
         return lm_gguf_f32(g, key, field, err);
     default:
@@ -504,6 +527,30 @@ static int settle_causal(const struct lm_arch *a, const struct lm_gguf *g, struc
     return LM_OK;
 }
 
+bool lm_arch_reads(const struct lm_arch *a, const char *name)
+{
+    const struct lm_arch_key *k = a->keys;
+    while (k->name && (strcmp(k->name, name) != 0 || k->flags & LM_KEY_UNUSED))
+        k++;
+    return k->name;
+}
+
+/* A factor without a method, under its present name or the old one, is a linear one. */
+static int read_linear(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
+                       struct lm_err *err)
+{
+    char key[LM_ARCH_NAME];
+    snprintf(key, sizeof key, "%s.rope.scale_linear", a->name);
+    if (!lm_arch_reads(a, "rope.scaling.factor"))
+        return LM_OK;
+    if (h->rope_factor == 0 && lm_gguf_f32(g, key, &h->rope_factor, err) < 0)
+        return LM_EDATA;
+    snprintf(key, sizeof key, "%s.rope.scaling.type", a->name);
+    if (h->rope_factor != 0 && !lm_gguf_kv(g, key))
+        h->rope_scaling = LM_ROPE_LINEAR;
+    return LM_OK;
+}
+
 int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hparams *h,
                  struct lm_err *err)
 {
@@ -524,7 +571,9 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
             if (r == 1 && k->flags & LM_KEY_REQUIRED)
                 return lm_fail(err, LM_EDATA, "%s: missing", key);
         }
-    int r = a->settle(a, h, err);
+    int r = read_linear(a, g, h, err);
+    if (!r)
+        r = a->settle(a, h, err);
     return r ? r : settle_causal(a, g, h, err);
 }
 

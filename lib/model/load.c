@@ -449,6 +449,16 @@ const char *lm_model_arch(const struct lm_model *m)
     return m->arch->name;
 }
 
+bool lm_model_reads(const struct lm_model *m, const char *name)
+{
+    return lm_arch_reads(m->arch, name);
+}
+
+bool lm_model_has_yarn(const struct lm_model *m)
+{
+    return m->h.rope_scaling == LM_ROPE_YARN;
+}
+
 uint32_t lm_model_n_vocab(const struct lm_model *m)
 {
     return m->h.n_vocab;

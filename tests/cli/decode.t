@@ -400,6 +400,21 @@ decode --nll --rope-scaling linear --rope-freq-scale 0.5 -m "$m" "$golden.tokens
 cmp want got; ok $? 0 "--rope-freq-scale is the inverse"
 decode --nll --override-kv .rope.scaling.type=str:linear --override-kv .rope.scaling.factor=f32:2 \
     -m "$m" "$golden.tokens" >got; cmp want got; ok $? 0 "a key with a dot is the architecture's"
+for how in "--rope-scale 2" "--rope-freq-scale 0.5" "--override-kv .rope.scaling.factor=f32:2" \
+    "--override-kv .rope.scale_linear=f32:2"; do
+    # shellcheck disable=SC2086
+    decode --nll $how -m "$m" "$golden.tokens" >got; cmp want got
+    ok $? 0 "$how: a factor alone is a linear one"
+done
+has "$(decode --text --top 1 --yarn-orig-ctx 9 -m "$m" "$golden.tokens" 2>&1 >out)" \
+    "--yarn-orig-ctx has no effect" "nothing of YaRN without it"
+cp "$root/tests/data/classify/bert.gguf" plain.gguf
+decode --text --rope-freq-base 5 -m plain.gguf "$golden.tokens" >out 2>err
+ok "$?:$(cat err)" "2:decode: plain.gguf: a bert model has no rope.freq_base: no --rope-freq-base" \
+    "and of models that rotate nothing"
+decode --text --override-kv .feed_forward_length='json:[128]' -m "$m" "$golden.tokens" >out 2>err
+ok "$?:$(cat err)" "1:decode: $m: llama.feed_forward_length: 1 values for 2 layers" \
+    "a list that leaves layers out"
 
 # A model whose rotation depends on a sequence's length, whose tokens come bit by bit.
 long=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/phi3_longrope
