@@ -39,11 +39,11 @@ LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libzstd)
 else
 $(info libzstd not found: built without reading and writing zstd)
 endif
-ifeq ($(call have,libarchive),1)
-LM_CPPFLAGS += -DLM_HAVE_ARCHIVE $(shell $(PKG_CONFIG) --cflags libarchive)
-LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libarchive)
+ifeq ($(call have,libarchive zlib),1)
+LM_CPPFLAGS += -DLM_HAVE_ARCHIVE $(shell $(PKG_CONFIG) --cflags libarchive zlib)
+LM_LDLIBS   += $(shell $(PKG_CONFIG) --libs libarchive zlib)
 else
-$(info libarchive not found: built without reading archives)
+$(info libarchive or zlib not found: built without reading archives)
 endif
 ifeq ($(call have,libutf8proc),1)
 LM_CPPFLAGS += -DLM_HAVE_UTF8PROC $(shell $(PKG_CONFIG) --cflags libutf8proc)

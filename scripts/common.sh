@@ -14,6 +14,7 @@ gcc libc6-dev: command -v cc
 make: command -v make
 pkg-config: command -v pkg-config
 libarchive-dev: pkg-config --exists libarchive
+zlib1g-dev: pkg-config --exists zlib
 libzstd-dev: pkg-config --exists libzstd
 libutf8proc-dev: pkg-config --exists libutf8proc
 libpcre2-dev: pkg-config --exists libpcre2-8

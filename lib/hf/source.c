@@ -245,6 +245,7 @@ void lm_hf_close(struct lm_hf_source *s)
         free(s->files[i].path);
         free(s->files[i].member);
         free(s->files[i].head);
+        free(s->files[i].stretches);
     }
     free(s->files);
     free(s->path);

@@ -82,8 +82,9 @@ int lm_hf_read(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t
  * 1, 0 when the pipe ends without one, or a code. */
 int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err);
 
-/* Read a pipe to its end.  A file that belongs before the weights but comes after them is
- * LM_ENOSUP: what was written lacks it. */
+/* Read a pipe to its end, and from an archive with sums the rest of the files that were used:
+ * LM_EDATA where a sum is another.  A file that belongs before the weights but comes after them
+ * in a pipe is LM_ENOSUP: what was written lacks it. */
 int lm_hf_drain(struct lm_hf_source *s, struct lm_err *err);
 
 /* Fail because `name` was not there when it was needed: LM_EDATA, or, when it may come

@@ -207,6 +207,8 @@ static struct lm_hf_file *add_member(struct lm_hf_source *s, const struct lm_mem
     f->member = strdup(m->name);
     f->link = m->link;
     f->offset = m->offset;
+    f->has_sum = m->has_sum;
+    f->sum = m->sum;
     f->ordinal = s->ordinal;
     if (f->member)
         return f;
@@ -526,6 +528,8 @@ int lm_hf_next_weights(struct lm_hf_source *s, struct lm_err *err)
 int lm_hf_drain(struct lm_hf_source *s, struct lm_err *err)
 {
     int r;
+    if (s->kind == LM_HF_RANGES)
+        return lm_hf_end_sums(s, err);
     if (s->kind != LM_HF_ONCE)
         return LM_OK;
     while ((r = lm_hf_next_weights(s, err)) == 1)
@@ -581,10 +585,12 @@ static int read_stream(struct lm_hf_source *s, size_t i, uint64_t off, char *dst
 int lm_hf_read_member(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
                       struct lm_err *err)
 {
-    const struct lm_hf_file *f = &s->files[i];
+    struct lm_hf_file *f = &s->files[i];
     const struct lm_member m = { .size = f->size, .offset = f->offset };
-    if (s->kind == LM_HF_RANGES)
-        return lm_archive_pread(s->archive, &m, off, dst, n, err);
+    if (s->kind == LM_HF_RANGES) {
+        const int r = lm_archive_pread(s->archive, &m, off, dst, n, err);
+        return r ? r : lm_hf_sum(f, off, dst, n, err);
+    }
     if (s->kind == LM_HF_SPOOLED)
         return read_spool(s, f->offset + off, dst, n, err);
     return read_stream(s, i, off, dst, n, err);

@@ -2,7 +2,7 @@
 #ifndef LM_HF_SOURCE_PARTS_H
 #define LM_HF_SOURCE_PARTS_H
 
-/* What source.c (directories) and source_archive.c share. */
+/* What source.c (directories), source_archive.c and source_sums.c share. */
 
 #include "hf/source.h"
 #include "io/archive.h"
@@ -21,6 +21,11 @@ struct lm_hf_file {
     size_t   ordinal;           /* stream: place among the members                    */
     char    *head;              /* stream: its first bytes, all of a small file       */
     size_t   head_len;
+    /* by ranges, where the archive has sums */
+    bool     has_sum;
+    uint32_t sum;
+    struct lm_hf_stretch *stretches;    /* those that were read (source_sums.c)       */
+    size_t   n_stretches, stretches_cap;
 };
 
 enum lm_hf_kind {
@@ -59,5 +64,11 @@ int lm_hf_open_archive(struct lm_hf_source *s, const char *path, const char *spo
                        struct lm_err *err);
 int lm_hf_read_member(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
                       struct lm_err *err);
+
+/* n bytes from off of f were read: LM_EDATA if with them all were, and their sum is not the
+ * archive's. */
+int lm_hf_sum(struct lm_hf_file *f, uint64_t off, const void *p, size_t n, struct lm_err *err);
+/* Read what is missing of the files that were used, so that all sums are compared. */
+int lm_hf_end_sums(struct lm_hf_source *s, struct lm_err *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "io/archive_index.h"
 #include "io/input.h"
+#include "io/unpack.h"
 
 enum { CHUNK = 1 << 18 };
 
@@ -24,9 +25,11 @@ struct lm_archive {
     struct lm_archive_index index;
     /* reading in order */
     struct archive         *la;
-    uint64_t                pos;         /* of a seekable file's next read              */
-    char                   *chunk;       /* [CHUNK]                                     */
+    struct lm_unpack       *unpack;      /* of a pipe or a compressed file, else NULL   */
+    uint64_t                pos;         /* without: of a seekable file's next read     */
+    char                   *chunk;       /* without: [CHUNK]                            */
     char                   *name;        /* of the current member                       */
+    bool                    begun;       /* some of it was read                         */
     struct lm_err           in_err;      /* what a read failed with, behind libarchive  */
 };
 
@@ -42,7 +45,9 @@ int lm_archive_index_add(struct lm_archive_index *x, const char *name, size_t n,
     char *copy = lm_arena_copy(&x->names, name, n);
     if (!copy)
         return lm_fail_nomem(err);
-    x->members[x->n++] = (struct lm_member){ copy, size, offset, link };
+    x->members[x->n++] = (struct lm_member){
+        .name = copy, .size = size, .offset = offset, .link = link,
+    };
     return LM_OK;
 }
 
@@ -126,22 +131,23 @@ static la_ssize_t on_read(struct archive *la, void *arg, const void **out)
     struct lm_archive *a = arg;
     size_t got = CHUNK;
     int s;
-    if (lm_in_seekable(a->in)) {
+    if (a->unpack) {
+        s = lm_unpack_next(a->unpack, out, &got, &a->in_err);
+    } else {
         if (got > lm_in_size(a->in) - a->pos)
             got = (size_t)(lm_in_size(a->in) - a->pos);
         s = lm_in_pread(a->in, a->pos, a->chunk, got, &a->in_err);
-    } else
-        s = lm_in_read_some(a->in, a->chunk, CHUNK, &got, &a->in_err);
+        *out = a->chunk;
+    }
     if (s) {
         archive_set_error(la, EIO, "%s", a->in_err.text);
         return -1;
     }
     a->pos += got;
-    *out = a->chunk;
     return (la_ssize_t)got;
 }
 
-/* Only for seekable files: moving ahead, and to where a zip's directory is. */
+/* Only for seekable files as they are: moving ahead, and to where a zip's directory is. */
 static la_int64_t on_seek(struct archive *la, void *arg, la_int64_t off, int whence)
 {
     struct lm_archive *a = arg;
@@ -184,6 +190,23 @@ static void la_close(struct lm_archive *a)
     if (a->la)
         archive_read_free(a->la);
     a->la = NULL;
+    lm_unpack_close(a->unpack);
+    a->unpack = NULL;
+}
+
+/* Compressed input loses its compression first; a file without any is sought in. */
+static int open_input(struct lm_archive *a, struct lm_err *err)
+{
+    a->unpack = lm_unpack_open(a->in, err);
+    if (!a->unpack)
+        return err ? err->code : LM_EDATA;
+    if (!lm_in_seekable(a->in) || !lm_unpack_plain(a->unpack))
+        return LM_OK;
+    lm_unpack_close(a->unpack);
+    a->unpack = NULL;
+    if (!a->chunk)
+        a->chunk = malloc(CHUNK);
+    return a->chunk ? LM_OK : lm_fail_nomem(err);
 }
 
 int lm_archive_rewind(struct lm_archive *a, struct lm_err *err)
@@ -192,16 +215,17 @@ int lm_archive_rewind(struct lm_archive *a, struct lm_err *err)
         return lm_fail(err, LM_EUSE, "a pipe can be read only once");
     la_close(a);
     a->pos = 0;
+    a->begun = false;
     a->in_err = (struct lm_err){0};
-    if (!a->chunk)
-        a->chunk = malloc(CHUNK);
+    const int s = open_input(a, err);
+    if (s)
+        return s;
     a->la = archive_read_new();
-    if (!a->chunk || !a->la)
+    if (!a->la)
         return lm_fail_nomem(err);
-    archive_read_support_filter_all(a->la);
     archive_read_support_format_all(a->la);
     archive_read_set_read_callback(a->la, on_read);
-    if (lm_in_seekable(a->in)) {
+    if (!a->unpack) {
         archive_read_set_seek_callback(a->la, on_seek);
         archive_read_set_skip_callback(a->la, on_skip);
     }
@@ -220,13 +244,40 @@ static const char *entry_path(struct archive_entry *e)
     return p ? p : "";
 }
 
+/* The rest of a member that was begun, as its sum is compared behind its last byte. */
+static int end_member(struct lm_archive *a, struct lm_err *err)
+{
+    const void *p;
+    size_t n;
+    la_int64_t offset;
+    int s = a->begun ? ARCHIVE_OK : ARCHIVE_EOF;
+    while (s == ARCHIVE_OK)
+        s = archive_read_data_block(a->la, &p, &n, &offset);
+    a->begun = false;
+    return s == ARCHIVE_EOF ? LM_OK : lm_err_at(err, la_fail(a, err), "%s", a->name);
+}
+
+/* The rest of a compressed input, whose sums come last. */
+static int end_input(struct lm_archive *a, struct lm_err *err)
+{
+    const void *p;
+    size_t n = a->unpack && !lm_unpack_plain(a->unpack);
+    int r = LM_OK;
+    while (!r && n)
+        r = lm_unpack_next(a->unpack, &p, &n, err);
+    return r;
+}
+
 int lm_archive_next(struct lm_archive *a, struct lm_member *m, struct lm_err *err)
 {
     struct archive_entry *e;
+    const int r = end_member(a, err);
+    if (r)
+        return r;
     for (;;) {
         const int s = archive_read_next_header(a->la, &e);
         if (s == ARCHIVE_EOF)
-            return 0;
+            return end_input(a, err);
         if (s < ARCHIVE_WARN)
             return la_fail(a, err);
         const bool link = archive_entry_hardlink(e) || archive_entry_filetype(e) == AE_IFLNK;
@@ -247,6 +298,7 @@ int lm_archive_next(struct lm_archive *a, struct lm_member *m, struct lm_err *er
 int lm_archive_read(struct lm_archive *a, void *dst, size_t n, size_t *got, struct lm_err *err)
 {
     *got = 0;
+    a->begun = true;
     while (*got < n) {
         const la_ssize_t r = archive_read_data(a->la, (char *)dst + *got, n - *got);
         if (r == 0)

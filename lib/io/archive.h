@@ -30,6 +30,8 @@ struct lm_member {
     uint64_t    size;      /* bytes; LM_SIZE_UNKNOWN when only reading it tells    */
     uint64_t    offset;    /* of its bytes in the archive, by ranges only          */
     bool        link;      /* a hard or symbolic link: it has no bytes of its own  */
+    bool        has_sum;   /* by ranges: `sum` is the CRC-32 of its bytes          */
+    uint32_t    sum;
 };
 
 /*
@@ -57,7 +59,9 @@ int lm_archive_pread(const struct lm_archive *a, const struct lm_member *m, uint
                      void *dst, size_t n, struct lm_err *err);
 
 /* In order: the next member; m->name is valid until the call after.  1, 0 at
- * the end, or a code. */
+ * the end, or a code.  A member that was begun is read to its end first, and a
+ * compressed archive to its own before 0: damage that only their sums show is
+ * LM_EDATA then. */
 int lm_archive_next(struct lm_archive *a, struct lm_member *m, struct lm_err *err);
 
 /* In order: up to n bytes of the current member; *got < n only at its end. */

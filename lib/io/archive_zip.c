@@ -6,7 +6,7 @@
  *   end record     06054b50  10 entries u16  12 size u32  16 offset u32  20 comment
  *   zip64 locator  07064b50   8 offset u64 of the zip64 end record, before the end record
  *   zip64 end      06064b50  32 entries u64  40 size u64  48 offset u64
- *   entry          02014b50   8 flags  10 method  20 packed u32  24 size u32  28 name
+ *   entry          02014b50   8 flags  10 method  16 CRC-32  20 packed u32  24 size u32  28 name
  *                            30 extra  32 comment  38 attributes u32  42 offset u32
  *   local header   04034b50  26 name u16  28 extra u16
  */
@@ -152,7 +152,11 @@ static int one_entry(const struct lm_zip_bytes *in, const uint8_t *e, size_t lef
     int s = data_offset(in, local, size, &off, err);
     if (!s)
         s = lm_archive_index_add(x, (const char *)e + 46, name, link ? 0 : size, off, link, err);
-    return s ? s : 1;
+    if (s)
+        return s;
+    x->members[x->n - 1].has_sum = !link;
+    x->members[x->n - 1].sum = (uint32_t)le(e + 16, 4);
+    return 1;
 }
 
 int lm_zip_members(const struct lm_zip_bytes *in, struct lm_archive_index *x, struct lm_err *err)

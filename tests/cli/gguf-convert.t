@@ -71,6 +71,45 @@ if zip -qr deflated.zip llama && zip -q0r stored.zip llama; then
     ok "$(gguf-convert deflated.zip | sum)" "$m" "from a deflated zip"
     ok "$(gguf-convert stored.zip | sum)" "$m" "from a stored zip"
 fi
+# Damage that only sums show is found, however the archive comes and wherever it is.
+flip() { # FILE AT: one bit of the byte there
+    printf "\\$(printf %o $(($(od -An -tu1 -j "$2" -N 1 "$1") ^ 1)))" |
+        dd of="$1" bs=1 seek="$2" conv=notrunc 2>dd.log
+}
+damaged() { # FILE AT WHAT
+    cp "$1" "damaged-$1" && flip "damaged-$1" "$2"
+    gguf-convert "damaged-$1" damaged.gguf 2>err;                r=$?
+    cat "damaged-$1" | gguf-convert - damaged.gguf 2>>err;       r=$r$?
+    mkdir -p room; cat "damaged-$1" | gguf-convert --spool=room - damaged.gguf 2>>err
+    ok "$r$? $(ls | grep -c 'damaged[.]gguf')" "111 0" "$3"
+}
+size() { wc -c <"$1"; }
+cp ordered.tar long.tar && head -c 3000000 /dev/zero >>long.tar     # the sums are far behind the end
+for z in gzip bzip2 xz zstd lz4; do
+    command -v $z >which || continue
+    $z -c <long.tar >long.$z
+    ok "$(gguf-convert long.$z | sum)" "$m" "$z, zeros behind the end"
+    n_bytes=$(size long.$z)
+    case $z in
+    gzip) damaged long.gzip $((n_bytes - 8)) "gzip: another sum"
+          damaged long.gzip $((n_bytes - 4)) "gzip: another length"
+          split -b 300000 long.tar half- && for f in half-*; do gzip -c $f; done >long.members
+          ok "$(gguf-convert long.members | sum)" "$m" "gzip: several members"
+          ok "$({ cat long.members; head -c 9999 /dev/zero; } | gguf-convert - | sum)" "$m" \
+             "gzip: zeros behind them"
+          damaged long.members $(($(gzip -c half-aa | wc -c) - 8)) "gzip: the sum of the first" ;;
+    bzip2) damaged long.bzip2 $((n_bytes - 3)) "bzip2: another sum" ;;
+    xz) damaged long.xz $((n_bytes - 40)) "xz: another sum" ;;
+    zstd|lz4) damaged long.$z $((n_bytes - 2)) "$z: another sum" ;;
+    esac
+done
+if command -v zip >which; then
+    (cd llama && zip -q0 ../flat.zip ./*.json ./*.safetensors &&
+     zip -q ../packed.zip ./*.json ./*.safetensors)
+    damaged flat.zip $(($(size flat.zip) / 2)) "a stored zip: weights"
+    damaged flat.zip "$(grep -abo initializer_range flat.zip | sed 's/:.*//')" "a stored zip: configuration"
+    damaged packed.zip "$(($(size packed.zip) / 2))" "a deflated zip: weights"
+fi
 ok "$(gguf-convert - <a.tar | sum)" "$m" "a file on standard input may have any order"
 ok "$(cat ordered.tar | gguf-convert - | sum)" "$m" "a pipe in order"
 tar -cf late.tar llama/[a-s]*.json llama/tokenizer.json llama/*.safetensors llama/tokenizer_config.json
