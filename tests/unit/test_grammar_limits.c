@@ -50,6 +50,10 @@ static const struct text {
       30000, "\"a30000\":{}}}", "20000 rules", NULL },
     { SCHEMA, "", "{\"items\":", 200, "", "nested too deeply", NULL },
     { SCHEMA, "{\"enum\":[0", ",\"v%d\"", 50000, "]}", NULL, "\"v49999\"" },
+    { SCHEMA, "{\"const\":\"", "aaaaaaaaaaaaaaaa", 524000, "\"}", "more than 1000000 items", NULL },
+    { SCHEMA, "{\"const\":\"", "\\n", 1000001, "\"}", "more than 1000000 escapes", NULL },
+    { SCHEMA, "{\"not\":{\"enum\":[\"b\",\"", "aaaaaaaaaaaaaaaa", 524000, "\"]}}",
+      "more than 1000000 items", NULL },
     { SCHEMA, "{\"anyOf\":[{}", ",{\"minimum\":%d}", 1001, "]}", "1000 alternatives", NULL },
     { SCHEMA, "{\"properties\":{\"z\":true", ",\"p%d\":{\"type\":\"null\"}", 5000, "}}", NULL,
       "{\"p4999\":null}" },
@@ -75,6 +79,11 @@ static const struct text {
       "automata of more than 50000 states", NULL },
 
     /* expressions */
+    { PATTERN, "", "aaaaaaaaaaaaaaaa", 260000, "", "more than 1000000 items", NULL },
+    { PATTERN, "^", "a", 100000, "$", NULL, NULL },
+    { PATTERN, "^", "a?", 3000, "$", "more than 1000000 items", NULL },
+    { PATTERN, "", "[.]", 1000001, "", "more than 1000000 items", NULL },
+    { PATTERN, "^a\\u0022b+\\\\\\\\c\\u00e9?$", "", 0, "", NULL, "\"a\\\"bb\\\\c\"" },
     { PATTERN, "a{10000}", "", 0, "", NULL, NULL },
     { PATTERN, "(a{1000}){1000}", "", 0, "", NULL, NULL },
     { PATTERN, "((a{1000}){1000}){1000}", "", 0, "", "more than 10000000", NULL },

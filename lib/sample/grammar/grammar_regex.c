@@ -16,6 +16,7 @@ struct parser {
     bool            anchored;        /* there is a ^ or $                */
     struct { const char *p; size_t len; } names[100];
     size_t          n_names;
+    size_t          n_nodes;         /* made, or used once more          */
     struct lm_err  *err;
 };
 
@@ -27,9 +28,17 @@ static int fail_at(struct parser *p, const char *at, const char *what)
     return lm_fail(p->err, LM_EUSE, "character %zu: %s", column, what);
 }
 
+/* Each node becomes an item at least once: more than these are too many. */
+static bool too_many(const struct parser *p)
+{
+    return p->n_nodes > LM_GRAMMAR_ITEMS;
+}
+
+/* Why there is no node. */
 static int nomem(struct parser *p)
 {
-    return lm_fail_nomem(p->err);
+    return too_many(p) ? lm_fail(p->err, LM_EUSE, "the expression has more than %d items",
+                                 LM_GRAMMAR_ITEMS) : lm_fail_nomem(p->err);
 }
 
 static bool is_at(const struct parser *p, char c)
@@ -45,7 +54,8 @@ static bool starts(const struct parser *p, const char *with)
 
 static struct lm_node *new_node(struct parser *p, enum lm_node_kind kind)
 {
-    return lm_node_new(p->tree, kind);
+    p->n_nodes++;
+    return too_many(p) ? NULL : lm_node_new(p->tree, kind);
 }
 
 /* ---- characters and classes ---- */
@@ -368,6 +378,27 @@ static int read_repeat(struct parser *p, bool *found, uint32_t *min, uint32_t *m
     return LM_OK;
 }
 
+/* Characters that stand for themselves, but for one that a repetition follows, as a literal; NULL
+ * with LM_OK: the next one is another thing. */
+static int read_run(struct parser *p, struct lm_node **out)
+{
+    static const char special[] = "^$\\.*+?()[]{}|", repeats[] = "*+?{";
+    const char *from = p->at, *at = from;
+    uint32_t c;
+    int n;
+    *out = NULL;
+    while (at < p->end && !memchr(special, *at, sizeof special - 1) &&
+           (n = lm_utf8_len(at, (size_t)(p->end - at), &c)) > 0 &&
+           !(at + n < p->end && memchr(repeats, at[n], sizeof repeats - 1)))
+        at += n;
+    if (at == from)
+        return LM_OK;
+    p->at = at;
+    p->n_nodes++;
+    *out = too_many(p) ? NULL : lm_node_literal(p->tree, from, (size_t)(at - from));
+    return *out ? LM_OK : nomem(p);
+}
+
 static int read_sequence(struct parser *p, struct lm_node **out)
 {
     struct lm_node *sequence = *out = new_node(p, LM_NODE_SEQUENCE);
@@ -378,7 +409,9 @@ static int read_sequence(struct parser *p, struct lm_node **out)
         uint32_t min, max;
         bool repeated = false;
         const char *from = p->at;
-        int s = read_atom(p, &atom);
+        int s = read_run(p, &atom);
+        if (s == LM_OK && !atom)
+            s = read_atom(p, &atom);
         if (s == LM_OK)
             s = read_repeat(p, &repeated, &min, &max);
         if (s < 0)
@@ -425,7 +458,13 @@ static int read_choices(struct parser *p, struct lm_node **out)
  */
 enum reading { AT_START, LATER, EMPTY_AT_START };
 
-static struct lm_node *reading_of(struct parser *p, const struct lm_node *node, enum reading how);
+static struct lm_node *reading_of(struct parser *p, struct lm_node *node, enum reading how);
+
+/* Is it some characters, that is, none below it and never the empty text? */
+static bool is_text(const struct lm_node *node)
+{
+    return node->kind == LM_NODE_SET || node->kind == LM_NODE_LITERAL;
+}
 
 /* Of a sequence at the start, the first `empty` nodes are empty and the next one begins the text,
  * for every number of these. */
@@ -441,12 +480,14 @@ static struct lm_node *sequence_at_start(struct parser *p, const struct lm_node 
         }
         if (!lm_node_add(p->tree, choice, way))
             return NULL;
+        if (node->n && is_text(node->nodes[first]))   /* which is never empty */
+            break;
     }
     return choice;
 }
 
 /* The first round begins the text, the others come later. */
-static struct lm_node *repeat_at_start(struct parser *p, const struct lm_node *node)
+static struct lm_node *repeat_at_start(struct parser *p, struct lm_node *node)
 {
     struct lm_node *choice = new_node(p, LM_NODE_CHOICE), *way = new_node(p, LM_NODE_SEQUENCE);
     struct lm_node *rest = new_node(p, LM_NODE_REPEAT);
@@ -464,12 +505,16 @@ static struct lm_node *repeat_at_start(struct parser *p, const struct lm_node *n
            lm_node_add(p->tree, way, rest) && lm_node_add(p->tree, choice, way) ? choice : NULL;
 }
 
-static struct lm_node *reading_of(struct parser *p, const struct lm_node *node, enum reading how)
+static struct lm_node *reading_of(struct parser *p, struct lm_node *node, enum reading how)
 {
     if (node->kind == LM_NODE_START)              /* the empty text, or nothing */
         return new_node(p, how == LATER ? LM_NODE_CHOICE : LM_NODE_SEQUENCE);
-    if (node->kind == LM_NODE_SET && how == EMPTY_AT_START)
+    if (is_text(node) && how == EMPTY_AT_START)
         return new_node(p, LM_NODE_CHOICE);
+    if (is_text(node)) {
+        p->n_nodes++;
+        return too_many(p) ? NULL : node;
+    }
     if (node->kind == LM_NODE_SEQUENCE && how == AT_START && node->n)
         return sequence_at_start(p, node);
     if (node->kind == LM_NODE_REPEAT && how == AT_START)

@@ -284,7 +284,7 @@ static void put_byte(struct byte_set *b, unsigned c)
     b->bits[c / 64] |= UINT64_C(1) << c % 64;
 }
 
-static bool is_special(unsigned c)
+bool lm_json_special(unsigned c)
 {
     return c < 0x20 || c == '"' || c == '\\';
 }
@@ -363,6 +363,17 @@ struct lm_node *lm_schema_escapes(struct lm_schema *s, const uint64_t bits[2])
     return escapes(s, &b);
 }
 
+struct lm_node *lm_schema_escape(struct lm_schema *s, unsigned char c)
+{
+    struct byte_set one = { { 0 } };
+    if (++s->n_escapes > LM_GRAMMAR_ITEMS)
+        lm_schema_fail(s, NULL, "the schema has more than %d escapes", LM_GRAMMAR_ITEMS);
+    put_byte(&one, c);
+    if (!s->escapes[c])
+        s->escapes[c] = escapes(s, &one);
+    return s->escapes[c];
+}
+
 struct lm_node *lm_schema_character(struct lm_schema *s)
 {
     static const uint64_t all[2] = { UINT64_MAX, UINT64_MAX };
@@ -409,7 +420,7 @@ static uint32_t text_target(const struct lm_dfa *d, uint32_t from)
     if (to == LM_MANY)
         return LM_MANY;
     for (unsigned b = 0x20; b < 0x80; b++)
-        if (!is_special(b) && step(d, from, b) != to)
+        if (!lm_json_special(b) && step(d, from, b) != to)
             return LM_MANY;
     for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
         uint32_t last = LM_MANY;
@@ -457,7 +468,7 @@ struct lm_node *lm_dfa_node(struct lm_schema *s, const struct lm_dfa *d, bool js
                 first = row[k] != row[c];
             for (size_t k = c; first && k < d->n_symbols; k++)
                 for (unsigned byte = d->lo[k]; row[k] == row[c] && byte <= d->hi[k]; byte++)
-                    if (text == LM_MANY || is_special(byte))
+                    if (text == LM_MANY || lm_json_special(byte))
                         put_byte(&b, byte);
             if (first)
                 add_edges(s, graph, from, row[c], &b, json);

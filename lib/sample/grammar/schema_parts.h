@@ -165,6 +165,8 @@ struct lm_schema {
     struct lm_lookup                matcher_table;
     struct lm_lookup                declared;    /* members of objects being made        */
     struct lm_lookup                numbers;     /* rules of numbers, by what is asked   */
+    struct lm_node                 *escapes[128];        /* of one character; NULL: not made */
+    size_t                          n_escapes;           /* used                         */
     const struct lm_jval           *listed;      /* an enum whose values are gone through ... */
     const struct lm_jval           *listed_value;    /* ... and where                    */
     int                             depth;       /* schemas in one another at one place  */
@@ -287,6 +289,9 @@ struct lm_node *lm_dfa_node(struct lm_schema *s, const struct lm_dfa *d, bool js
 /* The special characters of JSON among these (bits of the codes below 128), escaped; NULL when
  * there are none. */
 struct lm_node *lm_schema_escapes(struct lm_schema *s, const uint64_t bits[2]);
+/* Is it one of them: the quote, the backslash, a control character?  And that one, escaped. */
+bool lm_json_special(unsigned c);
+struct lm_node *lm_schema_escape(struct lm_schema *s, unsigned char c);
 
 /* Sets of numbers [words] that a search has met, in the order of meeting them. */
 struct lm_met {

@@ -182,23 +182,14 @@ struct product {
     struct lm_machine      *own_machines[2];
 };
 
-/* A node for one of these strings, byte by byte. */
+/* A node for one of these strings. */
 static struct lm_node *one_of(struct lm_schema *s, struct lm_tree *t, const struct lm_name *names,
                               size_t n)
 {
     struct lm_node *choice = lm_node_new(t, LM_NODE_CHOICE);
-    for (size_t i = 0; choice && i < n; i++) {
-        struct lm_node *text = lm_node_new(t, LM_NODE_SEQUENCE);
-        for (size_t k = 0; text && k < names[i].len; k++) {
-            struct lm_node *byte = lm_node_new(t, LM_NODE_BYTES);
-            if (byte)
-                byte->min = byte->max = (unsigned char)names[i].p[k];
-            if (!lm_node_add(t, text, byte))
-                text = NULL;
-        }
-        if (!lm_node_add(t, choice, text))
+    for (size_t i = 0; choice && i < n; i++)
+        if (!lm_node_add(t, choice, lm_node_literal(t, names[i].p, names[i].len)))
             choice = NULL;
-    }
     if (!choice)
         lm_schema_nomem(s);
     return choice;
@@ -220,13 +211,16 @@ static struct lm_node *any_text(struct lm_schema *s, struct lm_tree *t)
 /* A machine for a node of a tree of its own, which is released. */
 static void add_own(struct product *p, int k, struct lm_tree *t, struct lm_node *node, bool negated)
 {
-    struct lm_err err;
+    struct lm_err err = { .code = LM_ENOMEM };
     if (node && lm_tree_add_rule(t, "strings", node, &err) == LM_OK &&
         (p->own[k] = lm_grammar_compile(t, &err)) != NULL)
         p->own_machines[k] = lm_machine_new(p->own[k], NULL, 0, NULL, 0, &err);
     lm_tree_release(t);
     if (!p->own_machines[k]) {
-        lm_schema_nomem(p->s);
+        if (err.code == LM_ENOMEM)
+            lm_schema_nomem(p->s);
+        else
+            lm_schema_fail(p->s, p->str->at, "%s", err.text);
         return;
     }
     p->machines[p->n] = p->own_machines[k];
@@ -447,7 +441,7 @@ static struct lm_node *spelt_set(struct lm_schema *s, const struct lm_node *set)
         uint32_t lo = set->ranges[i].lo;
         const uint32_t hi = set->ranges[i].hi;
         for (; good && lo <= hi && lo <= '\\'; lo++) {
-            if (lo < 0x20 || lo == '"' || lo == '\\')
+            if (lm_json_special(lo))
                 special[lo / 64] |= UINT64_C(1) << lo % 64;
             else
                 good = lm_node_add_range(&s->tree, plain, lo, lo);
@@ -465,10 +459,27 @@ static struct lm_node *spelt_set(struct lm_schema *s, const struct lm_node *set)
     return choice;
 }
 
+/* Text as JSON spells it: as it is, but for special characters. */
+static void add_spelt(struct lm_schema *s, struct lm_node *sequence, struct lm_name text)
+{
+    for (size_t i = 0, n; i < text.len && s->failed == LM_OK; i += n) {
+        for (n = 0; i + n < text.len && !lm_json_special((unsigned char)text.p[i + n]);)
+            n++;
+        lm_schema_add(s, sequence, n ? lm_node_literal(&s->tree, text.p + i, n) :
+                                       lm_schema_escape(s, (unsigned char)text.p[i]));
+        n += n == 0;
+    }
+}
+
 static struct lm_node *spelt(struct lm_schema *s, const struct lm_node *node)
 {
     if (node->kind == LM_NODE_SET)
         return spelt_set(s, node);
+    if (node->kind == LM_NODE_LITERAL) {
+        struct lm_node *sequence = lm_schema_node(s, LM_NODE_SEQUENCE);
+        add_spelt(s, sequence, (struct lm_name){ node->text, node->n });
+        return sequence;
+    }
     struct lm_node *copy = lm_schema_node(s, node->kind);
     if (!copy)
         return NULL;
@@ -546,14 +557,7 @@ struct lm_node *lm_string_literal(struct lm_schema *s, struct lm_name text)
 {
     struct lm_node *sequence = lm_schema_node(s, LM_NODE_SEQUENCE);
     lm_schema_add(s, sequence, lm_schema_text(s, "\""));
-    for (size_t i = 0; i < text.len && s->failed == LM_OK; i++) {
-        const unsigned char c = (unsigned char)text.p[i];
-        uint64_t bits[2] = { 0, 0 };
-        if (c < 0x80)
-            bits[c / 64] = UINT64_C(1) << c % 64;
-        struct lm_node *escaped = c < 0x80 ? lm_schema_escapes(s, bits) : NULL;
-        lm_schema_add(s, sequence, escaped ? escaped : lm_schema_bytes(s, c, c));
-    }
+    add_spelt(s, sequence, text);
     lm_schema_add(s, sequence, lm_schema_text(s, "\""));
     return sequence;
 }
