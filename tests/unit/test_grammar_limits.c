@@ -67,6 +67,9 @@ static const struct text {
     /* counts */
     { SCHEMA, "{\"maxItems\":1000000000000}", "", 0, "", NULL, "[1]" },
     { SCHEMA, "{\"type\":\"array\",\"minItems\":1000000000}", "", 0, "", NULL, NULL },
+    { SCHEMA, "{\"maxLength\":3000000000,\"pattern\":\"^x+$\"}", "", 0, "", NULL, "\"xx\"" },
+    { SCHEMA, "{\"items\":{\"const\":1},\"maxItems\":4294967290}", "", 0, "", NULL, "[1,1]" },
+    { SCHEMA, "{\"not\":{\"maxProperties\":3000000000}}", "", 0, "", "count to 2147483647", NULL },
     { SCHEMA, "{\"minItems\":3000000000}", "", 0, "", "count to 2147483647", NULL },
     { SCHEMA, "{\"maxLength\":1000000000000}", "", 0, "", NULL, "\"a\"" },
     { SCHEMA, "{\"minLength\":3000000000}", "", 0, "", "count to 2147483647", NULL },

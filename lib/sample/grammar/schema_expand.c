@@ -372,7 +372,10 @@ static bool simple_keyword(struct lm_schema *s, const struct lm_jval *m, bool ne
             ways->n = 0;                          /* it always holds */
         a.n += (uint64_t)(int64_t)k->shift;
     }
-    demand(s, ways, a);
+    const bool most = a.kind == LM_ATOM_MAX_LENGTH || a.kind == LM_ATOM_MAX_ITEMS ||
+                      a.kind == LM_ATOM_MAX_MEMBERS;
+    if (!most || a.n <= INT32_MAX)                /* beyond what is counted: no limit */
+        demand(s, ways, a);
     return true;
 }
 
@@ -415,6 +418,8 @@ static void contains_keyword(struct lm_schema *s, const struct lm_jval *schema,
     struct lm_atom a = { .kind = LM_ATOM_CONTAINS, .types = LM_TYPE_ARRAY, .at = m,
                          .literal = holds(m), .n = min ? lm_schema_count(min) : 1,
                          .max = max ? lm_schema_count(max) : UINT64_MAX };
+    if (a.max > INT32_MAX && !negated)            /* beyond what is counted: no limit */
+        a.max = UINT64_MAX;
     if (!negated) {
         demand(s, ways, a);
         return;
