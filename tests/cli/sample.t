@@ -139,6 +139,26 @@ for cut in 1 3 4 15 16 17 100 191 192 193 220 223 224 230 235 236 237 250 267 26
 done
 ok "$bad" '' 'a stream cut anywhere: status 1, one message, the line not completed'
 
+# ---- schemas that ask for what is not done ----
+printf '3' >in
+for k in divisibleBy=3:multipleOf disallow=3:not extends=3:allOf '$recursiveRef=2019-09:$dynamicRef'; do
+    word=${k%%=*} draft=${k#*=}
+    echo "{\"items\":{\"$word\":3}}" >old.json
+    run 2 '' "sample: old.json: #/items/$word: a keyword of draft ${draft%:*}, for which ${draft#*:} is read|" \
+        "the older keyword $word" sample --check-grammar old.json
+done
+for s in '{"type":"object","properties":{"a":{}},"minProperties":2}' \
+    '{"type":"array","prefixItems":[{}],"minItems":2}'; do
+    echo "$s" >closed.json
+    run 2 '' 'sample: closed.json: the schema can only be completed with members or items that its properties and prefixItems do not name: *' \
+        "$s" sample --check-grammar closed.json
+done
+printf '[1, 2]' >in
+run 0 '' '' 'and what it is when it is open' sample --open-objects --check-grammar closed.json
+echo '{"type":"string","minLength":2,"maxLength":1}' >never.json
+run 2 '' 'sample: never.json: the schema can never be completed|' 'a schema that nothing satisfies' \
+    sample --check-grammar never.json
+
 # ---- the command line ----
 usage() { # WHAT ARGUMENT...
     what=$1; shift

@@ -157,6 +157,17 @@ static const struct keyword {
     { "unevaluatedProperties", SCHEMA }, { "uniqueItems", BOOL }, { "writeOnly", ANY },
 };
 
+/* Keywords of older drafts that constrain and are not read. */
+static const struct {
+    const char *name, *draft, *now;
+} older[] = {
+    { "$recursiveAnchor", "2019-09", "$dynamicAnchor" },
+    { "$recursiveRef", "2019-09", "$dynamicRef" },
+    { "disallow", "3", "not" },
+    { "divisibleBy", "3", "multipleOf" },
+    { "extends", "3", "allOf" },
+};
+
 static const struct keyword *find_keyword(const struct lm_jval *m)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -316,17 +327,27 @@ static bool first_visit(struct lm_schema *s, const struct lm_jval *schema)
 
 static const struct lm_jval *find_target(struct lm_schema *s, const struct lm_jval *ref);
 
+/* A keyword that is none of known[]. */
+static int check_unknown(struct lm_schema *s, const struct lm_jval *m)
+{
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        if (strlen(older[i].name) == m->key_len && !memcmp(older[i].name, m->key, m->key_len))
+            return lm_schema_fail(s, m, "a keyword of draft %s, for which %s is read",
+                                  older[i].draft, older[i].now);
+    if (s->options->strict)
+        return lm_schema_fail(s, m, "unknown keyword");
+    lm_schema_note(s, m, "unknown keyword, which constrains nothing");
+    return LM_OK;
+}
+
 static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
 {
     for (const struct lm_jval *m = schema->first; m && s->failed == LM_OK; m = m->next) {
         const struct keyword *k = find_keyword(m);
-        if (k) {
+        if (k)
             check_value(s, k->shape, m);
-        } else if (s->options->strict) {
-            return lm_schema_fail(s, m, "unknown keyword");
-        } else {
-            lm_schema_note(s, m, "unknown keyword, which constrains nothing");
-        }
+        else
+            check_unknown(s, m);
         if (k && s->failed == LM_OK &&
             (!strcmp(k->name, "$ref") || !strcmp(k->name, "$dynamicRef")))
             find_target(s, m);
@@ -509,11 +530,11 @@ static void release(struct lm_schema *s)
     lm_tree_release(&s->tree);
 }
 
-struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
-                                     const struct lm_schema_options *o, struct lm_buf *notes,
-                                     struct lm_err *err)
+/* never: it is no failure but that nothing satisfies the schema. */
+static struct lm_grammar *compile(const char *text, size_t len, const struct lm_schema_options *o,
+                                  struct lm_buf *notes, bool *never, struct lm_err *err)
 {
-    struct lm_schema s = { .options = o ? o : &usual, .notes = notes, .err = err };
+    struct lm_schema s = { .options = o, .notes = notes, .err = err };
     struct lm_grammar *g = NULL;
     s.arena = &s.tree.arena;
     if (len > LM_GRAMMAR_TEXT) {
@@ -536,9 +557,29 @@ struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
         s.tree.rules[0].node = node;
         if (s.failed == LM_OK)
             g = lm_grammar_compile(&s.tree, err);
+        *never = s.failed == LM_OK && !g && err->code == LM_EUSE && !s.tree.rules[0].productive;
     }
     release(&s);
     return g;
+}
+
+struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
+                                     const struct lm_schema_options *o, struct lm_buf *notes,
+                                     struct lm_err *err)
+{
+    struct lm_schema_options open = o ? *o : usual;
+    struct lm_err other;
+    bool never = false;
+    struct lm_grammar *g = compile(text, len, o ? o : &usual, notes, &never, err);
+    if (g || !never || open.open)
+        return g;
+    open.open = true;
+    if ((g = compile(text, len, &open, NULL, &never, &other)) != NULL)
+        lm_fail(err, LM_EUSE, "the schema can only be completed with members or items that its "
+                "properties and prefixItems do not name: it has to allow them "
+                "(additionalProperties, items), or --open-objects does");
+    lm_grammar_free(g);
+    return NULL;
 }
 
 struct lm_grammar *lm_grammar_choice(const char *const *texts, size_t n, struct lm_err *err)
