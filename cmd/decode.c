@@ -521,6 +521,9 @@ static void check_options(void)
         cli_bad_usage("--save-state: standard output is for the answers");
     if (opt.load_state && strcmp(opt.load_state, "-") == 0 && strcmp(opt.file, "-") == 0)
         cli_bad_usage("--load-state: standard input is for the tokens");
+    if ((opt.load_state || opt.save_state) && (opt.ctx.embed || opt.plan || opt.dot))
+        cli_bad_usage("--%s-state is of sequences that go on: no --%s",
+                      opt.load_state ? "load" : "save", mode);
     opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
@@ -583,6 +586,8 @@ static struct lm_in *open_input(const char *file, int flags)
  * the last. */
 static void choose_pooling(const struct lm_model *m)
 {
+    if (lm_model_is_encoder(m) && (opt.plan || opt.dot || opt.dump || opt.profile))
+        opt.ctx.embed = true;           /* it has nothing else to be looked at */
     const enum lm_pooling p = lm_model_pooling(m);
     if (!opt.ctx.embed)
         return;
@@ -601,7 +606,7 @@ static void choose_pooling(const struct lm_model *m)
 }
 
 /* As long a context and as large batches as the memory has room for. */
-static void fit(const struct lm_model *m, uint64_t room, const struct lm_env *env)
+static void fit(struct lm_model *m, uint64_t room, const struct lm_env *env)
 {
     struct lm_err err;
     struct lm_footprint found;
@@ -621,13 +626,16 @@ static void fit(const struct lm_model *m, uint64_t room, const struct lm_env *en
         files[i] = lm_model_file(m, i);
     if (!files)
         cli_die(CLI_TROUBLE, "out of memory");
-    if (lm_fit_context(files, n, &f, &found, &err))
+    const int bad = lm_fit_context(files, n, &f, &found, &err);
+    free(files);
+    if (bad) {
+        lm_model_free(m);
         cli_die(CLI_TROUBLE, "%s: --fit: %s", opt.model, err.text);
+    }
     opt.ctx.n_ctx = (uint32_t)found.n_ctx;
     opt.ctx.n_ubatch = found.n_ubatch;
     lm_note(env, LM_INFO, "a context of %" PRIu64 ", %u tokens at once: %" PRIu64 " bytes",
             found.n_ctx, found.n_ubatch, lm_fit_bytes(&found, opt.ctx.keep_all));
-    free(files);
 }
 
 /* The model; with --fit the context is chosen by what memory there was before. */
@@ -701,9 +709,10 @@ static void load_state(struct lm_ctx *c)
 {
     struct lm_err err;
     struct lm_in *in = lm_in_open(opt.load_state, 0, &err);
-    if (!in || lm_ctx_load(c, in, &err))
-        cli_die_err(opt.load_state, &err);
+    const bool bad = !in || lm_ctx_load(c, in, &err);
     lm_in_close(in);
+    if (bad)
+        cli_die_err(opt.load_state, &err);
 }
 
 /* Everything, into a file that appears when it is complete. */
@@ -722,6 +731,7 @@ static int show_plan(struct lm_out *out, const struct lm_env *env)
 {
     struct lm_err err;
     struct lm_model *m = open_model(env);
+    choose_pooling(m);
     struct lm_ctx *c = open_context(m, env);
     load_adapters(m, c);
     size_t n = lm_ctx_n_ubatch(c), n_out = opt.eval.all ? n : 1;
@@ -740,7 +750,7 @@ static int make_directions(struct lm_out *out, const struct lm_env *env)
     struct lm_err err;
     struct lm_in *second = open_input(opt.directions, 0), *first = open_input(opt.file, 0);
     struct lm_model *m = open_model(env);
-    if (lm_model_has_encoder(m))
+    if (lm_model_has_encoder(m) || lm_model_is_encoder(m))
         cli_die(CLI_TROUBLE, "%s: --directions are not made of a %s model", opt.model,
                 lm_model_arch(m));
     struct lm_ctx *c = open_context(m, env);
@@ -759,8 +769,10 @@ static struct lm_divergence *open_reference(struct lm_in *in, const struct lm_mo
 {
     struct lm_err err;
     struct lm_divergence *d = lm_divergence_open(in, lm_model_n_vocab(m), &err);
-    if (!d)
+    if (!d) {
+        lm_in_close(in);
         cli_die_err(NULL, &err);
+    }
     return d;
 }
 
@@ -769,14 +781,25 @@ static void tell_divergence(const struct lm_divergence *d)
 {
     struct lm_divergence_sum s;
     lm_divergence_sum(d, &s);
+    char ref[96];
+    if (s.n_ref == s.n)
+        snprintf(ref, sizeof ref, "the reference's %.6g", exp(s.ref_nll));
+    else
+        snprintf(ref, sizeof ref, "the reference has %" PRIu64 " of the tokens among its best ids",
+                 s.n_ref);
     cli_warn("%" PRIu64 " tokens: KL %.6g on average, %.6g at most; the same best id for %.2f%%; "
-             "perplexity %.6g, the reference's %.6g", s.n, s.mean, s.most,
-             100 * (double)s.same_best / (s.n ? (double)s.n : 1), exp(s.nll), exp(s.ref_nll));
+             "perplexity %.6g, %s", s.n, s.mean, s.most,
+             100 * (double)s.same_best / (s.n ? (double)s.n : 1), exp(s.nll), ref);
 }
 
 /* An encoder's texts are for models that have one beside their decoder, and needed there. */
 static void check_encoder(const struct lm_model *m)
 {
+    const char *not = opt.ctx.embed ? "embed" : opt.load_state ? "load-state"
+                      : opt.save_state ? "save-state" : NULL;
+    if (not && lm_model_has_encoder(m))
+        cli_die(CLI_TROUBLE, "%s: a %s model has an encoder beside its decoder: no --%s",
+                opt.model, lm_model_arch(m), not);
     if (opt.encoder && !lm_model_has_encoder(m))
         cli_die(CLI_TROUBLE, "%s: a %s model has no encoder beside a decoder: no --encoder",
                 opt.model, lm_model_arch(m));

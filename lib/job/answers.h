@@ -55,6 +55,9 @@ int lm_answer_text(struct lm_eval *e, struct lm_err *err);
 int lm_eval_encode_line(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip,
                         struct lm_err *err);
 
+/* No further sequence comes: LM_EDATA if the texts have further lines. */
+int lm_eval_encoder_end(struct lm_eval *e, uint64_t n, struct lm_err *err);
+
 /* An error frame; nothing in the text forms. */
 int lm_answer_error(struct lm_eval *e, uint32_t seq, uint32_t pos, uint64_t line,
                     enum lm_loop_code code, const char *text, struct lm_err *err);

@@ -15,6 +15,8 @@ struct lm_divergence {
     const void               *payload;
     bool                      have;         /* a frame was read                      */
     bool                      ended;
+    uint32_t                  seq, pos;     /* the place that was compared last      */
+    uint64_t                  surplus;      /* rows of places that were never asked for */
     struct lm_divergence_sum  sum;          /* sums where the result has means       */
 };
 
@@ -65,16 +67,37 @@ static bool is_row(const struct lm_frame *f)
     return f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_TOP;
 }
 
+/* The next frame; rows behind the last that its sequence had belong to nothing. */
+static int next_frame(struct lm_divergence *d, struct lm_err *err)
+{
+    int r = lm_logits_read_frame(d->reader, &d->frame, &d->payload, err);
+    if (r)
+        return lm_err_at(err, r, "%s", lm_in_name(d->in));
+    d->have = is_row(&d->frame);
+    d->ended = d->frame.kind == LM_FRAME_END || d->frame.kind == LM_FRAME_ERROR;
+    if (d->frame.kind == LM_FRAME_ERROR)
+        return lm_fail(err, LM_EDATA, "%s: ends with an error: %.*s", lm_in_name(d->in),
+                       (int)(d->frame.bytes < 200 ? d->frame.bytes : 200),
+                       (const char *)d->payload);
+    return LM_OK;
+}
+
+/* Is it a row behind the token that ends the sequence compared last?  That one has a row, and
+ * none follows it that could be asked for. */
+static bool is_behind(const struct lm_divergence *d)
+{
+    return d->have && d->sum.n && d->frame.seq == d->seq && d->frame.pos > d->pos + 1;
+}
+
 /* Read on to the frame of a token. */
 static int find(struct lm_divergence *d, uint32_t seq, uint32_t pos, int32_t token,
                 struct lm_err *err)
 {
     while (!d->ended && (!d->have || way(&d->frame, seq, pos) < 0)) {
-        int r = lm_logits_read_frame(d->reader, &d->frame, &d->payload, err);
+        int r = next_frame(d, err);
         if (r)
-            return lm_err_at(err, r, "%s", lm_in_name(d->in));
-        d->have = is_row(&d->frame);
-        d->ended = d->frame.kind == LM_FRAME_END || d->frame.kind == LM_FRAME_ERROR;
+            return r;
+        d->surplus += is_behind(d) && way(&d->frame, seq, pos) < 0;
     }
     if (d->ended || way(&d->frame, seq, pos) != 0)
         return lm_fail(err, LM_EDATA, "%s: has no logits after position %" PRIu32
@@ -123,6 +146,18 @@ static uint32_t best_of(const float *x, uint32_t n)
     return best;
 }
 
+/* Are all values of the reference's frame numbers, or -inf? */
+static bool is_sound(const struct lm_divergence *d)
+{
+    const struct lm_top *top = d->payload;
+    if (d->frame.kind == LM_FRAME_DENSE)
+        return isfinite(lm_logits_lse(d->payload, d->n_vocab));
+    for (uint32_t i = 0; i < d->frame.n; i++)
+        if (isnan(top[i].logit))
+            return false;
+    return d->frame.n && isfinite(d->frame.lse);
+}
+
 /* The reference's negative log-likelihood of an id, NaN if it does not say. */
 static double ref_nll(const struct lm_divergence *d, int32_t id)
 {
@@ -143,6 +178,12 @@ int lm_divergence_of(struct lm_divergence *d, uint32_t seq, uint32_t pos, int32_
         return r;
     const bool dense = d->frame.kind == LM_FRAME_DENSE;
     const double lse = lm_logits_lse(logits, d->n_vocab);
+    if (!is_sound(d))
+        return lm_fail(err, LM_EDATA, "%s: position %" PRIu32 " of sequence %" PRIu32
+                       ": logits that are no numbers", lm_in_name(d->in), pos, seq);
+    if (!isfinite(lse))
+        return lm_fail(err, LM_EDATA, "position %" PRIu32 " of sequence %" PRIu32
+                       ": the model's logits are no numbers", pos, seq);
     *kl = dense ? of_all(d, logits, lse) : of_best(d, logits, lse);
     uint32_t best = dense ? best_of(d->payload, d->n_vocab)
                           : ((const struct lm_top *)d->payload)[0].id;
@@ -151,8 +192,33 @@ int lm_divergence_of(struct lm_divergence *d, uint32_t seq, uint32_t pos, int32_
     d->sum.most = *kl > d->sum.most ? *kl : d->sum.most;
     d->sum.same_best += best == best_of(logits, d->n_vocab);
     d->sum.nll += lse - logits[next];
-    d->sum.ref_nll += ref_nll(d, next);
+    const double ref = ref_nll(d, next);
+    d->sum.n_ref += !isnan(ref);
+    d->sum.ref_nll += isnan(ref) ? 0 : ref;
+    d->seq = seq;
+    d->pos = pos;
     return LM_OK;
+}
+
+int lm_divergence_end(struct lm_divergence *d, uint64_t n_sequences, struct lm_err *err)
+{
+    struct lm_logits_head head;
+    int r = LM_OK;
+    d->surplus += d->have && !d->ended && d->frame.seq >= n_sequences;
+    while (!d->ended && !(r = next_frame(d, err)))
+        d->surplus += d->have && (is_behind(d) || d->frame.seq >= n_sequences);
+    if (!r && d->surplus)
+        r = lm_fail(err, LM_EDATA, "%s: %" PRIu64 " frames are of tokens that are not compared",
+                    lm_in_name(d->in), d->surplus);
+    if (r)
+        return r;
+    if ((r = lm_logits_read_head(d->reader, &head, err)) == 0)
+        return LM_OK;
+    if (r == 1) {
+        lm_logits_head_release(&head);
+        r = lm_fail(err, LM_EDATA, "another stream follows");
+    }
+    return lm_err_at(err, r, "%s", lm_in_name(d->in));
 }
 
 void lm_divergence_sum(const struct lm_divergence *d, struct lm_divergence_sum *out)
@@ -161,5 +227,5 @@ void lm_divergence_sum(const struct lm_divergence *d, struct lm_divergence_sum *
     *out = d->sum;
     out->mean /= n;
     out->nll /= n;
-    out->ref_nll /= n;
+    out->ref_nll /= d->sum.n_ref ? (double)d->sum.n_ref : 1;
 }

@@ -12,7 +12,8 @@ struct lm_divergence_sum {
     uint64_t n;                 /* tokens compared                                        */
     double   mean, most;        /* of the divergences                                     */
     uint64_t same_best;         /* tokens for which both expect the same id most          */
-    double   nll, ref_nll;      /* means; ref_nll NaN where the reference has no such id  */
+    uint64_t n_ref;             /* tokens of which the reference says something           */
+    double   nll, ref_nll;      /* means; ref_nll of those n_ref                          */
 };
 
 struct lm_divergence;
@@ -29,10 +30,13 @@ void lm_divergence_close(struct lm_divergence *d);
  * Of a top-k frame, p and q of all ids that are not in it are taken for one: then it is a
  * lower bound.  next is the id that follows.  Calls go through sequences and positions in
  * order; frames in between are passed over.  LM_EDATA where the reference has no such frame,
- * or one of another token.
+ * or one of another token, and where either's logits are no numbers.
  */
 int lm_divergence_of(struct lm_divergence *d, uint32_t seq, uint32_t pos, int32_t token,
                      int32_t next, const float *logits, double *kl, struct lm_err *err);
+
+/* All is compared: LM_EDATA if the reference, of n_sequences, is cut off or has more. */
+int lm_divergence_end(struct lm_divergence *d, uint64_t n_sequences, struct lm_err *err);
 
 void lm_divergence_sum(const struct lm_divergence *d, struct lm_divergence_sum *out);
 

@@ -91,6 +91,8 @@ static int put(struct embed *b, const struct lm_batch_token *t, struct lm_err *e
 {
     struct lm_eval *e = b->e;
     int s = LM_OK;
+    if (e->options.form == LM_EVAL_NOTHING)
+        return LM_OK;
     if (b->rank)
         s = lm_ctx_classify(e->ctx, b->vector, b->out, err);
     else if (!b->as_is)
@@ -135,7 +137,8 @@ static int take_row(struct embed *b, const struct lm_batch_token *t, bool ends, 
 static int fill_lines(struct embed *b, uint64_t to, struct lm_err *err)
 {
     for (; b->answered < to; b->answered++)
-        if (!b->e->options.frames && b->pooling != LM_POOLING_NONE)
+        if (!b->e->options.frames && b->pooling != LM_POOLING_NONE &&
+            b->e->options.form == LM_EVAL_EMBED)
             lm_buf_str(&b->e->text, "[]\n");
     return b->e->text.len ? lm_answer_text(b->e, err) : LM_OK;
 }
@@ -242,8 +245,10 @@ static int give_up(struct embed *b, const struct lm_err *why, bool input, struct
 {
     struct lm_err bad;
     int s = input ? flush(b, b->first, &bad) : LM_OK;
+    const bool together = !input && b->n;       /* then it is of all that wait */
+    const uint32_t seq = together ? b->t[0].seq : (uint32_t)b->line;
     if (!s && b->e->options.frames)
-        s = lm_answer_error(b->e, (uint32_t)b->line, b->pos, b->line,
+        s = lm_answer_error(b->e, seq, together ? b->t[0].pos : b->pos, seq,
                             why->code == LM_EDATA ? LM_LOOP_MALFORMED : lm_answer_code(why->code),
                             why->text, &bad);
     if (!s)

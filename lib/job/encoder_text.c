@@ -38,6 +38,17 @@ static int take(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip, struc
     return s;
 }
 
+int lm_eval_encoder_end(struct lm_eval *e, uint64_t n, struct lm_err *err)
+{
+    int32_t *ids = NULL;
+    size_t len = 0, cap = 0;
+    int s = lm_token_read_line(e->encoder, &ids, &len, &cap, err);
+    free(ids);
+    if (s == 1)
+        s = lm_fail(err, LM_EDATA, "more lines than the %" PRIu64 " of the decoder", n);
+    return s ? lm_err_at(err, s, "%s", lm_in_name(e->encoder_in)) : LM_OK;
+}
+
 int lm_eval_encode_line(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip,
                         struct lm_err *err)
 {

@@ -35,6 +35,8 @@ struct batch {
     enum lm_loop_code       code;       /* for the error frame; none: nothing to tell */
     bool                    input;      /* it is the input that is at fault */
     bool                    text;       /* it is the encoder's */
+    bool                    together;   /* it is of all the tokens that wait */
+    struct lm_place         first;      /* then the first of them */
 };
 
 static void release(struct batch *b)
@@ -86,10 +88,13 @@ static int flush(struct batch *b, struct lm_err *err)
     if (lm_stopped(b->e->env))
         return lm_fail(err, LM_ESTOP, "stopped");
     int s = b->n ? lm_ctx_decode(b->e->ctx, b->t, b->n, err) : LM_OK;
-    if (s)
+    if (s) {
         b->code = lm_answer_code(s);
-    else if (b->n)
+        b->together = true;
+        b->first = b->place[0];
+    } else if (b->n) {
         s = answer(b, err);
+    }
     b->done += b->n;
     b->n = 0;
     if (!s)
@@ -224,6 +229,10 @@ static int finish(struct batch *b, struct lm_err *err)
         s = lm_fail(err, LM_EDATA, "no line has the %" PRIu32 " tokens of a chunk",
                     b->e->options.chunk);
     }
+    if (!s && b->e->options.ref)
+        s = lm_divergence_end(b->e->options.ref, b->line, err);
+    if (!s && b->e->encoder)
+        s = lm_eval_encoder_end(b->e, b->line, err);
     if (!s)
         s = lm_answer_end(b->e, b->line, err);
     return s ? s : lm_answer_flush(b->e, err);
@@ -269,8 +278,10 @@ static int give_up(struct batch *b, const struct lm_err *why, struct lm_err *err
     struct lm_err bad;
     enum lm_loop_code code = b->code;
     int s = b->input || b->text ? rescue(b, &bad) : LM_OK;
+    const uint32_t seq = b->together ? b->first.seq : (uint32_t)b->line;
     if (!s && code)
-        s = lm_answer_error(b->e, (uint32_t)b->line, b->pos, b->line, code, why->text, &bad);
+        s = lm_answer_error(b->e, seq, b->together ? b->first.pos : b->pos, seq, code, why->text,
+                            &bad);
     if (!s && code)
         s = lm_answer_flush(b->e, &bad);
     if (err)

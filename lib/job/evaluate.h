@@ -67,7 +67,7 @@ void lm_eval_free(struct lm_eval *e);
 /*
  * lm_eval_set_encoder - for a model with an encoder: line k of `in`, a token stream, is what the
  * decoder of sequence k, the k-th line of lm_eval_batch's input, looks at.  Borrowed.  A line that
- * is missing or empty fails the batch with LM_EDATA.
+ * is missing, empty or one too many fails the batch with LM_EDATA.
  */
 int lm_eval_set_encoder(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 
@@ -90,7 +90,8 @@ int lm_eval_batch(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 /*
  * lm_eval_embed - the hidden states of the sequences, a line each, pooled as the options say.
  *
- * The context must be one of hidden states.  Without frames a line without tokens is answered
+ * The context must be one of hidden states; of the form LM_EVAL_NOTHING, they are computed and not
+ * answered.  Without frames a line without tokens is answered
  * with an empty array, unless every token has a line.  Returns as lm_eval_batch.
  */
 int lm_eval_embed(struct lm_eval *e, struct lm_in *in, struct lm_err *err);

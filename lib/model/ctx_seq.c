@@ -72,13 +72,27 @@ bool lm_ctx_by_length(const struct lm_ctx *c)
     return c->far_from != 0;
 }
 
+/* Does every token follow its sequence, and one of them end beyond the context? */
+static bool only_too_long(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n)
+{
+    bool beyond = false;
+    if (n > c->n_batch || (c->cross && lm_ctx_check_cross(c, t, n, NULL)))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t length = lm_memory_length(c->memory, t[i].seq);
+        for (size_t k = 0; k < i; k++)
+            length += t[k].seq == t[i].seq;
+        if (t[i].pos != length)
+            return false;
+        beyond |= length >= c->n_ctx;
+    }
+    return beyond;
+}
+
 int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
 {
     int r = lm_ctx_decode(c, t, n, err);
-    bool full = r == LM_ENOMEM;
-    for (size_t i = 0; i < n && r == LM_EUSE; i++)
-        full |= t[i].pos >= c->n_ctx;
-    return full ? 1 : r;
+    return r == LM_ENOMEM || (r == LM_EUSE && only_too_long(c, t, n)) ? 1 : r;
 }
 
 /* --- shifting ---------------------------------------------------------------------------- */
@@ -193,5 +207,8 @@ int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
     int r = (s.turns = calloc(c->m->h.n_layer, sizeof *s.turns)) ? lm_ctx_turns(c, s.turns, err)
                                                                  : lm_fail_nomem(err);
     free(s.turns);
+    if (!r && lm_memory_state_bytes(c->memory))
+        r = lm_fail(err, LM_ENOSUP, "a %s model has recurrent states, in which no position can be "
+                    "forgotten before others", c->m->arch->name);
     return r;
 }

@@ -367,6 +367,9 @@ static int open_files(struct lm_loader *l, const char *path, struct lm_err *err)
     const struct lm_model_options none = {0}, *o = l->o ? l->o : &none;
     m->files = lm_split_open_list(m->in, o->shards, o->n_shards, LM_IN_RAW, l->env, err);
     if (!m->files) {
+        if (strstr(err->text, "zstd-compressed"))
+            return lm_fail(err, LM_ENOSUP, "zstd-compressed: a model that runs must not be: "
+                           "decompress it (zstd -d)");
         size_t n = strlen(path);                /* callers name the file that they named */
         if (strncmp(err->text, path, n) == 0 && strncmp(err->text + n, ": ", 2) == 0)
             memmove(err->text, err->text + n + 2, strlen(err->text + n + 2) + 1);

@@ -34,6 +34,9 @@ for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
         LMPIPE_ISA=$isa decode -m "$m" $exact --all --text --top 8 "$data/$name.ids" >table 2>err
         ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $isa"
     done
+    decode -m "$m" --context-shift "$data/$name.ids" >out 2>err
+    ok "$?:$(sed 's/ a [^ ]* model/ a model/' err)" "2:decode: $m: a model has recurrent states, in\
+ which no position can be forgotten before others" "$name: no shift of the context"
     # shellcheck disable=SC2086
     decode -m "$m" $exact --all -t 1 "$data/$name.ids" >want
     for how in "-u 1" "-u 7" "-b 5" "-b 50 -u 13" "-t 2" "-t 2 -u 3"; do

@@ -307,6 +307,9 @@ static void test_refusals(void **state)
 
     append(c, 3, text, 10, 16);
     check_row(lm_ctx_logits(c, 5), reference[15]);
+    assert_int_equal(lm_decode(c, t + 16, 1, &err), 1);             /* a shorter one had room */
+    t[16].seq = 9;                                                  /* not this one, of 0     */
+    assert_int_equal(lm_decode(c, t + 16, 1, &err), LM_EUSE);
     lm_ctx_free(c);
 }
 

@@ -1,0 +1,77 @@
+#!/bin/sh
+# decode-refused.t - references, options and models that do not go together, and how decode says so;
+# speaks TAP.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+m=$root/tests/data/m.gguf
+n=0
+ok() { # GOT WANT NAME
+    n=$((n + 1))
+    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
+        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
+    fi
+}
+said() { # OPTION...: status and messages
+    decode -t 1 "$@" >out 2>err
+    echo "$?:$(sed 's/^decode: //' err)"
+}
+echo 1 5 9 20 7 >in
+bert=$root/tests/data/classify/bert.gguf
+
+# ---- --kl ----
+decode --all -m "$m" in >ref
+size=$(($(wc -c <ref)))
+ok "$(said --kl ref -m "$m" in | sed 's/;.*//')" "0:4 tokens: KL 0 on average, 0 at most" \
+    "--kl: of itself"
+head -c $((size - 32)) ref >cut
+ok "$(said --kl cut -m "$m" in)" "1:cut: the stream is cut short after 5 frames" \
+    "--kl: a reference without its end frame"
+ok "$(lines=$(wc -l <out); echo $((lines)))" 4 "after all that it has"
+cat ref ref >two
+ok "$(said --kl two -m "$m" in)" "1:two: another stream follows" "--kl: more than one stream"
+echo 1 5 9 >short
+ok "$(said --kl ref -m "$m" short)" "1:ref: 2 frames are of tokens that are not compared" \
+    "--kl: a reference of a longer sequence"
+cat in in | decode --all -m "$m" >more
+ok "$(said --kl more -m "$m" in)" "1:more: 5 frames are of tokens that are not compared" \
+    "--kl: or of another one"
+# The rows are the last 32 + 368 * 4 bytes each, before the end frame.
+at=$((size - 32 - 4 * (32 + 368 * 4) + 32 + 40))
+cp ref nan
+printf '\000\000\300\177' | dd of=nan bs=1 seek=$at conv=notrunc 2>/dev/null
+ok "$(said --kl nan -m "$m" in)" \
+    "1:nan: position 1 of sequence 0: logits that are no numbers" \
+    "--kl: a reference that is no number"
+ok "$(lines=$(wc -l <out); echo $((lines)))" 1 "after what is one"
+decode --all --top 3 -m "$m" in >top
+ok "$(said --kl top -m "$m" in | sed 's/.*; //')" \
+    "perplexity 741.566, the reference has 0 of the tokens among its best ids" \
+    "--kl: a reference that does not say how likely the tokens are"
+
+# ---- states ----
+for how in "save embed" "load embed" "save plan" "load dot"; do
+    # shellcheck disable=SC2086
+    set -- $how
+    ok "$(said "--$1-state" x "--$2" -m "$m" in)" \
+        "2:--$1-state is of sequences that go on: no --$2
+Try 'decode --help'." "--$1-state with --$2"
+done
+
+# ---- encoders ----
+for how in --plan --dot --profile "--dump-tensor ffn_up"; do
+    # shellcheck disable=SC2086
+    ok "$(said $how -m "$bert" in)" 0: "$how of an encoder"
+    ok "$([ -s out ] && grep -c '^\[' out)" 0 "and no vectors"
+done
+ok "$(said --directions in -m "$bert" in)" "2:$bert: --directions are not made of a bert model" \
+    "--directions of an encoder"
+
+# ---- files ----
+zstd -q "$m" -o m.gguf.zst
+ok "$(said -m m.gguf.zst in)" \
+    "2:m.gguf.zst: zstd-compressed: a model that runs must not be: decompress it (zstd -d)" \
+    "a compressed model"
+ok "$(said --fit 100T -m "$m" in | sed 's/takes [0-9]* bytes/takes some bytes/')" \
+    "2:$m: --fit: a context of 512 takes some bytes of memory, and there are 0 for it" \
+    "--fit without room"
+echo "1..$n"
