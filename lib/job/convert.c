@@ -20,6 +20,9 @@
  * memory bandwidth is what limits. */
 enum { PIECE = 64 * 1024, PIECE_OF_FLOATS = 4 * 1024, MOST_THREADS = 16 };
 
+/* What rounds to infinity as bf16. */
+#define BF16_END 0x1.ffp127
+
 static void note(void *user, enum lm_level level, const char *text)
 {
     const struct lm_convert *c = user;
@@ -157,15 +160,6 @@ static int take(void *arg, size_t slot)
     return k ? k : 1;
 }
 
-/* The first of n values that is infinite or NaN, or -1: no block type would show it. */
-static int64_t first_bad(const float *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(v[i]))
-            return (int64_t)i;
-    return -1;
-}
-
 /* Name the weight that the type cannot hold: the largest of the block that is refused, which
  * begins with element i of the job. */
 static int bad_weight(const struct lm_convert *c, struct job *j, const float *v, uint64_t i)
@@ -181,15 +175,17 @@ static int bad_weight(const struct lm_convert *c, struct job *j, const float *v,
         }
     const uint64_t origin = lm_convert_origin(&j->block, i + at);
     const uint64_t cols = s->st->n_dims ? s->st->shape[s->st->n_dims - 1] : 1;
+    const unsigned long long row = origin / cols, column = origin % cols;
+    int r;
     if (!isfinite(worst))
-        return lm_fail(&j->err, LM_EDATA, "%s: %s: %s: row %llu, column %llu is %g: not a weight",
-                       lm_hf_path(c->src), c->shards[s->shard].name, s->name,
-                       (unsigned long long)(origin / cols), (unsigned long long)(origin % cols),
-                       worst);
-    return lm_fail(&j->err, LM_EDATA, "%s: %s: %s: row %llu, column %llu is %.9g: beyond what %s "
-                   "can hold: convert with -T bf16 or -T f32", lm_hf_path(c->src),
-                   c->shards[s->shard].name, s->name, (unsigned long long)(origin / cols),
-                   (unsigned long long)(origin % cols), worst, it->t.type->name);
+        r = lm_fail(&j->err, LM_EDATA, "row %llu, column %llu is %g: not a weight", row, column,
+                    worst);
+    else
+        r = lm_fail(&j->err, LM_EUSE, "row %llu, column %llu is %.9g: beyond what %s can hold: "
+                    "convert with -T %s", row, column, worst, it->t.type->name,
+                    fabs(worst) < BF16_END ? "bf16 or -T f32" : "f32");
+    return lm_err_at(&j->err, r, "%s: %s: %s", lm_hf_path(c->src), c->shards[s->shard].name,
+                     s->name);
 }
 
 /* Importance of the columns of the rows that element i of the item is in: of one matrix of a
@@ -226,7 +222,7 @@ static int convert_piece(const struct lm_convert *c, struct job *j, const uint8_
     for (size_t k = 0; it->factor && k < n; k++)
         v[k] *= it->factor;
     if (to->block > 1)
-        bad = first_bad(v, n);
+        bad = lm_type_beyond(to, v, n);
     if (bad < 0 && to->id != LM_F32) {
         const float *w = weights_of(it, j->block.first + i, v + n);
         const int r = lm_type_encode(to, v, dst, rows, n / rows, w, &j->err);

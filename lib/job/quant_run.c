@@ -179,9 +179,12 @@ static void encode_piece(const struct batch *b, size_t i, int thread)
         }
         uint64_t slice = first / r->s.slice % r->row->in->ne[2];
         const float *w = r->weights ? r->weights + slice * r->s.cols : NULL;
+        f->result = true;
+        f->at = to->block > 1 ? lm_type_beyond(to, x, n) : -1;
+        if (f->at >= 0)
+            return;
         lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols, w, NULL);
         bad = to->invalid ? to->invalid(dst, n) : -1;
-        f->result = true;
         f->importance = bad >= 0 && w &&
             lm_type_encode(to, x, dst, (size_t)rows, (size_t)r->s.cols, NULL, NULL) == LM_OK &&
             to->invalid(dst, n) < 0;

@@ -75,6 +75,9 @@ static inline float lm_q_put_half(uint8_t *p, float f)
     return lm_f16_load(h);
 }
 
+/* What rounds to no finite f16, nor does anything greater. */
+#define LM_Q_HALF_END 65520.0f
+
 /* Infinite or NaN. */
 static inline bool lm_q_half_bad(const uint8_t *p)
 {

@@ -143,11 +143,13 @@ static int64_t invalid_mxfp4(const void *src, size_t n)
 const struct lm_type lm_type_mxfp4 = {
     .name = "mxfp4", .id = LM_MXFP4, .block = QK_MX, .bytes = sizeof(struct mxfp4),
     .in_files = true, .source = "GGUF tensor type 39; OCP Microscaling Formats 1.0",
+    .end = INFINITY,
     .decode = decode_mxfp4, .encode = encode_mxfp4, .invalid = invalid_mxfp4,
 };
 
 const struct lm_type lm_type_nvfp4 = {
     .name = "nvfp4", .id = LM_NVFP4, .block = QK_NV, .bytes = sizeof(struct nvfp4),
     .in_files = true, .source = "GGUF tensor type 40",
+    .end = 464 * 6,        /* from there on scales would be beyond 448 */
     .decode = decode_nvfp4, .encode = encode_nvfp4,
 };

@@ -301,11 +301,13 @@ static int64_t invalid_iq1_m(const void *src, size_t n)
 const struct lm_type lm_type_iq1_s = {
     .name = "iq1_s", .id = LM_IQ1_S, .block = QK_K, .bytes = sizeof(struct iq1_s),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 19",
+    .end = LM_Q_HALF_END * 15 * 1.125f,
     .decode = decode_iq1_s, .encode = encode_iq1_s, .invalid = invalid_iq1_s,
 };
 
 const struct lm_type lm_type_iq1_m = {
     .name = "iq1_m", .id = LM_IQ1_M, .block = QK_K, .bytes = sizeof(struct iq1_m),
     .in_files = true, .source = "GGUF tensor type 29",
+    .end = LM_Q_HALF_END * 15 * 1.125f,
     .decode = decode_iq1_m, .encode = encode_iq1_m, .invalid = invalid_iq1_m,
 };

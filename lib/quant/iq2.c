@@ -293,17 +293,20 @@ static int64_t invalid_iq2_s(const void *src, size_t n)
 const struct lm_type lm_type_iq2_xxs = {
     .name = "iq2_xxs", .id = LM_IQ2_XXS, .block = QK_K, .bytes = sizeof(struct iq2_xxs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 16",
+    .end = LM_Q_HALF_END * 15.5f / 4 * 43,
     .decode = decode_iq2_xxs, .encode = encode_iq2_xxs, .invalid = invalid_iq2_xxs,
 };
 
 const struct lm_type lm_type_iq2_xs = {
     .name = "iq2_xs", .id = LM_IQ2_XS, .block = QK_K, .bytes = sizeof(struct iq2_xs),
     .in_files = true, .needs_weights = true, .source = "GGUF tensor type 17",
+    .end = LM_Q_HALF_END * 15.5f / 4 * 43,
     .decode = decode_iq2_xs, .encode = encode_iq2_xs, .invalid = invalid_iq2_xs,
 };
 
 const struct lm_type lm_type_iq2_s = {
     .name = "iq2_s", .id = LM_IQ2_S, .block = QK_K, .bytes = sizeof(struct iq2_s),
     .in_files = true, .source = "GGUF tensor type 22",
+    .end = LM_Q_HALF_END * 15.5f / 4 * 43,
     .decode = decode_iq2_s, .encode = encode_iq2_s, .invalid = invalid_iq2_s,
 };

@@ -235,11 +235,13 @@ static int64_t invalid_iq3_s(const void *src, size_t n)
 const struct lm_type lm_type_iq3_xxs = {
     .name = "iq3_xxs", .id = LM_IQ3_XXS, .block = QK_K, .bytes = sizeof(struct iq3_xxs),
     .in_files = true, .source = "GGUF tensor type 18",
+    .end = LM_Q_HALF_END * 15.5f / 2 * 62,
     .decode = decode_iq3_xxs, .encode = encode_iq3_xxs, .invalid = invalid_iq3_xxs,
 };
 
 const struct lm_type lm_type_iq3_s = {
     .name = "iq3_s", .id = LM_IQ3_S, .block = QK_K, .bytes = sizeof(struct iq3_s),
     .in_files = true, .source = "GGUF tensor type 21",
+    .end = LM_Q_HALF_END * 31 * 15,
     .decode = decode_iq3_s, .encode = encode_iq3_s, .invalid = invalid_iq3_s,
 };

@@ -146,11 +146,13 @@ static int64_t invalid_iq4_xs(const void *src, size_t n)
 const struct lm_type lm_type_iq4_nl = {
     .name = "iq4_nl", .id = LM_IQ4_NL, .block = QK, .bytes = sizeof(struct iq4_nl),
     .in_files = true, .source = "GGUF tensor type 20",
+    .end = LM_Q_HALF_END * 127,
     .decode = decode_iq4_nl, .encode = encode_iq4_nl, .invalid = invalid_iq4_nl,
 };
 
 const struct lm_type lm_type_iq4_xs = {
     .name = "iq4_xs", .id = LM_IQ4_XS, .block = QK_K, .bytes = sizeof(struct iq4_xs),
     .in_files = true, .source = "GGUF tensor type 23",
+    .end = LM_Q_HALF_END * 32 * 127,
     .decode = decode_iq4_xs, .encode = encode_iq4_xs, .invalid = invalid_iq4_xs,
 };

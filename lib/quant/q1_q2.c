@@ -94,11 +94,13 @@ static int64_t invalid_q2_0(const void *src, size_t n)
 const struct lm_type lm_type_q1_0 = {
     .name = "q1_0", .id = LM_Q1_0, .block = QK1, .bytes = sizeof(struct q1_0),
     .in_files = true, .source = "GGUF tensor type 41",
+    .end = LM_Q_HALF_END,
     .decode = decode_q1_0, .encode = encode_q1_0, .invalid = invalid_q1_0,
 };
 
 const struct lm_type lm_type_q2_0 = {
     .name = "q2_0", .id = LM_Q2_0, .block = QK2, .bytes = sizeof(struct q2_0),
     .in_files = true, .source = "GGUF tensor type 42",
+    .end = LM_Q_HALF_END * 2,
     .decode = decode_q2_0, .encode = encode_q2_0, .invalid = invalid_q2_0,
 };

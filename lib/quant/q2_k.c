@@ -109,5 +109,6 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q2_k = {
     .name = "q2_K", .id = LM_Q2_K, .block = QK_K, .bytes = sizeof(struct q2_k),
     .in_files = true, .source = "GGUF tensor type 10",
+    .end = LM_Q_HALF_END * 15 * 4,
     .decode = decode, .encode = encode, .invalid = invalid,
 };

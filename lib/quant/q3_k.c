@@ -135,5 +135,6 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q3_k = {
     .name = "q3_K", .id = LM_Q3_K, .block = QK_K, .bytes = sizeof(struct q3_k),
     .in_files = true, .source = "GGUF tensor type 11",
+    .end = LM_Q_HALF_END * 32 * 4,
     .decode = decode, .encode = encode, .invalid = invalid,
 };

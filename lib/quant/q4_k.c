@@ -265,11 +265,13 @@ static int64_t invalid_q5_k(const void *src, size_t n)
 const struct lm_type lm_type_q4_k = {
     .name = "q4_K", .id = LM_Q4_K, .block = QK_K, .bytes = sizeof(struct q4_k),
     .in_files = true, .source = "GGUF tensor type 12",
+    .end = LM_Q_HALF_END * 63 * 16,
     .decode = decode_q4_k, .encode = encode_q4_k, .invalid = invalid_q4_k,
 };
 
 const struct lm_type lm_type_q5_k = {
     .name = "q5_K", .id = LM_Q5_K, .block = QK_K, .bytes = sizeof(struct q5_k),
     .in_files = true, .source = "GGUF tensor type 13",
+    .end = LM_Q_HALF_END * 63 * 32,
     .decode = decode_q5_k, .encode = encode_q5_k, .invalid = invalid_q5_k,
 };

@@ -246,23 +246,27 @@ static int64_t invalid_q5_1(const void *src, size_t n)
 const struct lm_type lm_type_q4_0 = {
     .name = "q4_0", .id = LM_Q4_0, .block = QK, .bytes = sizeof(struct q4_0),
     .in_files = true, .source = "GGUF tensor type 2",
+    .end = LM_Q_HALF_END * 8,
     .decode = decode_q4_0, .encode = encode_q4_0, .invalid = invalid_q4_0,
 };
 
 const struct lm_type lm_type_q4_1 = {
     .name = "q4_1", .id = LM_Q4_1, .block = QK, .bytes = sizeof(struct q4_1),
     .in_files = true, .source = "GGUF tensor type 3",
+    .end = LM_Q_HALF_END * 16,
     .decode = decode_q4_1, .encode = encode_q4_1, .invalid = invalid_q4_1,
 };
 
 const struct lm_type lm_type_q5_0 = {
     .name = "q5_0", .id = LM_Q5_0, .block = QK, .bytes = sizeof(struct q5_0),
     .in_files = true, .source = "GGUF tensor type 6",
+    .end = LM_Q_HALF_END * 16,
     .decode = decode_q5_0, .encode = encode_q5_0, .invalid = invalid_q5_0,
 };
 
 const struct lm_type lm_type_q5_1 = {
     .name = "q5_1", .id = LM_Q5_1, .block = QK, .bytes = sizeof(struct q5_1),
     .in_files = true, .source = "GGUF tensor type 7",
+    .end = LM_Q_HALF_END * 32,
     .decode = decode_q5_1, .encode = encode_q5_1, .invalid = invalid_q5_1,
 };

@@ -92,5 +92,6 @@ static int64_t invalid(const void *src, size_t n)
 const struct lm_type lm_type_q6_k = {
     .name = "q6_K", .id = LM_Q6_K, .block = QK_K, .bytes = sizeof(struct q6_k),
     .in_files = true, .source = "GGUF tensor type 14",
+    .end = LM_Q_HALF_END * 128 * 32,
     .decode = decode, .encode = encode, .invalid = invalid,
 };

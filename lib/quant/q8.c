@@ -158,6 +158,7 @@ static int64_t invalid_q8_k(const void *src, size_t n)
 const struct lm_type lm_type_q8_0 = {
     .name = "q8_0", .id = LM_Q8_0, .block = QK, .bytes = sizeof(struct q8_0),
     .in_files = true, .source = "GGUF tensor type 8",
+    .end = LM_Q_HALF_END * 127,
     .decode = decode_q8_0, .encode = encode_q8_0, .invalid = invalid_q8_0,
 };
 

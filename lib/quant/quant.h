@@ -44,6 +44,8 @@ struct lm_type {
     bool        in_files;  /* false: an intermediate form                       */
     bool        needs_weights; /* encode must be given importance, not NULL     */
     const char *source;    /* where the layout is specified                     */
+    float       end;       /* of types with blocks: magnitude that no block comes near
+                              nor any greater one; 0: never made of floats       */
     /* n weights, a multiple of block.  NULL: integers, which are not weights. */
     void      (*decode)(const void *src, float *dst, size_t n);
     /* n weights of one row; weights: [n] importance or NULL.  Allocates nothing.  Uses
@@ -72,11 +74,15 @@ const char *lm_type_foreign(uint32_t id);
  * product does not fit. */
 bool lm_type_row_bytes(const struct lm_type *t, uint64_t cols, uint64_t *bytes);
 
+/* The first of n floats, whole blocks or not, that is beyond what a block of the type can
+ * show (lm_type.end), infinite or NaN; or -1. */
+int64_t lm_type_beyond(const struct lm_type *t, const float *src, size_t n);
+
 /*
  * lm_type_encode - pack rows of floats as type t, with the fastest encoder this
  * CPU has; all of them give the same bytes.
  *
- *   src      [rows][cols] f32, finite
+ *   src      [rows][cols] f32, finite; what lm_type_beyond tells becomes anything
  *   dst      rows * row bytes; the caller's
  *   weights  [cols] importance, shared by all rows, or NULL
  *

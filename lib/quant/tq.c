@@ -131,11 +131,13 @@ static int64_t invalid_tq2_0(const void *src, size_t n)
 const struct lm_type lm_type_tq1_0 = {
     .name = "tq1_0", .id = LM_TQ1_0, .block = QK_K, .bytes = sizeof(struct tq1_0),
     .in_files = true, .source = "GGUF tensor type 34",
+    .end = LM_Q_HALF_END,
     .decode = decode_tq1_0, .encode = encode_tq1_0, .invalid = invalid_tq1_0,
 };
 
 const struct lm_type lm_type_tq2_0 = {
     .name = "tq2_0", .id = LM_TQ2_0, .block = QK_K, .bytes = sizeof(struct tq2_0),
     .in_files = true, .source = "GGUF tensor type 35",
+    .end = LM_Q_HALF_END,
     .decode = decode_tq2_0, .encode = encode_tq2_0, .invalid = invalid_tq2_0,
 };

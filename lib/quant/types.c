@@ -2,6 +2,7 @@
 /* The table of tensor types; each row stands at the foot of its own file. */
 #include "quant/quant.h"
 
+#include <math.h>
 #include <strings.h>
 
 #include "base/cpu.h"
@@ -126,6 +127,22 @@ const char *lm_type_foreign(uint32_t id)
 bool lm_type_row_bytes(const struct lm_type *t, uint64_t cols, uint64_t *bytes)
 {
     return cols % t->block == 0 && lm_mul_u64(cols / t->block, t->bytes, bytes);
+}
+
+int64_t lm_type_beyond(const struct lm_type *t, const float *src, size_t n)
+{
+    enum { WIDE = 64 };             /* loops of a fixed length become wide instructions */
+    size_t i = 0;
+    for (int beyond = 0; i + WIDE <= n; i += WIDE) {
+        for (size_t k = 0; k < WIDE; k++)
+            beyond |= !(fabsf(src[i + k]) < t->end);
+        if (beyond)
+            break;
+    }
+    for (; i < n; i++)
+        if (!(fabsf(src[i]) < t->end))
+            return (int64_t)i;
+    return -1;
 }
 
 int lm_type_encode(const struct lm_type *t, const float *src, void *dst,

@@ -175,6 +175,29 @@ refused 1 "a.weight: row 1, column 31" "a NaN to be copied" one.gguf out.gguf CO
 one a.weight 0 32 2; head -c 252 /dev/zero >>one.gguf; le $((0x47800000)) 4 >>one.gguf
 refused 2 "too large for f16" "65536 as f16" one.gguf out.gguf F16
 quantize -q one.gguf p.gguf BF16; ok $? 0 "and as bf16 it is fine"
+one a.weight 0 256 2; head -c 2044 /dev/zero >>one.gguf; le $((0x7149f2ca)) 4 >>one.gguf    # 1e30
+while read -r type name; do
+    refused 2 "weights from row 1, column 255 are too large for $name" "1e30 as $type" \
+        one.gguf out.gguf $type
+done <<'END'
+Q4_0 q4_0
+Q4_1 q4_1
+Q5_0 q5_0
+Q5_1 q5_1
+Q8_0 q8_0
+Q2_K q2_K
+Q3_K_M q3_K
+Q4_K_M q4_K
+Q5_K_M q5_K
+Q6_K q6_K
+IQ4_NL iq4_nl
+IQ4_XS iq4_xs
+IQ3_S iq3_s
+TQ1_0 tq1_0
+TQ2_0 tq2_0
+END
+quantize -q --tensor-type .=mxfp4 one.gguf p.gguf MXFP4_MOE && gguf-inspect -q --stats p.gguf >out
+ok "$? $(grep -c '9.5073795e+29' out)" "0 1" "mxfp4 comes near it"
 one a.weight 0 0 2; refused 1 "a.weight: dimension 0 is 0" "an empty tensor" one.gguf out.gguf Q8_0
 one a.weight 26 32 2; head -c 256 /dev/zero >>one.gguf
 refused 2 "i32 cannot be converted" "integers" one.gguf out.gguf Q8_0

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks the table of tensor types: layouts, decoders and encoders against reference
  * bytes, for every instruction set of this CPU. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -440,6 +441,72 @@ static void test_invalid_other(void **state)
     }
 }
 
+/* Half of the weights are of magnitude m, which every format can show. */
+static void spread(float *x, size_t n, float m)
+{
+    uint32_t random = 1;
+    for (size_t i = 0; i < n; i++) {
+        random = random * 1664525 + 1013904223;
+        x[i] = random >> 31 ? m : -m;
+    }
+}
+
+/* What a weight's magnitude is, it comes out near that, or is refused: nothing vanishes. */
+static void test_range(void **state)
+{
+    (void)state;
+    enum { N = 512 };
+    float x[N], y[N], w[N];
+    uint8_t b[4 * N];
+    for (size_t i = 0; i < N; i++)
+        w[i] = (float)(1 + i % 5);
+    for (size_t k = 0; lm_types[k]; k++) {
+        const struct lm_type *t = lm_types[k];
+        if (!t->in_files || !t->encode || t->block == 1)
+            continue;
+        assert_true(t->end > 0);
+        for (float m = 1000; m < 3.4e38f; m *= 1.25f)
+            for (int weighted = t->needs_weights; weighted < 2; weighted++) {
+                spread(x, N, m);
+                if (lm_type_beyond(t, x, N) >= 0)
+                    continue;
+                assert_int_equal(lm_type_encode(t, x, b, 1, N, weighted ? w : NULL, NULL), LM_OK);
+                if (t->invalid && t->invalid(b, N) >= 0)
+                    continue;
+                t->decode(b, y, N);
+                double error = 0;
+                for (size_t i = 0; i < N; i++)
+                    error += pow((double)y[i] / m - (double)x[i] / m, 2) / N;
+                if (!(error < 0.5))
+                    fail_msg("%s: of %g the mean square error is %g", t->name, (double)m, error);
+            }
+    }
+}
+
+static void test_beyond(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        float       most;                          /* of which a block is made */
+    } ends[] = { { "q4_0", 524032 }, { "q8_0", 8319008 }, { "q6_K", 268304384 }, { "nvfp4", 2688 },
+                 { "mxfp4", 3.4e38f }, { "tq2_0", 65504 } };
+    static const float never[] = { INFINITY, -INFINITY, NAN };
+    float x[300] = { 0 };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const struct lm_type *t = lm_type_by_name(ends[i].type);
+        x[255] = -ends[i].most;
+        x[299] = 1e-40f;
+        assert_int_equal(lm_type_beyond(t, x, 300), -1);
+        x[299] = isinf(t->end) ? INFINITY : 1.04f * ends[i].most;
+        assert_int_equal(lm_type_beyond(t, x, 300), 299);
+        for (size_t k = 0; k < sizeof never / sizeof *never; k++) {
+            x[255] = never[k];
+            assert_int_equal(lm_type_beyond(t, x, 300), 255);
+        }
+    }
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -505,6 +572,8 @@ int main(void)
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_invalid),
         cmocka_unit_test(test_invalid_other),
+        cmocka_unit_test(test_range),
+        cmocka_unit_test(test_beyond),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_subnormal),
