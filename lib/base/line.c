@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
+
 enum state { FREE, TAKEN, DONE };
 
 /*
@@ -109,7 +111,7 @@ static int run_threads(struct run *r, size_t *failed)
     const int n = r->line->n_threads;
     pthread_t *threads = malloc((size_t)n * sizeof *threads);
     int started = 0, code = LM_ENOMEM;
-    while (threads && started < n && !pthread_create(&threads[started], NULL, worker, r))
+    while (threads && started < n && !lm_thread_start(&threads[started], worker, r))
         started++;
     *failed = r->line->n_slots;
     if (started)                        /* fewer threads are slower, no more */

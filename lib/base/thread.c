@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
 
-#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -86,6 +86,19 @@ static void *worker(void *arg)
     }
 }
 
+int lm_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+    sigset_t set, before;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaddset(&set, ends[i]);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    const int e = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return e;
+}
+
 static void announce(struct lm_pool *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -115,7 +128,7 @@ struct lm_pool *lm_pool_new(int n_threads, struct lm_err *err)
         int e = 0;
         if (s) {
             *s = (struct start){ p, p->n };
-            e = pthread_create(&p->threads[p->n - 1], NULL, worker, s);
+            e = lm_thread_start(&p->threads[p->n - 1], worker, s);
         }
         if (!s || e) {
             free(s);

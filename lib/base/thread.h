@@ -2,6 +2,7 @@
 #ifndef LM_BASE_THREAD_H
 #define LM_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -16,6 +17,10 @@
  * caller's own.
  */
 struct lm_pool;
+
+/* pthread_create with attributes as usual, of a thread that leaves the signals by which a user
+ * ends a program (SIGINT, SIGTERM, ...) to those that were there before it.  0 or an errno. */
+int lm_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* A pool of n_threads in all, the caller's included.  NULL with *err filled. */
 struct lm_pool *lm_pool_new(int n_threads, struct lm_err *err);

@@ -50,15 +50,31 @@ static void remove_parts(void)
             unlink(u->part);
 }
 
+/* Signals that end a program, and remove its unfinished files first. */
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+
+/* Those and the broken pipe: one is answered, and others wait until files are gone. */
+static void all_ends(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGPIPE);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaddset(set, ends[i]);
+}
+
 static void on_signal(int sig)
 {
     remove_parts();
     signal(sig, SIG_DFL);
-    raise(sig);
+    raise(sig);                         /* waits until this function returns */
 }
 
-/* Signals that end a program, and remove its unfinished files first. */
-static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
+static void catch(int sig)
+{
+    struct sigaction a = { .sa_handler = on_signal };
+    all_ends(&a.sa_mask);
+    sigaction(sig, &a, NULL);
+}
 
 /* Keep them waiting while what is on disk and what the handler knows are being brought in
  * step; *before is what sigprocmask takes back. */
@@ -104,7 +120,7 @@ void cli_start(char *const argv[])
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
-    signal(SIGPIPE, on_signal);
+    catch(SIGPIPE);
 
     /* Beyond a limit on file sizes, write should fail like on a full disk. */
     signal(SIGXFSZ, SIG_IGN);
@@ -114,7 +130,7 @@ void cli_start(char *const argv[])
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction old;
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            signal(ends[i], on_signal);
+            catch(ends[i]);
     }
 }
 

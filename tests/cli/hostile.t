@@ -30,6 +30,20 @@ for s in INT TERM HUP QUIT XCPU PIPE; do
     kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
     rm -rf d
 done
+# timeout(1) sends two; a user may press a key again
+for s in 'INT TERM' 'TERM TERM' 'HUP INT'; do
+    mkdir d
+    { head -c 300000 "$m"; sleep 5; } >slow & feeder=$!
+    # shellcheck disable=SC3045
+    (ulimit -c 0; with_defaults quantize -q -t 4 - d/o.gguf q8_0 <slow) 2>/dev/null & q=$!
+    i=0
+    while [ $i -lt 100 ] && ! ls d/.o.gguf.*.part >/dev/null 2>&1; do sleep 0.1; i=$((i + 1)); done
+    kill -"${s% *}" $q; kill -"${s#* }" $q 2>/dev/null
+    wait $q 2>/dev/null; r=$?
+    ok "$([ $r -gt 128 ] && echo signal || echo $r) $(ls -A d)" "signal " "$s at once: nothing is left"
+    kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
+    rm -rf d
+done
 mkfifo nobody
 # shellcheck disable=SC3045
 (ulimit -c 0; with_defaults quantize -q "$m" nobody q8_0) 2>/dev/null & q=$!
