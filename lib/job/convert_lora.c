@@ -208,6 +208,20 @@ static int check_pair(const struct pair *p, struct lm_err *err)
     return LM_OK;
 }
 
+/* The rank is that of the matrices: another one in the configuration would be another scale. */
+static int check_rank(const struct lora *l, const struct pair *p, struct lm_err *err)
+{
+    const struct lm_jval *json = lm_jval_get(l->json, "r");
+    double general = (double)p->a->shape[0], rank;
+    if (json && !lm_jval_f64(json, &general))
+        return lm_fail(err, LM_EDATA, "%s: r: no number", config_name);
+    const int r = by_pattern(l, "rank_pattern", p->module, general, &rank, err);
+    if (!r && rank != (double)p->a->shape[0])
+        return lm_fail(err, LM_EDATA, "%s: a rank of %.15g, but %s has %llu", config_name, rank,
+                       p->a->name, (unsigned long long)p->a->shape[0]);
+    return r;
+}
+
 /* alpha / rank and the like, as alpha for readers that divide by the rank. */
 static int set_alpha(const struct lora *l, struct pair *p, struct lm_err *err)
 {
@@ -357,6 +371,8 @@ static int add_all(struct lora *l, struct lm_err *err)
     int r = stacks ? LM_OK : lm_fail_nomem(err);
     for (size_t i = 0; !r && i < l->n; i++) {
         r = check_pair(&l->pairs[i], err);
+        if (!r)
+            r = check_rank(l, &l->pairs[i], err);
         if (!r)
             r = set_alpha(l, &l->pairs[i], err);
         if (!r)
