@@ -237,10 +237,12 @@ static int open_kept(struct lm_out *out, const char *path, struct lm_err *err)
     if (!out->part)
         return lm_fail_nomem(err);
     out->kept = true;
-    out->fd = open(out->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    out->fd = open(out->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     out->owned = out->fd >= 0;
     if (out->fd < 0)
         return lm_fail_errno(err, "cannot open %s", out->part);
+    if (fstat(out->fd, &st) == 0 && !S_ISREG(st.st_mode))
+        return lm_fail(err, LM_EUSE, "%s: is no regular file", out->part);
     if (fstat(out->fd, &st) < 0 || fchmod(out->fd, mode_of(out->target)) < 0)
         return lm_fail_errno(err, "cannot set the mode");
     out->left = (uint64_t)st.st_size;

@@ -189,8 +189,8 @@ static int load_config(struct lm_convert *c, struct lm_hf_source *src, struct lm
     size_t len;
     int r = lm_hf_load(src, "config.json", &data, &len, err);
     if (r > 0 && lm_hf_find(src, "adapter_config.json") >= 0)
-        return lm_fail(err, LM_EDATA, "no config.json, but adapter_config.json: this is an "
-                       "adapter, not a model");
+        return lm_fail(err, LM_EUSE, "no config.json, but adapter_config.json: this is an "
+                       "adapter, not a model: convert it with --lora");
     if (r > 0) {
         c->cfg.json = from_params(c, src, &c->cfg.own, err);
         return c->cfg.json ? LM_OK : c->cfg.own ? (int)err->code

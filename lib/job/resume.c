@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/resume.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -23,12 +26,32 @@ struct lm_resume {
     uint8_t        *block;              /* [BLOCK]                                         */
 };
 
+/* The list, which nothing but a regular file can be; NULL with errno. */
+static FILE *open_list(const char *path, int flags, const char *mode)
+{
+    struct stat st;
+    const int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
+    FILE *f = NULL;
+    if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+        errno = EINVAL;
+    else if (fd >= 0)
+        f = fdopen(fd, mode);
+    if (fd >= 0 && !f) {
+        const int saved = errno;
+        close(fd);
+        errno = saved;
+    }
+    return f;
+}
+
 /* The old list; a missing one is empty. */
 static int read_list(struct lm_resume *r, struct lm_err *err)
 {
     struct lm_buf b = {0};
-    FILE *f = fopen(r->path, "r");
+    FILE *f = open_list(r->path, O_RDONLY, "r");
     size_t n = 0;
+    if (!f && errno != ENOENT)
+        return lm_fail_errno(err, "cannot read %s", r->path);
     while (f && !b.failed && (n = fread(r->block, 1, BLOCK, f)))
         lm_buf_add(&b, r->block, n);
     const bool failed = f && ferror(f);
@@ -98,7 +121,7 @@ static int hash_left(struct lm_resume *r, uint64_t n, uint64_t *sum, struct lm_e
 /* Keep the lines that were right, and add to them from here on. */
 static int start_list(struct lm_resume *r, struct lm_err *err)
 {
-    r->list = fopen(r->path, "w");
+    r->list = open_list(r->path, O_WRONLY | O_CREAT | O_TRUNC, "w");
     if (!r->list || fwrite(r->old, 1, r->at, r->list) != r->at || fflush(r->list))
         return lm_fail_errno(err, "cannot write %s", r->path);
     return lm_out_cut(r->out, err);

@@ -51,7 +51,7 @@ ok "$(gguf-convert --lora --base elsewhere/llama --print-deps -o x.gguf lora_lla
 gguf-convert --lora --vocab-only lora_llama 2>err; ok $? 2 "an adapter has no vocabulary"
 gguf-convert --base x lora_llama 2>err;          ok $? 2 "--base without --lora"
 gguf-convert --lora --base elsewhere/llama -T Q4_K lora_llama x.gguf 2>err; ok $? 2 "no quantized adapters"
-gguf-convert lora_llama x.gguf 2>err;            ok $? 1 "an adapter is no model"
+gguf-convert lora_llama x.gguf 2>err;            ok $? 2 "an adapter is no model"
 gguf-convert --lora elsewhere/llama x.gguf 2>err; ok $? 1 "a model is no adapter"
 has "$(cat err)" "no adapter_config.json" "which is said"
 
@@ -166,5 +166,16 @@ refused 2 "use_dora" "DoRA"
 pair $q 4 128 128 | adapter ''; sed -i 's/LORA/IA3/' lora/adapter_config.json
 refused 2 "type IA3" "another kind of adapter"
 pair $q 4 128 128 | adapter ',"alpha_pattern":{"q_proj":"x"}'; refused 1 "no number" "an alpha that is none"
+pair $q 4 128 128 | adapter ',"rank_pattern":{"q_proj":8}'
+refused 1 "adapter_config.json: a rank of 8, but $q.lora_A.weight has 4" "another rank by a pattern"
+for r in 8 0 -1 1099511627776; do
+    pair $q 4 128 128 | adapter ''; sed -i "s/\"r\":4/\"r\":$r/" lora/adapter_config.json
+    refused 1 "adapter_config.json: a rank of $r, but $q.lora_A.weight has 4" "a rank of $r"
+done
+pair $q 4 128 128 | adapter ''; sed -i 's/"r":4/"r":"x"/' lora/adapter_config.json
+refused 1 "adapter_config.json: r: no number" "a rank that is none"
+pair $q 4 128 128 | adapter ''; sed -i 's/"r":4,//' lora/adapter_config.json
+ok "$(alpha)" 8 "without a rank the matrices have it"
+pair $q 4 128 128 | adapter ''
 rm lora/adapter_model.safetensors;                  refused 1 "no adapter_model.safetensors" "no weights"
 echo "1..$n"

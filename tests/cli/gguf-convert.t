@@ -395,9 +395,17 @@ refused one 1 "config.json says 1 layers" "a layer too many"
 mk range 40 40 F32
 for v in '70000 \000\270\210\107' '65520 \000\360\177\107' '-1e+38 \231\166\226\376'; do
     patch range/model.safetensors model.layers.0.mlp.up_proj.weight "${v#* }"
-    refused range 1 "up_proj.weight: row 0, column 0 is " "${v% *} in f16" -T f16
+    refused range 2 "up_proj.weight: row 0, column 0 is " "${v% *} in f16" -T f16
+    has "$(cat err)" ": beyond what f16 can hold: convert with -T bf16 or -T f32" "${v% *}: what holds it"
     gguf-convert -T bf16 range range.gguf 2>err;  ok "$? $(cat err)" "0 " "${v% *} in bf16"
 done
+patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\377\377\177\177'
+refused range 2 "3.40282347e+38: beyond what bf16 can hold: convert with -T f32" "the largest float" -T bf16
+patch range/model.safetensors model.layers.0.mlp.down_proj.weight '\312\362\111\161'
+for type in q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl; do
+    refused range 2 "down_proj.weight: row 0, column 0 is 1.00000002e+30: beyond what $type can" "1e30 in $type" -q -T $type
+done
+patch range/model.safetensors model.layers.0.mlp.down_proj.weight '\000\000\000\000'
 patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\340\177\107'
 gguf-convert -T f16 range range.gguf 2>err;       ok "$? $(cat err)" "0 " "65504 is kept"
 patch range/model.safetensors model.layers.0.mlp.up_proj.weight '\000\000\200\177'
@@ -412,7 +420,7 @@ done
 # ---- the wrong folder ----
 mkdir empty adapter; echo '{}' >adapter/adapter_config.json; echo x >adapter/adapter_model.safetensors
 refused empty 1 "empty: no config.json" "an empty folder"
-refused adapter 1 "this is an adapter, not a model" "an adapter"
+refused adapter 2 "this is an adapter, not a model: convert it with --lora" "an adapter"
 refused nowhere 2 "nowhere: " "a path that is not there"
 echo '{}' >file; refused file 1 "file: " "a file that is no archive"
 mk one 40 40; sed -i 's/"architectures":[^,]*,//' one/config.json
@@ -687,6 +695,13 @@ rm -f b-*
 gguf-convert --resume llama r.gguf;                  ok "$? $(sum <r.gguf)" "0 $m" "--resume of nothing"
 ok "$(ls -A | grep -c 'r.gguf')" 1 "leaves nothing beside it"
 rm r.gguf
+mkfifo .r.gguf.part
+timeout 20 gguf-convert --resume llama r.gguf 2>err; ok $? 2 "a FIFO in its place is not waited for"
+has "$(cat err)" ".r.gguf.part: is no regular file" "but named"
+rm .r.gguf.part; mkfifo .r.gguf.part.sums
+timeout 20 gguf-convert --resume llama r.gguf 2>err; ok $? 2 "nor one for the sums"
+has "$(cat err)" ".r.gguf.part.sums" "which is named, too"
+rm .r.gguf.part .r.gguf.part.sums
 (trap '' XFSZ; ulimit -f 400; gguf-convert --resume llama r.gguf 2>err); ok $? 2 "a run that fails"
 ok "$(ls -A | grep 'r.gguf' | tr '\n' ' ')" ".r.gguf.part .r.gguf.part.sums " "leaves what it has"
 gguf-inspect --hash out.gguf | head -n "$(wc -l <.r.gguf.part.sums)" | cmp - .r.gguf.part.sums
