@@ -192,7 +192,8 @@ static int put_text(struct lm_encoder *e, const char *p, size_t at, size_t n, bo
                     struct lm_err *err)
 {
     struct lm_rules_work *w = e->rules;
-    const struct lm_origin *o = w->traced ? w->text[w->r->n_norm].origin + at : NULL;
+    const struct lm_origin *o = w->traced ? w->text[w->r->n_norm].origin : NULL;
+    o = o ? o + at : NULL;                       /* no text has none */
     bool first = e->base == 0 && (o && n ? o->from == 0 : !w->begun);
     if (!n && !w->open)
         return LM_OK;
