@@ -52,7 +52,7 @@ int lm_drafter_start(struct lm_drafter *d, const struct lm_generate *g,
     *d = (struct lm_drafter){ .g = g };
     if (!g->draft)
         return LM_OK;
-    int s = lm_talk_start(&d->talk, g->draft, err);
+    int s = lm_talk_start(&d->talk, g->draft, g->draw.env, err);
     d->started = d->talk.child.pid != 0;
     if (s == LM_OK)
         s = same_vocabulary(&d->talk.head, h, err);

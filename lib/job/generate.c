@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 
 #define GRACE  10000         /* milliseconds a child in order gets to end after a failure */
 #define HURRY  2000          /* and one that is not                                   */
+#define SILENCE 10           /* seconds without a header after which that is told     */
 #define AHEAD  256           /* lines begun before an earlier one is complete          */
 
 /* Whose fault a failure is: it says how the child is brought to an end. */
@@ -243,6 +245,8 @@ static int take_answer(struct run *r)
         q->answers = f.kind == LM_FRAME_ERROR ? 0 : q->answers - 1;
         return LM_OK;
     }
+    if (f.kind != LM_FRAME_ERROR && lm_sequence_check(q, &r->talk.head, &f, r->err) < 0)
+        return blame_child(r, r->err->code);
     const bool was_over = q->over;
     if (f.kind == LM_FRAME_ERROR)
         s = take_error(r, q, &f, payload);
@@ -304,7 +308,21 @@ static int generate_lines(struct run *r)
 
 /* ---- the child ---- */
 
-int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err)
+/* Wait for a child's first byte; say so once if it does not come. */
+static void wait_for(const struct lm_child *child, const char *name, const struct lm_env *env)
+{
+    struct pollfd from = { .fd = child->from, .events = POLLIN };
+    int n;
+    do
+        n = poll(&from, 1, SILENCE * 1000);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        lm_note(env, LM_WARN, "%s: has written nothing for %d seconds; still waiting for it, as a "
+                "large model takes long to load", name, SILENCE);
+}
+
+int lm_talk_start(struct lm_talk *t, char *const argv[], const struct lm_env *env,
+                  struct lm_err *err)
 {
     *t = (struct lm_talk){ .child = { .to = -1, .from = -1 } };
     int s = lm_child_start(&t->child, argv, err);
@@ -313,6 +331,7 @@ int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err)
     t->answers = lm_in_from_fd(t->child.from, argv[0], LM_IN_RAW, err);
     if (!t->answers || !(t->frames = lm_logits_reader_new(t->answers, err)))
         return err->code;
+    wait_for(&t->child, argv[0], env);
     s = lm_logits_read_head(t->frames, &t->head, err);
     return s == 0 ? lm_fail(err, LM_EDATA, "ends before its stream begins") : s > 0 ? LM_OK : s;
 }
@@ -510,7 +529,7 @@ int lm_generate(const struct lm_generate *g, struct lm_in *prompts, struct lm_ge
     struct lm_err own = { 0 };
     struct run r = { .g = g, .err = &own, .from = lm_in_name(prompts), .fault_line = UINT32_MAX };
     *end = (struct lm_generate_end){ .status = 2 };
-    int s = lm_talk_start(&r.talk, g->command, &own);
+    int s = lm_talk_start(&r.talk, g->command, g->draw.env, &own);
     if (s < 0 && r.talk.child.pid == 0) {
         lm_draw_give_up(&g->draw, own.text, NULL);
     } else {

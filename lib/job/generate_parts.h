@@ -18,8 +18,10 @@ struct lm_talk {
     struct lm_logits_head    head;
 };
 
-/* Start it and read its header; LM_OK or a code, *t to be ended in any case. */
-int lm_talk_start(struct lm_talk *t, char *const argv[], struct lm_err *err);
+/* Start it and read its header; LM_OK or a code, *t to be ended in any case.  One that is silent for
+ * long is warned of. */
+int lm_talk_start(struct lm_talk *t, char *const argv[], const struct lm_env *env,
+                  struct lm_err *err);
 /* The most bytes a child in order still has to say when `frames` answers are to come. */
 uint64_t lm_talk_rest(const struct lm_talk *t, size_t frames);
 /* The exit status that says how it went when the child ended like this after the work with it ended
@@ -104,6 +106,11 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
 
 /* The last request was refused: make it again without proposals. */
 int lm_sequence_ask_less(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
+
+/* Is it about the token that the next frame was asked for, in its place?  After a shift of a full
+ * context places are nearer to the start.  LM_OK or LM_EDATA. */
+int lm_sequence_check(const struct lm_sequence *q, const struct lm_logits_head *h,
+                      const struct lm_frame *f, struct lm_err *err);
 
 /* Take the next frame that was asked for: choose an id, or pass the frame over.  May end the
  * line. */

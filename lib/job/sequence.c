@@ -64,11 +64,26 @@ static bool is_empty(const uint64_t *mask, size_t words)
     return true;
 }
 
-/* The grammar's mask: 1, or 0 when the text is complete and nothing can follow. */
-static int grammar_mask(struct lm_sequence *q, const struct lm_generate *g, size_t words,
-                        const uint64_t **mask, struct lm_err *err)
+/* Is there nothing in the mask but ids that end generation? */
+static bool only_ends(const uint64_t *mask, size_t words, const struct lm_logits_head *h)
+{
+    for (size_t i = 0; i < words; i++)
+        for (uint64_t left = mask[i]; left; left &= left - 1)
+            if (!lm_is_end(h, (uint32_t)(64 * i) + (uint32_t)__builtin_ctzll(left)))
+                return false;
+    return true;
+}
+
+/* The grammar's mask: 1, or 0 when the text is complete and nothing can follow; an end that is
+ * never chosen cannot. */
+static int grammar_mask(struct lm_sequence *q, const struct lm_generate *g,
+                        const struct lm_logits_head *h, size_t words, const uint64_t **mask,
+                        struct lm_err *err)
 {
     int s = lm_machine_mask(q->machine, q->state, mask, err);
+    if (s == LM_OK && g->draw.sampling->ignore_eos && n_generated(q) >= g->min_n &&
+        lm_machine_complete(q->machine, q->state) && only_ends(*mask, words, h))
+        return 0;
     if (s == LM_OK && is_empty(*mask, words)) {
         if (lm_machine_complete(q->machine, q->state))
             return 0;
@@ -86,7 +101,7 @@ static int set_mask(struct lm_sequence *q, const struct lm_generate *g,
     const size_t words = ((size_t)h->n_vocab + 63) / 64;
     const uint64_t *mask = NULL;
     size_t barred = 0;
-    int s = q->machine && q->bound ? grammar_mask(q, g, words, &mask, err) : 1;
+    int s = q->machine && q->bound ? grammar_mask(q, g, h, words, &mask, err) : 1;
     for (size_t i = 0; i < q->n_barred; i++)
         barred += q->barred[i].pos == q->n;
     lm_chain_allow(q->chain, mask, g->grammar_option);
@@ -395,6 +410,19 @@ static int choose(struct lm_sequence *q, const struct lm_generate *g, const stru
     at.pos = (uint32_t)(q->n - 1);
     int s = lm_draw_frame(&g->draw, q->chain, q->line, &at, payload, &q->text, c, err);
     return s == LM_OK && x && x->n ? choose_by(q, g, x, c, err) : s;
+}
+
+int lm_sequence_check(const struct lm_sequence *q, const struct lm_logits_head *h,
+                      const struct lm_frame *f, struct lm_err *err)
+{
+    const size_t first = q->sent - q->n_proposals - 1, k = q->n_proposals + 1 - q->answers;
+    const size_t pos = first + k;
+    const uint32_t token = k ? q->proposals[k - 1].id : (uint32_t)q->ids[first];
+    const bool shifted = pos >= h->n_ctx && f->pos < h->n_ctx;
+    if ((f->pos == pos || shifted) && f->token == token)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "answers about token %" PRIu32 " at position %" PRIu32
+                   ", and was asked about %" PRIu32 " at %zu", f->token, f->pos, token, pos);
 }
 
 int lm_sequence_take(struct lm_sequence *q, const struct lm_generate *g,

@@ -245,6 +245,11 @@ ok "$? $(grep -c 'is full' err) $(grep 'grammar' err)" \
     'or the end of the context'
 loop --greedy -m "$m" --regex '[a-z]*' -n 4 >out 2>err
 ok "$? $(cat err)" '0 ' 'not where the grammar is complete'
+loop --greedy --ignore-eos -m "$m" --choice ab -n 20 >ids 2>err
+ok "$? $(cat err) $(tokenize -m "$m" -dl ids | grep -cx ab)" '0  9' \
+    'a complete grammar ends a line that no token may end'
+loop --greedy --ignore-eos -m "$m" --regex '[a-z]*' -n 12 >ids 2>err
+ok "$? $(cat err) $(wc -w <ids)" '0  108' 'but only where nothing else can follow'
 loop --greedy -m "$m" --grammar long.gbnf --grammar-trigger zqzq -n 4 >out 2>err
 ok "$? $(cat err)" '0 ' 'nor where it still waits'
 

@@ -50,6 +50,11 @@ stream() { # SEQUENCES [SAMPLING]
     ' "$@"
 }
 
+# A command that never writes is told of after ten seconds; at the end it is looked at.
+printf '1\n' >silent.in
+timeout 14 sample -- cat <silent.in >silent.out 2>silent.err &
+silent=$!
+
 # ---- the filter ----
 printf '%s\n' '0 0 1 1 3 2' '0 1 1 3 1 2' '2 0 1 1 2 3' | stream 4 >in
 run 0 '1 0 ||2 ||' '' 'a line for each sequence, with or without frames' sample --greedy
@@ -170,7 +175,16 @@ usage 'not a number from 0 to 1' --top-p 1.5
 usage 'not a number not below 0' --min-p=-1
 usage 'not a number above 0' --repeat-penalty 0
 usage 'not below -1' --repeat-last-n -2
-usage "'1.5' is not a number" --top-k 1.5
+usage "'1.5' is not a whole number" --top-k 1.5
+usage "'1e3' is not a whole number" --top-k 1e3
+usage 'not a number above 0, at most 1000000' --dynatemp-exp=0
+usage 'not a number not above 1' --samplers=a --adaptive-p-target=2
+usage 'not a number above 0, at most' --mirostat-ent=0
+usage 'not a number above 0, at most' --mirostat-lr=0
+usage "top-p: 'nan' is not a number from 0 to 1" --top-p=nan
+for o in record replay model check-grammar grammar json-schema; do
+    usage "$o: the name of the file is empty" "--$o="
+done
 usage 'is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, adaptive_p, infill' --samplers 'top_k;what'
 usage 'is not an id' --logit-bias 5
 usage 'is not an id' --logit-bias 5+nan
@@ -203,6 +217,23 @@ ok "$? $(cut -c 1-24 err)" '2 sample: nothere/record: ' 'so it does for a record
 sample --top-k 3 --samplers 'Top-P;m' <whole >out 2>err
 ok "$(head -n 1 err)" 'sample: --top-k has no effect: its sampler does not run' \
     'an option of a sampler not listed is noted'
+vain() { # WHAT OPTION...
+    what=$1; shift
+    sample -s 1 "$@" <whole >out 2>err
+    ok "$? $(cat err)" "0 sample: $what" "told: $*"
+    sample -s 1 -q "$@" <whole >out 2>err
+    ok "$? $(cat err)" '0 ' "not told: -q $*"
+}
+vain '--samplers has no effect: mirostat runs in their place' --mirostat=2 --samplers=k
+vain '--mirostat has no effect: the best token is always taken' --greedy --mirostat=2
+vain '--json-gap has no effect without --json-schema' --json-gap=one
+vain '--open-objects has no effect without --json-schema' --open-objects
+vain '--strict-schema has no effect without --json-schema' --strict-schema
+vain '--draft-max has no effect without --draft or --draft-ngram' --draft-max=3
+for o in start=a end=b message=c; do
+    vain '--reasoning-start, -end or -message has no effect without --reasoning-budget' --reasoning-$o
+done
+vain '--dry-sequence-breaker has no effect without --dry-multiplier' --dry-sequence-breaker=none
 sample -q --top-k 3 --samplers 'Top-P;m' <whole 2>err >out.q
 ok "$(wc -c <err)" 0 'unless -q'
 sample --logit-bias 3+1 <whole >out 2>err
@@ -318,8 +349,17 @@ run 2 "5 6 7 |! $fake: ended by signal 13 (Broken pipe)|" '*' 'a signal after th
     sample --greedy -n 3 -- "$fake" signal=13
 run 1 "5 6 7 |! $fake: gives frames that were not asked for|" '*' 'a frame too many' \
     sample --greedy -n 3 -- "$fake" extra=1
+echo 1 >one
 run 1 "2 3 4 |! $fake: the stream is cut*" '*' 'a child that does not listen' \
-    sample --greedy -n 3 -- "$fake" deaf=1
+    sample --greedy -n 3 one -- "$fake" deaf=1
+run 1 "! $fake: answers about token 1 at position 0, and was asked about 4 at 1|" '*' \
+    'a child that answers about another token' sample --greedy -n 3 -- "$fake" deaf=1
+echo 2 >two
+run 1 "! $fake: answers about token 1 at position 0, and was asked about 2 at 0|" '*' \
+    'at the same position' sample --greedy -n 3 two -- "$fake" deaf=1
+echo 7 1 >two
+run 1 "! $fake: answers about token 1 at position 0, and was asked about 1 at 1|" '*' \
+    'or about this one at another' sample --greedy -n 3 two -- "$fake" deaf=1
 run 0 '5 6 7 |' '' 'frames of unknown kinds' sample --greedy -n 3 -- "$fake" chatter=300000
 run 1 '! yes: not a logits stream|' 'sample: yes: not a logits stream|' 'another program' \
     sample --greedy -n 3 -- yes
@@ -419,6 +459,10 @@ ok "$(cat ids)" '6 7 ' 'a prompt is answered before the next one comes'
 exec 3>&-
 wait $pid
 ok $? 0 'and the end of the prompts is the end'
+
+wait $silent
+ok "$? $(cat silent.out silent.err)" '124 sample: cat: has written nothing for 10 seconds; still waiting for it, as a large model takes long to load' \
+    'a command that never writes'
 
 # ---- the real thing ----
 if command -v decode >/dev/null && command -v tokenize >/dev/null; then
