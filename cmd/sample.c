@@ -32,7 +32,7 @@ static const char help[] =
     "  -m, --model=FILE          vocabulary, for what looks at texts\n"
     "  -n, --count=N             at most N ids a line [until the end of the text]\n"
     "  -s, --seed=N              seed of the random numbers [a new one, shown]\n"
-    "      --greedy              always the best token: --temp 0\n"
+    "      --greedy              always the best token that is left\n"
     "      --samplers=LIST       these samplers in this order, separated by ';'\n"
     "      --logit-bias=ID+X     add X to an id's logit (ID-X: subtract; ID-inf: ban)\n"
     "      --logit-bias-text=TEXT+X\n"
@@ -175,6 +175,8 @@ struct args {
     struct lm_triggers triggers;
     struct lm_reasoning reasoning;
     bool               budget;                  /* it has one               */
+    bool               gap, thought, drafted;   /* --json-gap, --reasoning-*, --draft-max are
+                                                   there                    */
     const char        *message;
     bool               quiet, verbose;
 
@@ -216,8 +218,9 @@ static int list_samplers(void)
 static void set_param(struct args *a, const struct lm_param *p, const char *text)
 {
     struct lm_err err;
-    double v = p->whole ? (double)cli_i64(p->option, text, INT64_MIN, INT64_MAX)
-                        : cli_f64(p->option, text, -INFINITY, INFINITY);
+    double v;
+    if (lm_param_read(p, text, &v, &err) < 0)
+        cli_bad_usage("--%s: %s", p->option, err.text);
     if (lm_sampling_set(&a->sampling, p, v, &err) < 0)
         cli_bad_usage("%s", err.text);
     a->temp |= !strcmp(p->option, "temp");
@@ -364,10 +367,18 @@ static void set_budget(struct args *a, const char *text)
     a->reasoning.most = a->budget ? (uint64_t)n : 0;
 }
 
-static const char *tag(const char *option, const char *text)
+static const char *tag(struct args *a, const char *option, const char *text)
 {
     if (!*text)
         cli_bad_usage("--%s: the text is empty", option);
+    a->thought = true;
+    return text;
+}
+
+static const char *file_name(const char *option, const char *text)
+{
+    if (!*text)
+        cli_bad_usage("--%s: the name of the file is empty", option);
     return text;
 }
 
@@ -375,14 +386,14 @@ static const char *tag(const char *option, const char *text)
 static bool take_form_option(struct args *a, int c, const char *text)
 {
     switch (c) {
-    case GRAMMAR:       a->grammar = text; break;
+    case GRAMMAR:       a->grammar = file_name("grammar", text); break;
     case REGEX:         a->regex = text; break;
-    case JSON_SCHEMA:   a->schema = text; break;
-    case JSON_GAP:      set_gap(a, text); break;
+    case JSON_SCHEMA:   a->schema = file_name("json-schema", text); break;
+    case JSON_GAP:      set_gap(a, text); a->gap = true; break;
     case OPEN_OBJECTS:  a->schema_options.open = true; break;
     case STRICT_SCHEMA: a->schema_options.strict = true; break;
     case CHOICE:        add_text(&a->choices, "choice", text); break;
-    case CHECK_GRAMMAR: a->check = text; break;
+    case CHECK_GRAMMAR: a->check = file_name("check-grammar", text); break;
     case TRIGGER:       add_trigger(a, LM_TRIGGER_TEXT, "grammar-trigger", text); break;
     case TRIGGER_PATTERN:
         add_trigger(a, LM_TRIGGER_PATTERN, "grammar-trigger-pattern", text);
@@ -392,9 +403,9 @@ static bool take_form_option(struct args *a, int c, const char *text)
         add_trigger_id(a, cli_u64("grammar-trigger-id", text, 0, INT32_MAX));
         break;
     case BUDGET:        set_budget(a, text); break;
-    case THINK_START:   a->reasoning.start = tag("reasoning-start", text); break;
-    case THINK_END:     a->reasoning.end = tag("reasoning-end", text); break;
-    case THINK_MESSAGE: a->message = text; break;
+    case THINK_START:   a->reasoning.start = tag(a, "reasoning-start", text); break;
+    case THINK_END:     a->reasoning.end = tag(a, "reasoning-end", text); break;
+    case THINK_MESSAGE: a->message = text; a->thought = true; break;
     default:            return false;
     }
     return true;
@@ -404,7 +415,7 @@ static bool take_form_option(struct args *a, int c, const char *text)
 static bool take_option(struct args *a, int c, const char *text, int *status)
 {
     switch (c) {
-    case 'm': a->model = text; break;
+    case 'm': a->model = file_name("model", text); break;
     case 'n':
         a->n = cli_u64("count", text, 0, LM_UNTIL_END - 1);
         a->counted = true;
@@ -429,9 +440,12 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
     case DRAFT_NGRAM:   a->ngram = (size_t)cli_u64("draft-ngram", text, 1, 64); break;
-    case DRAFT_MAX:     a->n_draft = (size_t)cli_u64("draft-max", text, 1, 1024); break;
-    case RECORD:        a->record = text; break;
-    case REPLAY:        a->replay = text; break;
+    case DRAFT_MAX:
+        a->n_draft = (size_t)cli_u64("draft-max", text, 1, 1024);
+        a->drafted = true;
+        break;
+    case RECORD:        a->record = file_name("record", text); break;
+    case REPLAY:        a->replay = file_name("replay", text); break;
     case PROBS:
         a->chances = true;
         a->n_chances = (size_t)cli_u64("probs", text, 0, INT32_MAX);
@@ -512,6 +526,23 @@ static void refuse_in_filter(const struct args *a)
         cli_bad_usage("%s needs a command after --", form_of(a));
 }
 
+/* Options that only change what others do. */
+static void note_vain(const struct args *a)
+{
+    const bool schema = a->schema || a->check;
+    const struct { const char *option, *without; bool vain; } all[] = {
+        { "--json-gap", "--json-schema", a->gap && !schema },
+        { "--open-objects", "--json-schema", a->schema_options.open && !schema },
+        { "--strict-schema", "--json-schema", a->schema_options.strict && !schema },
+        { "--draft-max", "--draft or --draft-ngram", a->drafted && !a->draft && !a->ngram },
+        { "--reasoning-start, -end or -message", "--reasoning-budget", a->thought && !a->budget },
+        { "--dry-sequence-breaker", "--dry-multiplier", a->breakers.n && !a->dry },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all && !a->quiet; i++)
+        if (all[i].vain)
+            cli_warn("%s has no effect without %s", all[i].option, all[i].without);
+}
+
 /* What one option means for another, and for the way the program is used. */
 static void settle(struct args *a, bool loop)
 {
@@ -535,6 +566,7 @@ static void settle(struct args *a, bool loop)
                       form);
     if (!loop)
         refuse_in_filter(a);
+    note_vain(a);
     if (!a->seeded)
         a->sampling.seed = lm_new_seed();
     if (!a->draft && !a->ngram)

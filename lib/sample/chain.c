@@ -261,6 +261,21 @@ static int find_order(const struct lm_sampling *s, const struct lm_jval *model,
     return r;
 }
 
+/* Warn of what mirostat, or the choice of the best token, makes vain. */
+static void note_vain(const struct lm_chain *c, const struct lm_sampling *s, const struct order *o,
+                      const struct lm_env *env)
+{
+    if (o->n == 0 || o->samplers[o->n - 1] != &lm_mirostat)
+        return;
+    if (s->samplers)
+        lm_note(env, LM_WARN, "--samplers has no effect: mirostat runs in their place");
+    for (size_t i = 0; i < s->n_values && !lm_chain_is_random(c); i++)
+        for (size_t j = 0; lm_mirostat.params[j]; j++)
+            if (lm_mirostat.params[j] == s->values[i].param)
+                lm_note(env, LM_WARN, "--%s has no effect: the best token is always taken",
+                        s->values[i].param->option);
+}
+
 /* Warn of values that no sampler of the order takes. */
 static void note_unused(const struct lm_sampling *s, const struct order *o,
                         const struct lm_env *env)
@@ -287,6 +302,8 @@ static int add_links(struct lm_chain *c, const struct lm_sampling *s, const stru
         r = add_link(c, o.samplers[i], s, setup, model, err);
     if (r == LM_OK && s->greedy && lm_chain_is_random(c))
         r = add_link(c, temperature(), s, setup, model, err);
+    if (r == LM_OK)
+        note_vain(c, s, &o, env);
     return r;
 }
 

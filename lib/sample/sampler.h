@@ -109,5 +109,7 @@ const struct lm_param *lm_param_at(size_t i);
 
 /* Is v acceptable?  If not, LM_EUSE with the range in words. */
 int lm_param_check(const struct lm_param *p, double v, struct lm_err *err);
+/* Read a value from text; LM_EUSE if it is none that is acceptable. */
+int lm_param_read(const struct lm_param *p, const char *text, double *v, struct lm_err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct lm_sampler lm_penalties, lm_dry, lm_top_n_sigma, lm_top_k, lm_typ_p, lm_top_p,
@@ -88,10 +89,14 @@ static void say_range(const struct lm_param *p, double v, char *s, size_t size)
     const char *kind = p->whole ? "a whole number" : "a number";
     const bool low = p->min > INT32_MIN;
     const bool high = p->max < INT32_MAX || (p->whole && isfinite(v) && v > p->max);
-    if (low && high)
+    if (low && high && p->above_min)
+        snprintf(s, size, "%s above %.10g, at most %.10g", kind, p->min, p->max);
+    else if (low && high)
         snprintf(s, size, "%s from %.10g to %.10g", kind, p->min, p->max);
     else if (low)
         snprintf(s, size, "%s %s %g", kind, p->above_min ? "above" : "not below", p->min);
+    else if (high)
+        snprintf(s, size, "%s not above %.10g", kind, p->max);
     else
         snprintf(s, size, "%s", isinf(p->max) || p->whole ? kind : "a finite number");
 }
@@ -104,4 +109,15 @@ int lm_param_check(const struct lm_param *p, double v, struct lm_err *err)
         return LM_OK;
     say_range(p, v, range, sizeof range);
     return lm_fail(err, LM_EUSE, "%.9g is out of range: not %s", v, range);
+}
+
+int lm_param_read(const struct lm_param *p, const char *text, double *v, struct lm_err *err)
+{
+    char range[64], *end;
+    const bool digits = !p->whole || !text[strspn(text, "+-0123456789")];
+    *v = strtod(text, &end);
+    if (end > text && !*end && !isnan(*v) && digits)
+        return lm_param_check(p, *v, err);
+    say_range(p, NAN, range, sizeof range);
+    return lm_fail(err, LM_EUSE, "'%s' is not %s", text, range);
 }
