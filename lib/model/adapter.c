@@ -69,11 +69,13 @@ static const struct lm_gguf_tensor *weight_of(const struct lm_model *m, const ch
     return NULL;
 }
 
-/* Does the pair suit the weight: as a product, or (*table) as a table? */
-static bool suits(const struct lm_gguf_tensor *w, const struct lm_tensor *a,
-                  const struct lm_tensor *b, bool *table)
+/* Does the pair suit the weight: as a product, or (*table) as a table, if it is one? */
+static bool suits(const struct lm_model *m, const struct lm_gguf_tensor *w,
+                  const struct lm_tensor *a, const struct lm_tensor *b, bool *table)
 {
-    *table = a->ne[1] == w->ne[1] && b->ne[1] == w->ne[0] && a->ne[0] == b->ne[0] &&
+    uint32_t layer;
+    const struct lm_arch_tensor *row = lm_arch_row_of(m->arch, &m->h, w->name.p, &layer);
+    *table = row && row->flags & LM_TENSOR_TABLE && a->ne[1] == w->ne[1] && b->ne[1] == w->ne[0] && a->ne[0] == b->ne[0] &&
              a->ne[0] != w->ne[0];
     bool product = a->ne[0] == w->ne[0] && b->ne[1] == w->ne[1] && a->ne[1] == b->ne[0];
     return (product || *table) && a->ne[2] == w->ne[2] && b->ne[2] == w->ne[2] &&
@@ -102,7 +104,7 @@ static int add_pair(struct lm_adapter *a, const struct lm_model *m,
     p->b = tensor_of(a, second);
     if (!p->a || !p->b)
         return lm_fail_nomem(err);
-    if (!suits(w, p->a, p->b, &p->table))
+    if (!suits(m, w, p->a, p->b, &p->table))
         return lm_fail(err, LM_EDATA, "%s: [%zu, %zu] and [%zu, %zu] do not suit the weight of "
                        "[%llu, %llu]", first->name.p, p->a->ne[0], p->a->ne[1], p->b->ne[0],
                        p->b->ne[1], (unsigned long long)w->ne[0], (unsigned long long)w->ne[1]);

@@ -319,6 +319,59 @@ static void note_slow(const struct lm_loader *l)
     }
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = (uintptr_t)*(const struct lm_gguf_tensor *const *)a;
+    const uintptr_t y = (uintptr_t)*(const struct lm_gguf_tensor *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Is a tensor one that good files have, though running does without: of layers that predict
+ * further tokens, tables of rotations and scales of activations, what belongs to other rows, and
+ * parts that take in pictures and sound? */
+static bool is_known(const struct lm_model *m, const char *name)
+{
+    static const char *const parts[] = { ".nextn.", "attn_rot_embd", ".input_scale" };
+    static const char *const starts[] = { "rope_freqs.weight", "rope_factors_long.weight",
+                                          "rope_factors_short.weight", "v.", "a.", "mm." };
+    uint32_t layer = 0;
+    const struct lm_arch_tensor *row = lm_arch_row_of(m->arch, &m->h, name, &layer);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return row && (!(row->flags & LM_TENSOR_PER_LAYER) ||
+                   layer < (uint64_t)m->h.n_layer + m->h.n_further);
+}
+
+/* A misspelt name would otherwise be a weight that is silently not there. */
+static int note_unused(const struct lm_loader *l, struct lm_err *err)
+{
+    const struct lm_split *f = l->m->files;
+    const struct lm_gguf_tensor **used = lm_malloc_array(l->n, sizeof *used);
+    const char *first = NULL;
+    uint64_t n = 0;
+    if (!used)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < l->n; i++)
+        used[i] = l->w[i].from;
+    qsort(used, l->n, sizeof *used, by_address);
+    for (uint64_t i = 0; i < f->n_tensors; i++) {
+        const struct lm_gguf_tensor *t = f->tensors[i].t;
+        if (bsearch(&t, used, l->n, sizeof *used, by_address) || is_known(l->m, t->name.p))
+            continue;
+        first = n++ ? first : t->name.p;
+    }
+    free(used);
+    if (n)
+        lm_note(l->env, LM_WARN, "%s: %llu %s of the file %s not used: %.100s%s",
+                lm_in_name(l->m->in), (unsigned long long)n, n == 1 ? "tensor" : "tensors",
+                n == 1 ? "is" : "are", first, n == 1 ? "" : " ...");
+    return LM_OK;
+}
+
 /* Metadata to read instead; a key that begins with a dot has the architecture's name before it. */
 static int override(struct lm_loader *l, struct lm_err *err)
 {
@@ -382,15 +435,29 @@ static int open_files(struct lm_loader *l, const char *path, struct lm_err *err)
     return l->o ? override(l, err) : LM_OK;
 }
 
+/* A value that an override gave and the model cannot have is the caller's mistake. */
+static int read_numbers(struct lm_loader *l, struct lm_err *err)
+{
+    const int r = lm_arch_read(l->m->arch, l->m->gguf, &l->m->h, err);
+    for (size_t i = 0; r == LM_EDATA && l->o && i < l->o->n_overrides; i++) {
+        const struct lm_str key = l->o->overrides[i].key;
+        const size_t from = key.len && key.p[0] == '.' ? strlen(l->m->arch->name) : 0;
+        if (strlen(err->text) > from + key.len && err->text[from + key.len] == ':' &&
+            memcmp(err->text + from, key.p, key.len) == 0)
+            return err->code = LM_EUSE;
+    }
+    return r;
+}
+
 static int load(struct lm_loader *l, const char *path, struct lm_err *err)
 {
     struct lm_model *m = l->m;
     int r;
     if ((r = open_files(l, path, err)) || (r = find_arch(m, err)) ||
-        (r = lm_arch_read(m->arch, m->gguf, &m->h, err)) || (r = find_vocab(m, err)) ||
+        (r = read_numbers(l, err)) || (r = find_vocab(m, err)) ||
         (r = find_labels(m, err)) ||
         (r = lm_place_layers(m, l->o ? &l->o->placement : NULL, l->env, err)) ||
-        (r = add_weights(l, err)))
+        (r = add_weights(l, err)) || (r = note_unused(l, err)))
         return r;
     note_slow(l);
     return lm_load_weights(l, err);
@@ -496,7 +563,10 @@ int lm_model_decoder_start(const struct lm_model *m, int64_t *id, struct lm_err 
 {
     struct lm_buf key = { 0 };
     lm_buf_printf(&key, "%s.decoder_start_token_id", lm_model_arch(m));
-    const int s = key.failed ? lm_fail_nomem(err) : lm_gguf_i64(m->gguf, key.data, id, err);
+    int s = key.failed ? lm_fail_nomem(err) : lm_gguf_i64(m->gguf, key.data, id, err);
+    if (s == LM_OK && (*id < 0 || *id >= m->n_embd_rows))
+        s = lm_fail(err, LM_EDATA, "%s is %lld, out of range: the vocabulary has %u entries",
+                    key.data, (long long)*id, m->n_embd_rows);
     lm_buf_release(&key);
     return s < 0 ? s : LM_OK;
 }

@@ -78,8 +78,10 @@ struct lm_model_options {
  * options may be NULL (map, repack, all devices).
  *
  * Layers are spread over the devices in order, each in one piece, as evenly as it goes.
+ * Tensors that the architecture does not know are noted.
  * An architecture or tensor type that cannot run is LM_ENOSUP, an unknown device LM_EUSE, a
- * file at odds with its metadata LM_EDATA.
+ * file at odds with its metadata LM_EDATA,
+ * or LM_EUSE where an override is the cause.
  */
 struct lm_model *lm_model_load(const char *path, const struct lm_model_options *o,
                                const struct lm_env *env, struct lm_err *err);
@@ -106,7 +108,7 @@ bool lm_model_is_encoder(const struct lm_model *m);
 /* Has it an encoder beside its decoder, see lm_ctx_encode? */
 bool lm_model_has_encoder(const struct lm_model *m);
 /* The id that its decoder begins with, if the file says one (else *id stays): LM_EDATA when it
- * is no number. */
+ * is no number, or none of the vocabulary. */
 int lm_model_decoder_start(const struct lm_model *m, int64_t *id, struct lm_err *err);
 enum lm_pooling lm_model_pooling(const struct lm_model *m);
 

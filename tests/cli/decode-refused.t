@@ -71,6 +71,16 @@ zstd -q "$m" -o m.gguf.zst
 ok "$(said -m m.gguf.zst in)" \
     "2:m.gguf.zst: zstd-compressed: a model that runs must not be: decompress it (zstd -d)" \
     "a compressed model"
+LC_ALL=C sed 's/output\.weight/outpux.weight/' "$m" >typo.gguf
+ok "$(said -m typo.gguf in)" "0:typo.gguf: 1 tensor of the file is not used: outpux.weight" \
+    "a tensor of no known name"
+ok "$(said -q -m typo.gguf in)" 0: "which -q keeps quiet about"
+ok "$(said --override-kv .block_count=u32:1 -m "$m" in)" \
+    "0:$m: 9 tensors of the file are not used: blk.1.attn_norm.weight ..." "a layer that is not run"
+for kv in llama.block_count=u32:0 .rope.freq_base=f32:0.5; do
+    said --override-kv $kv -m "$m" in >all
+    ok "$(cut -d : -f 1 all)" 2 "--override-kv $kv: a mistake of who gave it"
+done
 ok "$(said --fit 100T -m "$m" in | sed 's/takes [0-9]* bytes/takes some bytes/')" \
     "2:$m: --fit: a context of 512 takes some bytes of memory, and there are 0 for it" \
     "--fit without room"

@@ -413,7 +413,7 @@ decode --text --rope-freq-base 5 -m plain.gguf "$golden.tokens" >out 2>err
 ok "$?:$(cat err)" "2:decode: plain.gguf: a bert model has no rope.freq_base: no --rope-freq-base" \
     "and of models that rotate nothing"
 decode --text --override-kv .feed_forward_length='json:[128]' -m "$m" "$golden.tokens" >out 2>err
-ok "$?:$(cat err)" "1:decode: $m: llama.feed_forward_length: 1 values for 2 layers" \
+ok "$?:$(cat err)" "2:decode: $m: llama.feed_forward_length: 1 values for 2 layers" \
     "a list that leaves layers out"
 
 # A model whose rotation depends on a sequence's length, whose tokens come bit by bit.
