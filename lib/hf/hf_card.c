@@ -101,26 +101,72 @@ static int load_card(struct card *c, struct lm_hf_source *src, struct lm_err *er
     return r;
 }
 
-/* The user's keys must be ones that are written: a misspelt one should not pass unseen. */
-static int check_user(const struct card *c, struct lm_err *err)
+/* Every element of a list is of the kind. */
+static bool all_are(const struct lm_jval *list, enum lm_json_kind kind)
 {
-    for (const struct lm_jval *m = c->user ? c->user->first : NULL; m; m = m->next) {
-        bool known = false;
-        for (size_t i = 0; i < N_TEXTS; i++)
-            known = known || (!strcmp(m->key, texts[i].key) && lm_jval_str(m));
-        for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++)
-            known = known || (!strcmp(m->key, samplings[i].key) &&
-                              (samplings[i].kind == LM_GGUF_STR) == (lm_jval_str(m) != NULL) &&
-                              (m->kind == LM_JSON_NUMBER || m->kind == LM_JSON_STRING));
-        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-            known = known || (!strcmp(m->key, lists[i].key) && m->kind == LM_JSON_ARRAY);
-        for (size_t i = 0; i < sizeof parents / sizeof *parents; i++)
-            known = known || (!strcmp(m->key, parents[i].metadata) && m->kind == LM_JSON_ARRAY);
-        if (!known)
-            return lm_fail(err, LM_EDATA, "metadata: %.80s is no key that conversion writes, or "
-                           "has a value of another kind", m->key);
+    const struct lm_jval *v = list->kind == LM_JSON_ARRAY ? list->first : NULL;
+    while (v && v->kind == kind)
+        v = v->next;
+    return list->kind == LM_JSON_ARRAY && !v;
+}
+
+/* What the value of a member has to be, "" if it is that; NULL: no such key is written. */
+static const char *wanted(const struct lm_jval *m)
+{
+    int64_t n;
+    double d;
+    for (size_t i = 0; i < N_TEXTS; i++)
+        if (!strcmp(m->key, texts[i].key))
+            return lm_jval_str(m) ? "" : "a text";
+    for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
+        if (strcmp(m->key, samplings[i].key))
+            continue;
+        if (samplings[i].kind == LM_GGUF_STR)
+            return lm_jval_str(m) ? "" : "a text";
+        if (samplings[i].kind == LM_GGUF_F32)
+            return lm_jval_f64(m, &d) ? "" : "a number";
+        return lm_jval_i64(m, &n) && n >= INT32_MIN && n <= INT32_MAX ? ""
+                                                                      : "a whole number of 32 bits";
     }
-    return LM_OK;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!strcmp(m->key, lists[i].key))
+            return all_are(m, LM_JSON_STRING) ? "" : "a list of texts";
+    for (size_t i = 0; i < sizeof parents / sizeof *parents; i++)
+        if (!strcmp(m->key, parents[i].metadata))
+            return all_are(m, LM_JSON_OBJECT) ? "" : "a list of objects";
+    return NULL;
+}
+
+/* The user's keys must be ones that are written: a misspelt one should not pass unseen. */
+static const struct lm_jval *read_user(struct lm_arena *a, const char *text, size_t n,
+                                       struct lm_err *err)
+{
+    const struct lm_jval *user = lm_json_tree(a, text, n, err);
+    if (user && user->kind != LM_JSON_OBJECT) {
+        lm_fail(err, LM_EDATA, "is no JSON object");
+        return NULL;
+    }
+    for (const struct lm_jval *m = user ? user->first : NULL; m; m = m->next) {
+        const char *want = wanted(m);
+        if (want && !*want)
+            continue;
+        if (want)
+            lm_fail(err, LM_EDATA, "%.80s: wants %s", m->key, want);
+        else
+            lm_fail(err, LM_EDATA, "%.80s: is no key that can be set", m->key);
+        return NULL;
+    }
+    return user;
+}
+
+int lm_hf_check_metadata(const char *text, size_t n, struct lm_err *err)
+{
+    struct lm_arena a = {0};
+    struct lm_err own = {0};
+    err = err ? err : &own;
+    const int r = read_user(&a, text, n, err) ? LM_OK : (int)err->code;
+    lm_arena_release(&a);
+    return r;
 }
 
 static void set_once(const char **slot, const char *value)
@@ -315,12 +361,9 @@ static int collect(struct card *c, struct lm_hf_source *src, const struct lm_jva
 {
     int r = LM_OK;
     if (o->metadata) {
-        c->user = lm_json_tree(&c->a, o->metadata, o->metadata_len, err);
+        c->user = read_user(&c->a, o->metadata, o->metadata_len, err);
         if (!c->user)
-            return lm_err_at(err, LM_EDATA, "metadata");
-        if (c->user->kind != LM_JSON_OBJECT)
-            return lm_fail(err, LM_EDATA, "metadata: is no JSON object");
-        r = check_user(c, err);
+            r = lm_err_at(err, err->code, "metadata");
     }
     if (!r)
         r = load_card(c, src, err);

@@ -46,6 +46,10 @@ struct lm_hf_card_options {
     size_t      metadata_len;
 };
 
+/* Is the text what options.metadata may be: an object of known keys, each with a value of its
+ * kind?  LM_EDATA otherwise. */
+int lm_hf_check_metadata(const char *text, size_t n, struct lm_err *err);
+
 /*
  * lm_hf_card_write - set general.sampling.*, general.name and the rest, in the reference's
  * order.  Sources, the first that has it (options.metadata and model_name before all):
