@@ -60,7 +60,7 @@ static int bad_part(const struct lm_packed *p, enum lm_packed_part k, struct lm_
     const struct lm_st_tensor *st = p->part[k].st;
     return st ? lm_fail(err, LM_EDATA, "%s: type %s or shape does not suit the weights it is for",
                         st->name, st->dtype->name)
-              : lm_fail(err, LM_EDATA, "%s: without its %s", p->part[LM_PART_DATA].st->name,
+              : lm_fail(err, LM_EDATA, "without its %s",
                         k == LM_PART_SCALES ? "scales" : "zero points");
 }
 

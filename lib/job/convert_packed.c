@@ -33,6 +33,30 @@ static bool all_floats(const struct lm_jval *groups)
     return true;
 }
 
+/* A block's rows and columns, and bits of a weight, where the configuration has them. */
+static int check_numbers(const struct lm_jval *quant, const char *method, struct lm_err *err)
+{
+    const struct lm_jval *block = lm_jval_get(quant, "weight_block_size");
+    const struct lm_jval *bits = lm_jval_get(quant, "bits");
+    const struct lm_jval *v = block && block->kind == LM_JSON_ARRAY ? block->first : NULL;
+    int64_t n = 0;
+    if (block && block->kind != LM_JSON_NULL) {
+        for (; v && lm_jval_i64(v, &n) && n > 0; v = v->next)
+            continue;
+        if (block->kind != LM_JSON_ARRAY || block->len != 2 || v)
+            return lm_fail(err, LM_EDATA, "weight_block_size: wants two numbers, each at least 1");
+    }
+    const bool gptq = !strcmp(method, "gptq"), awq = !strcmp(method, "awq");
+    if (!bits || bits->kind == LM_JSON_NULL || !(gptq || awq))
+        return LM_OK;
+    if (!lm_jval_i64(bits, &n) || n < 1)
+        return lm_fail(err, LM_EDATA, "bits: wants a number of bits");
+    if (n != 4 && (awq || (n != 2 && n != 8)))
+        return lm_fail(err, LM_ENOSUP, "%s weights of %lld bits cannot be decoded", method,
+                       (long long)n);
+    return LM_OK;
+}
+
 int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err)
 {
     const char *method = lm_jval_str(lm_jval_get(quant, "quant_method"));
@@ -52,7 +76,7 @@ int lm_convert_check_quant(const struct lm_jval *quant, struct lm_err *err)
             if (!strcmp(method, "awq") && version && strcmp(version, "gemm"))
                 return lm_fail(err, LM_ENOSUP, "awq of version %.40s cannot be converted",
                                version);
-            return LM_OK;
+            return check_numbers(quant, method, err);
         }
     return lm_fail(err, LM_ENOSUP, "weights quantized with %.60s%s%.60s cannot be converted",
                    method ? method : "an unnamed method", method && format ? " as " : "",
@@ -239,6 +263,23 @@ static void set_shape(const struct lm_convert *c, const struct lm_packed *p,
     (void)c;
 }
 
+/* Scales of blocks are as many as the configured size says, within each matrix of a stack. */
+static int check_blocks(const struct lm_convert *c, const struct lm_st_tensor *t,
+                        const struct lm_st_tensor *s, struct lm_err *err)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t d = t->n_dims - 2 + i;
+        const uint64_t size = block_size(c, i);
+        if (t->n_dims >= 2 && s->n_dims == t->n_dims && size &&
+            t->shape[d] / size + (t->shape[d] % size != 0) != s->shape[d])
+            return lm_fail(err, LM_EDATA, "%s: %llu scales along %llu weights, where "
+                           "quantization_config says one for %llu", s->name,
+                           (unsigned long long)s->shape[d], (unsigned long long)t->shape[d],
+                           (unsigned long long)size);
+    }
+    return LM_OK;
+}
+
 /* The numbers of the weights. */
 static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct lm_st_tensor *t,
                        struct lm_err *err)
@@ -278,6 +319,9 @@ static int set_numbers(const struct lm_convert *c, struct lm_packed *p, struct l
         p->block_cols = share(p->cols, across, block_size(c, 1) ? block_size(c, 1) : p->group);
         if (t->n_dims > 2 && p->block_rows && n > 1 && t->shape[t->n_dims - 2] % p->block_rows)
             p->block_rows = 0;          /* blocks that end within each matrix */
+        const int r = one ? LM_OK : check_blocks(c, t, s, err);
+        if (r)
+            return r;
     }
     return lm_packed_check(p, err);
 }
