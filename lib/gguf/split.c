@@ -376,18 +376,24 @@ static int set_tensors(struct lm_split *s, struct lm_err *err)
     return LM_OK;
 }
 
-/* A shard beyond the limit has one tensor, or none. */
+/* A shard beyond the limit has one tensor, or none.  The first is named, others are counted. */
 static void note_too_large(const struct lm_split *s, uint64_t max, const struct lm_env *env)
 {
-    for (size_t k = 0; k < s->n_shards && max; k++) {
-        const struct lm_split_shard *f = &s->shards[k];
-        if (f->size > max)
-            lm_note(env, LM_WARN, "shard %zu of %zu will have %llu bytes, more than %llu: %s%.*s "
-                    "cannot be divided", k + 1, s->n_shards, (unsigned long long)f->size,
-                    (unsigned long long)max, f->g.n_tensors ? "tensor " : "the metadata",
-                    f->g.n_tensors ? LM_NAME_MAX : 0,
-                    f->g.n_tensors ? f->g.tensors[0].name.p : "");
-    }
+    const struct lm_split_shard *f;
+    size_t n = 0, first = 0;
+    char others[48] = "";
+    for (size_t k = 0; k < s->n_shards && max; k++)
+        if (s->shards[k].size > max && n++ == 0)
+            first = k;
+    if (!n)
+        return;
+    f = &s->shards[first];
+    if (n > 1)
+        snprintf(others, sizeof others, ", nor %zu others", n - 1);
+    lm_note(env, LM_WARN, "shard %zu of %zu will have %llu bytes, more than %llu: %s%.*s cannot "
+            "be divided%s", first + 1, s->n_shards, (unsigned long long)f->size,
+            (unsigned long long)max, f->g.n_tensors ? "tensor " : "the metadata",
+            f->g.n_tensors ? LM_NAME_MAX : 0, f->g.n_tensors ? f->g.tensors[0].name.p : "", others);
 }
 
 int lm_split_plan(struct lm_split *s, const struct lm_split_options *o, const struct lm_env *env,
