@@ -10,8 +10,10 @@
 #include "arch/arch.h"
 #include "base/buf.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/restore_files.h"
+#include "hf/hf_card.h"
 #include "io/input.h"
 #include "job/convert.h"
 #include "job/restore.h"
@@ -177,6 +179,10 @@ static void check_options(void)
     if ((split || opt.resume) && !opt.dry_run && (!opt.out || !strcmp(opt.out, "-")))
         cli_bad_usage(split ? "several files cannot go to standard output"
                             : "--resume needs the name of the output");
+    if (split && opt.out && lm_ends_with(opt.out, ".zst"))
+        cli_bad_usage("--max-size and --max-tensors: several files are not compressed");
+    if (opt.convert.model_name && !*opt.convert.model_name)
+        cli_bad_usage("--model-name: a name wanted");
     if (split && (opt.resume || opt.print_deps))
         cli_bad_usage("--max-size and --max-tensors exclude --resume and --print-deps");
     if (opt.resume && !strcmp(opt.source, "-"))
@@ -247,7 +253,8 @@ static void read_files(void)
     struct lm_err err = {0};
     char *data;
     if (opt.metadata) {
-        if (lm_read_file(opt.metadata, MAX_FILE, &data, &opt.convert.metadata_len, &err))
+        if (lm_read_file(opt.metadata, MAX_FILE, &data, &opt.convert.metadata_len, &err) ||
+            lm_hf_check_metadata(data, opt.convert.metadata_len, &err))
             cli_die_err(opt.metadata, &err);
         opt.convert.metadata = data;
     }

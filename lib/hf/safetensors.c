@@ -90,8 +90,9 @@ static int read_dtype(struct lm_json *j, struct lm_st_tensor *t, struct lm_err *
             t->dtype = &dtypes[i];
             return LM_OK;
         }
-    return lm_fail(err, LM_EDATA, "dtype \"%s\" is not one of the format's",
-                   k == LM_JSON_STRING ? j->str : "");
+    if (k != LM_JSON_STRING)
+        return lm_fail(err, LM_EDATA, "dtype is no text");
+    return lm_fail(err, LM_EDATA, "dtype \"%s\" is not one of the format's", j->str);
 }
 
 /* The range must be what dtype and shape need. */

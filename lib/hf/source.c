@@ -221,7 +221,11 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
         r = open_dir(s, path, err);
     else if (strcmp(path, "-") && S_ISREG(st.st_mode) && is_weights(path))
         r = open_beside(s, err);
-    else {
+    else if (lm_ends_with(path, ".json")) {
+        up(s->folder);
+        r = lm_fail(err, LM_EUSE, "is one file of a checkpoint: give the folder, %s, or an archive "
+                    "of it", s->folder);
+    } else {
         r = lm_hf_open_archive(s, path, spool_dir, err);
         up(s->folder);
     }

@@ -56,8 +56,11 @@ static int from_index(struct lm_convert *c, const struct form *f, const struct l
         return lm_fail_nomem(err);
     for (const struct lm_jval *t = map->first; t; t = t->next) {
         const char *file = lm_jval_str(t);
-        if (!file || strchr(file, '/') || !*file)
+        if (!file || !*file)
             return lm_fail(err, LM_EDATA, "%s: %s: no file name", f->index, t->key);
+        if (strchr(file, '/'))
+            return lm_fail(err, LM_EDATA, "%s: %s: %.100s: is a path, and only files beside the "
+                           "index are read", f->index, t->key, file);
         c->index[c->n_index++] = (struct lm_convert_where){ t->key, file };
         const int r = strcmp(file, last) ? add_shard(c, cap, file, err) : LM_OK;
         if (r)

@@ -305,6 +305,8 @@ gguf-convert shards bad.gguf 2>err;               ok "$? $(wc -l <err)" "1 2" "t
 has "$(cat err)" "2 of 2 weight files cannot be used" "and how many"
 mk shards 40 40; echo '{"weight_map":{}}' >shards/model.safetensors.index.json
 refused shards 1 "model.safetensors.index.json: names no file" "an empty index"
+mk shards 40 40; echo '{"weight_map":{"x":"../one/model.safetensors"}}' >shards/model.safetensors.index.json
+refused shards 1 "x: ../one/model.safetensors: is a path, and only files beside the index are read" "a path in an index"
 mk shards 40 40; echo '{"weight_map":{"x":"model.safetensors"}}' >shards/model.safetensors.index.json
 refused shards 1 "the index does not name it" "a tensor that the index does not know"
 mk shards 40 40; { printf '{"weight_map":{"ghost":"model.safetensors"'
@@ -373,6 +375,8 @@ for range in '[0,4]' '[0,1099511627776]' '[8,4]' '[4]' '[-1,3]' '[0,4,8]' '{}'; 
 done
 header '{"t":{"dtype":"F128","shape":[1],"data_offsets":[0,4]}}'
 refused one 1 'header: t: dtype "F128"' "an unknown dtype"
+header '{"t":{"dtype":3,"shape":[1],"data_offsets":[0,4]}}'
+refused one 1 'header: t: dtype is no text' "a dtype that is a number"
 header '{"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}}'
 refused one 1 'header: t: is there twice' "a name twice"
 header '{"t":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}}'
@@ -520,6 +524,22 @@ for kind in fp8 gptq awq bnb bnb2 nvfp4 nvfp4ct packed; do
         ok "$? $(gguf-inspect --diff plain.gguf packed.gguf)" "0 " "$kind weights to $type"
     done
 done
+mv one kept
+mk one 40 40; dims; cp "$packed/fp8.safetensors" one/model.safetensors; cp one/config.json plain.json
+for size in '[0,0]' '"x"' '[16]' '[16,-16]' '[8,12,1]'; do
+    sed "s/{\"arch/{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":$size},\"arch/" \
+        plain.json >one/config.json
+    refused one 1 "weight_block_size: wants two numbers, each at least 1" "blocks of $size"
+done
+sed "s/{\"arch/{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[8,16]},\"arch/" \
+    plain.json >one/config.json
+refused one 1 "where quantization_config says one for 16" "blocks that are of another size"
+for bits in '99 2 gptq weights of 99 bits cannot be decoded' '"x" 1 bits: wants a number' '0 1 bits: wants a number'; do
+    mk one 40 40
+    sed -i "s/{\"arch/{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":${bits%% *}},\"arch/" one/config.json
+    said=${bits#* }; refused one "${said%% *}" "${said#* }" "gptq of ${bits%% *} bits"
+done
+rm -rf one; mv kept one
 mk bits 40 40; cp -R one/. bits; cp "$packed/bnb.safetensors" bits/model.safetensors
 bnb() { sed "s/{\"quantization_config\":.*,\"arch/{\"quantization_config\":$1,\"arch/" one/config.json >bits/config.json; }
 bnb '{"quant_method":"bitsandbytes","load_in_8bit":true}'
@@ -585,7 +605,32 @@ gguf-convert --metadata=meta.json --model-name=Mine Tiny-1-Instruct-v2 named.ggu
 ok "$(get named.gguf general.name) $(get named.gguf general.author) $(get named.gguf general.tags)" \
    'Mine A. Body "mine"' "--metadata, --model-name"
 echo '{"general.autor":"A. Body"}' >meta.json
-mk one 40 40; refused one 1 "general.autor" "a key that is none" --metadata=meta.json
+mk one 40 40
+while read -r json said; do
+    echo "$json" >meta.json
+    refused one 1 "gguf-convert: meta.json: $said" "--metadata: $json" --metadata=meta.json
+done <<'END'
+{"general.autor":"A."} general.autor: is no key that can be set
+{"general.architecture":"x"} general.architecture: is no key that can be set
+{"general.author":3} general.author: wants a text
+{"general.tags":"tiny"} general.tags: wants a list of texts
+{"general.tags":["a",1]} general.tags: wants a list of texts
+{"general.base_models":["a"]} general.base_models: wants a list of objects
+{"general.sampling.temp":"hot"} general.sampling.temp: wants a number
+{"general.sampling.top_k":3000000000} general.sampling.top_k: wants a whole number
+[] is no JSON object
+END
+echo '{"general.tags":[]}' >meta.json
+gguf-convert --metadata=meta.json Tiny-1-Instruct-v2 named.gguf
+gguf-inspect --get general.tags named.gguf >out 2>err; ok "$? $(wc -c <out)" "1 0" "no tags, not even the card's"
+gguf-convert --model-name= one x.gguf 2>err; ok $? 2 "no name is none"
+gguf-convert --max-tensors=3 one x.gguf.zst 2>err; ok "$? $(ls | grep -c '^x')" "2 0" "shards are not compressed"
+has "$(cat err)" "several files are not compressed" "which is said"
+gguf-convert -q --max-size=10 one x.gguf 2>err; gguf-convert --max-size=10 one x.gguf 2>err
+ok "$(grep -c 'cannot be divided' err)" 1 "that the limit is too low is said once"
+rm -f x-*
+echo text >some.txt; refused some.txt 1 "some.txt: neither a folder nor an archive" "a file that is neither"
+refused one/config.json 2 "one/config.json: is one file of a checkpoint: give the folder, one" "a file of a folder"
 
 # ---- pre-tokenizers ----
 mk pre 40 40; ok "$(gguf-convert pre - 2>err | gguf-inspect --get tokenizer.ggml.pre -)" gpt-2 "a pre-tokenizer is recognised"
