@@ -88,6 +88,8 @@ struct lm_logits_reader {
     char         *buf;             /* [cap], from malloc: aligned to 16             */
     size_t        pos, len, cap;
     char         *apart;           /* a payload that lies badly in buf              */
+    uint32_t     *met;             /* of check_once                                 */
+    size_t        met_cap;
     size_t        apart_cap;
     bool          eof, in_stream;
     uint32_t      n_vocab;
@@ -117,6 +119,7 @@ void lm_logits_reader_free(struct lm_logits_reader *r)
     if (r) {
         free(r->buf);
         free(r->apart);
+        free(r->met);
     }
     free(r);
 }
@@ -415,7 +418,29 @@ static int check_place(struct lm_logits_reader *r, const struct lm_frame *f, str
     return LM_OK;
 }
 
-static int check_top(const struct lm_logits_reader *r, const struct lm_top *t, uint32_t n,
+/* No id of a top frame comes twice: they are put into a table with room for twice as many. */
+static int check_once(struct lm_logits_reader *r, const struct lm_top *t, uint32_t n,
+                      struct lm_err *err)
+{
+    size_t size = 2;
+    while (size < 2 * (size_t)n)
+        size *= 2;
+    if (!lm_grow(&r->met, &r->met_cap, size, sizeof *r->met))
+        return lm_fail_nomem(err);
+    memset(r->met, 0, size * sizeof *r->met);     /* free; else a pair's number from 1 */
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t mixed = t[i].id * UINT32_C(2654435769);
+        size_t at = (mixed ^ mixed >> 16) & (size - 1);
+        for (; r->met[at]; at = (at + 1) & (size - 1))
+            if (t[r->met[at] - 1].id == t[i].id)
+                return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": id %" PRIu32 " is there twice",
+                               r->n_frames, t[i].id);
+        r->met[at] = i + 1;
+    }
+    return LM_OK;
+}
+
+static int check_top(struct lm_logits_reader *r, const struct lm_top *t, uint32_t n,
                      struct lm_err *err)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -428,7 +453,7 @@ static int check_top(const struct lm_logits_reader *r, const struct lm_top *t, u
             return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": pair %" PRIu32
                            " is out of order", r->n_frames, i);
     }
-    return LM_OK;
+    return check_once(r, t, n, err);
 }
 
 /* The payload at pos, moved only if it lies badly, as after a text of odd length. */

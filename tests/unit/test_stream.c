@@ -582,7 +582,8 @@ static void frames_that_lie_are_refused(void **state)
 {
     (void)state;
     static const struct lm_top beyond[] = {{5, 1}}, back[] = {{1, 1}, {3, 2}},
-                               twice[] = {{3, 1}, {1, 1}};
+                               twice[] = {{3, 1}, {1, 1}},
+                               again[] = {{2, 3}, {4, 2}, {0, 1}, {4, 1}};
     static const struct {
         uint32_t    kind, bytes, token, n, flags;
         const void *payload;
@@ -596,6 +597,7 @@ static void frames_that_lie_are_refused(void **state)
         {LM_FRAME_TOP, 8, 0, 1, 0, beyond, LM_EDATA, "id 5 is outside the vocabulary of 5"},
         {LM_FRAME_TOP, 16, 0, 2, 0, back, LM_EDATA, "pair 1 is out of order"},
         {LM_FRAME_TOP, 16, 0, 2, 0, twice, LM_EDATA, "pair 1 is out of order"},
+        {LM_FRAME_TOP, 32, 0, 4, 0, again, LM_EDATA, "id 4 is there twice"},
         {LM_FRAME_TOP, 12, 0, 1, 0, back, LM_EDATA, "12 bytes for 1 values"},
         {LM_FRAME_VECTOR, 12, 0, 2, 0, row, LM_EDATA, "12 bytes for 2 values"},
         {LM_FRAME_END, 0, 0, 2, 0, row, LM_EDATA, "counts 2 frames, 1 came"},
