@@ -214,6 +214,7 @@ static struct {
     bool                     fit;
     uint64_t                 fit_margin;
     uint32_t                 fit_least;
+    bool                     fit_least_given, keep_given;
     struct adapter          *adapters;
     size_t                   n_adapters, adapters_cap;
     struct lm_tensor_devices *tensor_devices;
@@ -408,10 +409,13 @@ static void take_option(int c)
         opt.fit = true;
         opt.fit_margin = cli_u64("fit", optarg, 0, INT64_MAX);
         break;
-    case OPT_FIT_CONTEXT: opt.fit_least = number("fit-context", 1, INT32_MAX); break;
+    case OPT_FIT_CONTEXT:
+        opt.fit_least = number("fit-context", 1, INT32_MAX);
+        opt.fit_least_given = true;
+        break;
     case OPT_CONTROL_LAYERS: take_layers(optarg); break;
     case OPT_LAZY:      opt.load.lazy = (enum lm_lazy)cli_choice("lazy-rows", optarg, lazy); break;
-    case OPT_THREADS_BATCH: opt.env.n_threads_batch = cli_threads(optarg); break;
+    case OPT_THREADS_BATCH: opt.env.n_threads_batch = cli_threads("threads-batch", optarg); break;
     case OPT_DIRECTIONS: opt.directions = optarg; break;
     case OPT_DIRECTIONS_BY:
         opt.by = (enum lm_directions_by)cli_choice("directions-by", optarg, ways_by);
@@ -440,7 +444,10 @@ static void take_option(int c)
         break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
     case OPT_NO_HADAMARD: opt.ctx.no_hadamard = true; break;
-    case OPT_KEEP:      opt.eval.n_keep = number("keep", 1, INT32_MAX); break;
+    case OPT_KEEP:
+        opt.eval.n_keep = number("keep", 0, INT32_MAX);
+        opt.keep_given = true;
+        break;
     case OPT_KEEP_ALL:  opt.ctx.keep_all = true; break;
     case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_KL:        opt.kl = optarg; break;
@@ -465,7 +472,7 @@ static void take_option(int c)
     case 'i':           opt.loop = opt.eval.loop = true; break;
     case 'm':           add_model(optarg); break;
     case 'q':           opt.env.quiet = true; break;
-    case 't':           opt.env.n_threads = cli_threads(optarg); break;
+    case 't':           opt.env.n_threads = cli_threads("threads", optarg); break;
     case 'u':           opt.ctx.n_ubatch = number("ubatch", 1, MAX_TOKENS); break;
     case 'v':           opt.env.verbose = true; break;
     default:            cli_try_help();
@@ -482,11 +489,35 @@ static void tell_counts(const struct lm_ctx *c, const struct lm_env *env)
             n.tokens[0], n.seconds[0], n.built, n.reused);
 }
 
+/* Options that say how another one works. */
+static void check_partners(void)
+{
+    if (opt.keep_given && !opt.eval.shift)
+        cli_bad_usage("--keep needs --context-shift");
+    if (opt.fit_least_given && !opt.fit)
+        cli_bad_usage("--fit-context needs --fit");
+    bool vector = false;
+    for (size_t i = 0; i < opt.n_adapters; i++)
+        vector |= opt.adapters[i].vector;
+    if (opt.steer_end && !vector)
+        cli_bad_usage("--control-vector-layers needs --control-vector");
+    if (opt.by_given && !opt.directions)
+        cli_bad_usage("--directions-by needs --directions");
+    if (opt.eval.chunk && !opt.nll)
+        cli_bad_usage("--chunk needs --nll");
+    if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl && !opt.ctx.embed)
+        cli_bad_usage("--header needs --text, --nll, --kl or --embed");
+    if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
+        cli_bad_usage("--%s needs --embed", opt.pooled ? "pooling" : opt.eval.normalize
+                      ? "normalize" : "frames");
+}
+
 /* What does not go together, and what follows from what was asked for. */
 static void check_options(void)
 {
     if (!opt.model)
         cli_bad_usage("no model: use -m");
+    check_partners();
     static const char *const names[] = { "text", "nll", "kl", "dump-tensor", "embed", "plan",
                                          "dot", "directions", "profile" };
     const bool modes[] = { opt.text, opt.nll, opt.kl != NULL, opt.dump != NULL, opt.ctx.embed,
@@ -508,8 +539,6 @@ static void check_options(void)
         cli_bad_usage("--directions are of whole texts from the start, and no logits");
     if (opt.directions && strcmp(opt.directions, "-") == 0 && strcmp(opt.file, "-") == 0)
         cli_bad_usage("--directions: standard input is for the other texts");
-    if (opt.by_given && !opt.directions)
-        cli_bad_usage("--directions-by needs --directions");
     if (opt.kl && strcmp(opt.kl, "-") == 0 && strcmp(opt.file, "-") == 0)
         cli_bad_usage("--kl: standard input is for the tokens");
     if (opt.nll && (opt.eval.all || opt.eval.top))
@@ -527,20 +556,11 @@ static void check_options(void)
     opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
-    if (opt.eval.n_keep && !opt.eval.shift)
-        cli_bad_usage("--keep needs --context-shift");
     if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
         cli_bad_usage("--encoder is for whole sequences of a batch: no %s", opt.loop ? "-i"
                       : opt.eval.chunk ? "--chunk" : "--embed");
-    if (opt.eval.chunk && !opt.nll)
-        cli_bad_usage("--chunk needs --nll");
-    if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl && !opt.ctx.embed)
-        cli_bad_usage("--header needs --text, --nll, --kl or --embed");
     if (opt.eval.heading && opt.eval.frames)
         cli_bad_usage("--header is for lines: no --frames");
-    if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
-        cli_bad_usage("--%s needs --embed", opt.pooled ? "pooling" : opt.eval.normalize
-                      ? "normalize" : "frames");
     if (opt.ctx.embed && (opt.eval.all || opt.eval.top))
         cli_bad_usage("--embed writes vectors: no --%s", opt.eval.all ? "all" : "top");
     opt.eval.form = opt.ctx.embed ? LM_EVAL_EMBED
@@ -651,6 +671,9 @@ static struct lm_model *open_model(const struct lm_env *env)
     if (!m)
         cli_die_err(opt.model, &err);
     check_ropes(m, env);
+    const char *rule = lm_tensor_devices_unused(opt.tensor_devices);
+    if (rule)
+        lm_note(env, LM_WARN, "--tensor-device=%s: no tensor is left that it is of", rule);
     if (opt.fit)
         fit(m, left > opt.fit_margin ? left - opt.fit_margin : 0, env);
     return m;
@@ -671,6 +694,9 @@ static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
 static void load_adapters(struct lm_model *m, struct lm_ctx *c)
 {
     struct lm_err err;
+    if (opt.steer_end && opt.steer_first >= lm_model_n_layer(m))
+        cli_die(CLI_TROUBLE, "%s: --control-vector-layers: the model has %u layers, from 0",
+                opt.model, lm_model_n_layer(m));
     struct lm_adapted *list = lm_malloc_array(opt.n_adapters, sizeof *list);
     if (!list)
         cli_die(CLI_TROUBLE, "out of memory");
@@ -847,7 +873,9 @@ static int run(struct lm_out *out, const struct lm_env *env)
                             : lm_eval_batch(e, in, &err);
     struct lm_err late;
     int bad = lm_watch_end(watch, &late);
-    if (!bad)
+    if (bad)
+        bad = lm_err_at(&late, bad, "--dump-tensor");
+    else
         bad = lm_profile_end(profile, out, &late);
     int status = s ? cli_report(NULL, &err) : bad ? cli_report(NULL, &late) : CLI_OK;
     if (!s && opt.eval.ref)

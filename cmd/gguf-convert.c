@@ -200,7 +200,7 @@ static void read_options(int argc, char *argv[])
         case 'o': opt.out = optarg; break;
         case 'q': opt.env.quiet = true; break;
         case 'T': opt.convert.type = read_type(optarg); break;
-        case 't': opt.env.n_threads = cli_threads(optarg); break;
+        case 't': opt.env.n_threads = cli_threads("threads", optarg); break;
         case 'V': exit(cli_version());
         case 'v': opt.env.verbose = true; break;
         case OPT_BASE:          opt.base = optarg; break;

@@ -245,7 +245,7 @@ static void read_options(int argc, char *argv[])
         case 'j':            set_form(CLI_JSON); break;
         case 'n':            opt.n_numbers = cli_u64("count", optarg, 1, INT64_MAX); break;
         case 'q':            run.quiet = true; break;
-        case 't':            run.n_threads = cli_threads(optarg); break;
+        case 't':            run.n_threads = cli_threads("threads", optarg); break;
         case 'u':            opt.memory.n_ubatch =
                                  (uint32_t)cli_u64("ubatch", optarg, 1, INT32_MAX);
                              break;

@@ -462,7 +462,7 @@ static void read_options(int argc, char *argv[])
         case 'm': opt.model = optarg; break;
         case 'o': opt.out = optarg; break;
         case 'q': opt.env.quiet = true; break;
-        case 't': opt.env.n_threads = cli_threads(optarg); break;
+        case 't': opt.env.n_threads = cli_threads("threads", optarg); break;
         case 'v': opt.env.verbose = true; break;
         case 'V': exit(cli_version());
         case OPT_CHUNKS: opt.job.n_chunks = cli_u64("chunks", optarg, 1, UINT32_MAX); break;

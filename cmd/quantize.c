@@ -260,7 +260,7 @@ static void read_options(int argc, char *argv[])
         case 'h':                exit(show_help());
         case 'o':                out_path = optarg; break;
         case 'q':                env_options.quiet = true; break;
-        case 't':                env_options.n_threads = cli_threads(optarg); break;
+        case 't':                env_options.n_threads = cli_threads("threads", optarg); break;
         case 'v':                env_options.verbose = true; break;
         case 'V':                exit(cli_version());
         case OPT_REQUANT:        o.allow_requantize = true; break;
@@ -369,7 +369,7 @@ static void read_operands(int argc, char *argv[])
     if (target)
         target_type();
     if (arg < end)
-        env_options.n_threads = cli_threads(*arg);
+        env_options.n_threads = cli_threads("threads", *arg);
     if (resume && !looks && !strcmp(out_path, "-"))
         cli_bad_usage("--resume needs the name of the output");
 }

@@ -244,7 +244,7 @@ int main(int argc, char **argv)
         case 'f': add_file(optarg); break;
         case 'm': opt.to.model = optarg; break;
         case 'q': opt.env.quiet = true; break;
-        case 't': opt.env.n_threads = cli_threads(optarg); break;
+        case 't': opt.env.n_threads = cli_threads("threads", optarg); break;
         case 'v': opt.env.verbose = true; break;
         case OPT_FORCE: opt.force = true; break;
         case OPT_VOCAB: opt.vocab = true; break;

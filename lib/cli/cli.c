@@ -229,7 +229,8 @@ void cli_die_err(const char *file, const struct lm_err *err)
 
 int cli_help(const char *usage, const char *help)
 {
-    printf("%s%s", usage, help);
+    if (printf("%s%s", usage, help) < 0 || fflush(stdout))
+        cli_die(CLI_TROUBLE, "<stdout>: write error: %s", strerror(errno));
     return cli_finish(CLI_OK);
 }
 
@@ -444,9 +445,22 @@ static void progress(void *user, const char *what, uint64_t done, uint64_t total
     lm_buf_release(&line);
 }
 
+/* A set of instructions that there is not counts as none. */
+static void check_isa(void)
+{
+    const char *want = getenv("LMPIPE_ISA");
+    int i = 0;
+    while (want && i < LM_N_ISA && strcmp(want, lm_isa_name((enum lm_isa)i)) != 0)
+        i++;
+    if (want && *want && i == LM_N_ISA)
+        cli_warn("LMPIPE_ISA=%s has no effect: it is not scalar, avx2 or avx512", want);
+}
+
 struct lm_env cli_env(struct cli_env_options o)
 {
     opts = o;
+    if (!o.quiet)
+        check_isa();
     bool show = !o.quiet && (o.progress || isatty(STDERR_FILENO));
     return (struct lm_env){
         .note = note,
@@ -509,9 +523,9 @@ double cli_f64(const char *opt, const char *s, double min, double max)
     return v;
 }
 
-int cli_threads(const char *s)
+int cli_threads(const char *name, const char *s)
 {
-    return (int)cli_u64("threads", s, 1, 1024);
+    return (int)cli_u64(name, s, 1, 1024);
 }
 
 int cli_choice(const char *opt, const char *s, const char *const names[])

@@ -107,7 +107,7 @@ int64_t cli_i64(const char *opt, const char *s, int64_t min, int64_t max);
 double cli_f64(const char *opt, const char *s, double min, double max);
 
 /* -t: 1 .. 1024. */
-int cli_threads(const char *s);
+int cli_threads(const char *name, const char *s);
 
 /* The index of s in names (NULL-terminated, case does not matter), or bad usage
  * listing them all. */

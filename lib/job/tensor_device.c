@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/tensor_device.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 struct rule {
     struct lm_pattern *pattern;
     char              *device;
+    const char        *text;
+    bool               used;
 };
 
 struct lm_tensor_devices {
@@ -34,6 +37,8 @@ int lm_tensor_devices_add(struct lm_tensor_devices **list, const char *rule, str
         free(r->device);
         return LM_EUSE;
     }
+    r->text = rule;
+    r->used = false;
     l->n++;
     return LM_OK;
 }
@@ -53,7 +58,17 @@ const char *lm_tensor_devices_choose(void *arg, const char *tensor)
 {
     const struct lm_tensor_devices *list = arg;
     for (size_t i = 0; i < list->n; i++)
-        if (lm_pattern_matches(list->rules[i].pattern, tensor))
+        if (lm_pattern_matches(list->rules[i].pattern, tensor)) {
+            list->rules[i].used = true;
             return list->rules[i].device;
+        }
+    return NULL;
+}
+
+const char *lm_tensor_devices_unused(const struct lm_tensor_devices *list)
+{
+    for (size_t i = 0; list && i < list->n; i++)
+        if (!list->rules[i].used)
+            return list->rules[i].text;
     return NULL;
 }

@@ -19,6 +19,7 @@ struct lm_watch {
     struct lm_err      err;             /* the first failure                       */
     uint64_t           evaluation;
     size_t             node;
+    bool               shown;           /* the pattern has occurred                */
 };
 
 /* What is seen of a tensor's values. */
@@ -117,8 +118,10 @@ static void seen(void *arg, const struct lm_tensor *t)
     size_t at = w->line.len;
     name_of(w, t, &w->line);
     w->node++;
-    if (!w->err.code && !w->line.failed && lm_pattern_matches(w->pattern, w->line.data + at))
+    if (!w->err.code && !w->line.failed && lm_pattern_matches(w->pattern, w->line.data + at)) {
+        w->shown = true;
         show(w, t);
+    }
 }
 
 struct lm_watch *lm_watch_begin(struct lm_ctx *c, const char *pattern, struct lm_out *out,
@@ -143,7 +146,9 @@ int lm_watch_end(struct lm_watch *w, struct lm_err *err)
 {
     if (!w)
         return LM_OK;
-    int r = w->err.code ? lm_fail(err, w->err.code, "%s", w->err.text) : LM_OK;
+    int r = w->err.code ? lm_fail(err, w->err.code, "%s", w->err.text)
+            : w->evaluation && !w->shown
+                ? lm_fail(err, LM_EDATA, "no intermediate has such a name") : LM_OK;
     lm_ctx_watch(w->ctx, NULL, NULL);
     lm_pattern_free(w->pattern);
     lm_buf_release(&w->line);

@@ -21,7 +21,8 @@ struct lm_watch;
 /* From now on, for a context, into out; both are borrowed until lm_watch_end. */
 struct lm_watch *lm_watch_begin(struct lm_ctx *c, const char *pattern, struct lm_out *out,
                                 struct lm_err *err);
-/* The first failure of writing, or LM_OK; frees w. */
+/* The first failure of writing, LM_EDATA if something was evaluated and nothing had such a name, or
+ * LM_OK; frees w. */
 int lm_watch_end(struct lm_watch *w, struct lm_err *err);
 
 #endif

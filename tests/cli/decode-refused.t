@@ -84,4 +84,25 @@ done
 ok "$(said --fit 100T -m "$m" in | sed 's/takes [0-9]* bytes/takes some bytes/')" \
     "2:$m: --fit: a context of 512 takes some bytes of memory, and there are 0 for it" \
     "--fit without room"
+
+# ---- options without a partner, and those that reach nothing ----
+hint="
+Try 'decode --help'."
+ok "$(said --threads-batch 0 -m "$m" in | sed 1q)" \
+    "2:--threads-batch: '0' is not a number from 1 to 1024" "--threads-batch has its name"
+ok "$(said --fit-context 9 -m "$m" in)" "2:--fit-context needs --fit$hint" "--fit-context alone"
+ok "$(said --control-vector-layers 0-1 -m "$m" in)" \
+    "2:--control-vector-layers needs --control-vector$hint" "--control-vector-layers alone"
+ok "$(said --keep 0 -m "$m" in)" "2:--keep needs --context-shift$hint" "--keep alone"
+ok "$(said --keep 0 --context-shift -m "$m" in)" 0: "--keep 0"
+ok "$(said --dump-tensor nosuch -m "$m" in)" \
+    "1:--dump-tensor: no intermediate has such a name" "--dump-tensor of nothing"
+ok "$(said --tensor-device nosuch=cpu -m "$m" in)" \
+    "0:--tensor-device=nosuch=cpu: no tensor is left that it is of" "--tensor-device of nothing"
+ok "$(LMPIPE_ISA=foo said -m "$m" in)" \
+    "0:LMPIPE_ISA=foo has no effect: it is not scalar, avx2 or avx512" "LMPIPE_ISA of nothing"
+if [ -c /dev/full ]; then
+    decode --help >/dev/full 2>err
+    ok "$?:$(cat err)" "2:decode: <stdout>: write error: No space left on device" "--help, no room"
+fi
 echo "1..$n"
