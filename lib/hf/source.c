@@ -197,6 +197,12 @@ static int open_beside(struct lm_hf_source *s, struct lm_err *err)
     return s->path ? open_dir(s, s->folder, err) : lm_fail_nomem(err);
 }
 
+static void forget_names(struct lm_hf_source *s)
+{
+    free(s->names->slots);
+    *s->names = (struct lm_hf_names){0};
+}
+
 struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
                                 const struct lm_env *env, struct lm_err *err)
 {
@@ -210,10 +216,11 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
     s->spool_fd = -1;
     s->current = -1;
     s->path = strdup(strcmp(path, "-") ? path : "<stdin>");
+    s->names = calloc(1, sizeof *s->names);
     if (s->path && strcmp(path, "-"))
         s->folder = strdup(path);
     int r;
-    if (!s->path || (strcmp(path, "-") && !s->folder))
+    if (!s->path || !s->names || (strcmp(path, "-") && !s->folder))
         r = lm_fail_nomem(err);
     else if (strcmp(path, "-") && stat(path, &st))
         r = lm_fail_errno(err, "cannot open");
@@ -237,6 +244,7 @@ struct lm_hf_source *lm_hf_open(const char *path, const char *spool_dir,
     const size_t n = s->current >= 0 ? (size_t)s->current : s->n;
     if (n)
         qsort(s->files, n, sizeof *s->files, by_name);
+    forget_names(s);
     return s;
 }
 
@@ -252,6 +260,9 @@ void lm_hf_close(struct lm_hf_source *s)
         free(s->files[i].stretches);
     }
     free(s->files);
+    if (s->names)
+        forget_names(s);
+    free(s->names);
     free(s->path);
     free(s->title);
     free(s->folder);
@@ -293,8 +304,44 @@ uint64_t lm_hf_size(const struct lm_hf_source *s, size_t i)
     return s->files[i].size;
 }
 
+/* The slot of a name, or the empty one where it belongs. */
+static uint32_t *slot_of(const struct lm_hf_source *s, const char *name)
+{
+    const struct lm_hf_names *t = s->names;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);                  /* FNV-1a */
+    for (const char *p = name; *p; p++)
+        h = (h ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+    size_t i = (size_t)(h ^ h >> 32) & (t->n_slots - 1);
+    while (t->slots[i] && strcmp(s->files[t->slots[i] - 1].name, name))
+        i = (i + 1) & (t->n_slots - 1);
+    return &t->slots[i];
+}
+
+/* Put the files into the table that are not there yet; false when memory is short. */
+static bool know_names(const struct lm_hf_source *s)
+{
+    struct lm_hf_names *t = s->names;
+    if (2 * s->n >= t->n_slots) {
+        size_t n = t->n_slots ? t->n_slots : 64;
+        while (2 * s->n >= n)
+            n *= 2;
+        uint32_t *slots = calloc(n, sizeof *slots);
+        if (!slots)
+            return false;
+        free(t->slots);
+        *t = (struct lm_hf_names){ .slots = slots, .n_slots = n };
+    }
+    for (; t->n < s->n; t->n++) {
+        uint32_t *slot = slot_of(s, s->files[t->n].name);
+        *slot = *slot ? *slot : (uint32_t)t->n + 1;
+    }
+    return true;
+}
+
 int lm_hf_find(const struct lm_hf_source *s, const char *name)
 {
+    if (know_names(s))
+        return (int)*slot_of(s, name) - 1;
     for (size_t i = 0; i < s->n; i++)
         if (!strcmp(s->files[i].name, name))
             return (int)i;

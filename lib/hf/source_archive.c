@@ -44,15 +44,39 @@ static bool same_dir(const char *a, const char *b)
     return dir_len(a) == dir_len(b) && !memcmp(a, b, dir_len(a));
 }
 
-/* The path of the first weights, or of the first in the folder of another file; NULL: none. */
-static const char *weights_in(const struct lm_hf_source *s, const char *beside)
+static int dir_order(const char *a, const char *b)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const char *m = s->files[i].member;
-        if (lm_hf_is_weights(base_name(m)) && (!beside || same_dir(m, beside)))
-            return m;
-    }
-    return NULL;
+    const size_t n = dir_len(a), m = dir_len(b);
+    return n != m ? (n < m ? -1 : 1) : memcmp(a, b, n);
+}
+
+static int by_dir(const void *a, const void *b)
+{
+    return dir_order(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The weights in an archive: paths in the order of their folders. */
+struct weights {
+    const char **paths;
+    size_t       n;
+};
+
+static int list_weights(const struct lm_hf_source *s, struct weights *w, struct lm_err *err)
+{
+    w->paths = calloc(s->n + 1, sizeof *w->paths);
+    if (!w->paths)
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < s->n; i++)
+        if (lm_hf_is_weights(base_name(s->files[i].member)))
+            w->paths[w->n++] = s->files[i].member;
+    qsort(w->paths, w->n, sizeof *w->paths, by_dir);
+    return LM_OK;
+}
+
+/* Are there any in the folder of another file? */
+static bool beside(const struct weights *w, const char *path)
+{
+    return bsearch(&path, w->paths, w->n, sizeof *w->paths, by_dir) != NULL;
 }
 
 static int two_models(const char *a, const char *b, struct lm_err *err)
@@ -63,7 +87,8 @@ static int two_models(const char *a, const char *b, struct lm_err *err)
 
 /* The config.json nearest to the top: of two that are as near, the one with weights beside it.
  * NULL without any. */
-static int find_config(const struct lm_hf_source *s, const char **best, struct lm_err *err)
+static int find_config(const struct lm_hf_source *s, const struct weights *w, const char **best,
+                       struct lm_err *err)
 {
     const char *other = NULL;           /* as near and as good */
     *best = NULL;
@@ -73,7 +98,7 @@ static int find_config(const struct lm_hf_source *s, const char **best, struct l
         if (than == m || (than && depth(m) > depth(than)))
             continue;
         const bool nearer = !than || depth(m) < depth(than);
-        const bool mine = weights_in(s, m), its = than && weights_in(s, than);
+        const bool mine = beside(w, m), its = than && beside(w, than);
         if (nearer || (mine && !its)) {
             *best = m;
             other = NULL;
@@ -91,7 +116,11 @@ static int find_config(const struct lm_hf_source *s, const char **best, struct l
  */
 static char *find_root(const struct lm_hf_source *s, struct lm_err *err)
 {
-    const char *best, *weights = weights_in(s, NULL);
+    const char *best = NULL, *weights = NULL;
+    struct weights all = {0};
+    for (size_t i = 0; !weights && i < s->n; i++)
+        if (lm_hf_is_weights(base_name(s->files[i].member)))
+            weights = s->files[i].member;
     const size_t above = weights ? dir_len(weights) : 0;
     const char *config = NULL;
     for (size_t i = 0; !config && i < s->n; i++)
@@ -103,9 +132,11 @@ static char *find_root(const struct lm_hf_source *s, struct lm_err *err)
         if (!strcmp(base_name(m), "config.json"))
             below = dir_len(m) > above && !memcmp(m, weights, above);
     }
-    if (below)
-        best = weights;
-    else if (find_config(s, &best, err))
+    int r = below ? LM_OK : list_weights(s, &all, err);
+    if (!r && !below)
+        r = find_config(s, &all, &best, err);
+    free(all.paths);
+    if (r)
         return NULL;
     best = best ? best : weights;
     char *root = strndup(best ? best : "", best ? dir_len(best) : 0);

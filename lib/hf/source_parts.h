@@ -34,11 +34,19 @@ enum lm_hf_kind {
     LM_HF_ONCE                  /* a pipe                                             */
 };
 
+/* Which file has a name: a hash table, filled when names are looked up. */
+struct lm_hf_names {
+    uint32_t *slots;                    /* 1 + index of a file, 0 empty               */
+    size_t    n_slots;                  /* a power of two                             */
+    size_t    n;                        /* files that are in it, the first ones       */
+};
+
 struct lm_hf_source {
     enum lm_hf_kind      kind;
     const struct lm_env *env;
     struct lm_hf_file   *files;
     size_t               n, cap;
+    struct lm_hf_names  *names;
     char                *path, *title, *folder;
     bool                 complete;
     struct lm_in        *in;            /* LM_HF_DIR: the file `current`              */

@@ -22,7 +22,7 @@ static const struct form {
     { "consolidated.safetensors.index.json", "consolidated", ".safetensors", true },
 };
 
-enum { N_FORMS = sizeof forms / sizeof *forms };
+enum { N_FORMS = sizeof forms / sizeof *forms, MOST_NOTES = 8 };
 
 static bool is_model_file(const struct form *f, const char *name)
 {
@@ -226,7 +226,7 @@ int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err)
     return r ? lm_err_at(err, r, "%s", c->shards[i].name) : LM_OK;
 }
 
-/* Read every header, go on after a bad file, and tell of each. */
+/* Read every header, go on after a bad file, and tell of each, but of thousands only of some. */
 static int read_headers(struct lm_convert *c, struct lm_err *err)
 {
     size_t bad = 0;
@@ -249,12 +249,14 @@ static int read_headers(struct lm_convert *c, struct lm_err *err)
             *err = e;
             return k;
         }
-        if (bad++)
-            lm_note(c->env, LM_WARN, "%s", e.text);
-        else
+        if (!bad++)
             *err = e;
+        else if (bad <= MOST_NOTES)
+            lm_note(c->env, LM_WARN, "%s", e.text);
         r = k;
     }
+    if (bad > MOST_NOTES)
+        lm_note(c->env, LM_WARN, "and %zu more", bad - MOST_NOTES);
     if (bad > 1)
         lm_err_at(err, r, "%zu of %zu weight files cannot be used", bad, c->n_shards);
     return r;
