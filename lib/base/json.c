@@ -408,10 +408,13 @@ static const struct lm_jval *tree(struct lm_arena *a, struct lm_json *j)
     int depth = 0;
     const char *name = NULL;
     size_t name_len = 0;
+    const size_t most = a->used + LM_JSON_TREE_MAX;
 
     tail[0] = &top;
     for (;;) {
         enum lm_json_kind k = lm_json_next(j);
+        if (k != LM_JSON_ERROR && a->used > most)
+            k = fail(j, j->at, "more values than a configuration has: its tree is beyond 96 MiB");
         if (k == LM_JSON_ERROR)
             return NULL;
         if (k == LM_JSON_EOF)

@@ -20,6 +20,7 @@
 #include "base/err.h"
 
 #define LM_JSON_DEPTH 128
+#define LM_JSON_TREE_MAX (96u << 20)     /* bytes of a tree */
 
 enum lm_json_kind {
     LM_JSON_ERROR = -1,          /* err is filled; every later call gives it again */
@@ -76,7 +77,8 @@ struct lm_jval {
 };
 
 /* Parse the whole text; the tree lives in a and does not point into text.
- * NULL with *err filled when it is not one JSON value or memory is short. */
+ * NULL with *err filled when it is not one JSON value, when the tree would be larger than
+ * LM_JSON_TREE_MAX (small values take some forty times their text), or when memory is short. */
 const struct lm_jval *lm_json_tree(struct lm_arena *a, const char *text, size_t len,
                                    struct lm_err *err);
 

@@ -64,8 +64,12 @@ struct value {
     struct lm_pickle_tensor *tensor;
 };
 
+/* Bytes for objects and the stack: a hundred times what the tensors of one file take. */
+#define MOST_MEMORY (48u << 20)
+
 struct machine {
     struct lm_arena *a;
+    size_t           used;                  /* of it when the pickle began                 */
     const uint8_t   *p;
     size_t           len, at;
     struct value   **stack, **memo;
@@ -478,13 +482,17 @@ int lm_pickle_read(struct lm_arena *a, const uint8_t *data, size_t len,
                    struct lm_pickle_tensor **list, size_t *n, struct lm_err *err)
 {
     struct lm_err own = {0};
-    struct machine m = { .a = a, .p = data, .len = len, .err = err ? err : &own };
+    struct machine m = { .a = a, .used = a->used, .p = data, .len = len, .err = err ? err : &own };
     int r = LM_OK;
     bool stopped = false;
     *n = 0;
     while (!r && !stopped) {
         if (!has(&m, 1)) {
             r = bad(&m, "ends too early");
+            break;
+        }
+        if (a->used - m.used + (m.n + m.n_memo) * sizeof *m.stack > MOST_MEMORY) {
+            r = bad(&m, "makes more objects than the tensors of a file take");
             break;
         }
         const uint8_t op = data[m.at++];

@@ -38,7 +38,8 @@ struct lm_pickle_tensor {
  *
  *   *list, *n  in the arena, in the order of the dictionary
  *
- * Memory grows with the length of the text only.  LM_EDATA for a faulty pickle and for one
+ * Memory is limited: LM_EDATA beyond 48 MiB of objects, which tens of thousands of tensors do
+ * not need.  LM_EDATA for a faulty pickle and for one
  * that names a function, naming it; LM_ENOSUP for a dictionary that holds other things.
  */
 int lm_pickle_read(struct lm_arena *a, const uint8_t *data, size_t len,

@@ -159,6 +159,8 @@ static int read_all(struct lm_json *j, struct lm_arena *a, struct lm_st_tensor *
             continue;
         }
         struct lm_st_tensor t = {0};
+        if (*n == LM_ST_MAX_TENSORS)
+            return lm_fail(err, LM_ENOSUP, "more than %d tensors in a file", LM_ST_MAX_TENSORS);
         t.name = lm_arena_copy(a, j->str, j->str_len);
         if (!t.name || !lm_grow(list, &cap, *n + 1, sizeof t))
             return lm_fail_nomem(err);
@@ -209,9 +211,11 @@ static int check_cover(struct lm_st_tensor *t, size_t n, uint64_t data, struct l
     return LM_OK;
 }
 
-static int finish(struct lm_safetensors *st, struct lm_arena *a, struct lm_st_tensor *list,
+/* Sort and check the list, which becomes the arena's: *mine is NULL then. */
+static int finish(struct lm_safetensors *st, struct lm_arena *a, struct lm_st_tensor **mine,
                   size_t n, uint64_t data, struct lm_err *err)
 {
+    struct lm_st_tensor *list = *mine;
     int s = check_cover(list, n, data, err);
     if (s)
         return s;
@@ -220,11 +224,14 @@ static int finish(struct lm_safetensors *st, struct lm_arena *a, struct lm_st_te
     for (size_t i = 1; i < n; i++)
         if (!strcmp(list[i - 1].name, list[i].name))
             return lm_fail(err, LM_EDATA, "%s: is there twice", list[i].name);
-    st->tensors = lm_arena_array(a, n ? n : 1, sizeof *list);
-    if (!st->tensors)
+    struct lm_st_tensor *fit = realloc(list, (n ? n : 1) * sizeof *list);
+    if (!fit)
         return lm_fail_nomem(err);
-    if (n)
-        memcpy(st->tensors, list, n * sizeof *list);
+    *mine = fit;
+    if (!lm_arena_own(a, fit))
+        return lm_fail_nomem(err);
+    *mine = NULL;
+    st->tensors = fit;
     st->n_tensors = n;
     return LM_OK;
 }
@@ -242,7 +249,7 @@ int lm_safetensors_parse(struct lm_safetensors *st, struct lm_arena *a, const ch
     int s = read_all(&j, a, &list, &n, err);
     lm_json_release(&j);
     if (!s)
-        s = finish(st, a, list, n,
+        s = finish(st, a, &list, n,
                    file_size == LM_SIZE_UNKNOWN ? file_size : file_size - st->data_offset, err);
     free(list);
     return s < 0 ? lm_err_at(err, s, "header") : LM_OK;

@@ -21,6 +21,7 @@
 
 #define LM_ST_MAX_DIMS   8
 #define LM_ST_MAX_HEADER 100000000u     /* the format's own limit */
+#define LM_ST_MAX_TENSORS (1 << 18)     /* our own, of one file: twice those of the largest models */
 
 /* An element type: its name in headers, its bytes, and the number of the tensor
  * type that has the same bytes, or -1: no type that weights are read from. */
@@ -64,7 +65,7 @@ int lm_safetensors_length(const uint8_t first[8], uint64_t file_size, uint64_t *
  *
  * Everything is checked: each range against dtype and shape, all of them against
  * each other and the data's size (unless file_size is LM_SIZE_UNKNOWN), names
- * against each other.  LM_EDATA naming the tensor.
+ * against each other.  LM_EDATA naming the tensor; LM_ENOSUP beyond LM_ST_MAX_TENSORS.
  */
 int lm_safetensors_parse(struct lm_safetensors *st, struct lm_arena *a, const char *header,
                          size_t len, uint64_t file_size, struct lm_err *err);
