@@ -328,7 +328,11 @@ static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena 
     }
     if (r || k == LM_JSON_ERROR || lm_json_next(j) != LM_JSON_EOF)
         return r ? r : err->code;
+    if (t->added && t->added->kind != LM_JSON_ARRAY && t->added->kind != LM_JSON_NULL)
+        return lm_fail(err, LM_EDATA, "added_tokens is no list");
     for (const struct lm_jval *x = t->added ? t->added->first : NULL; x; x = x->next) {
+        if (x->kind != LM_JSON_OBJECT)
+            return lm_fail(err, LM_EDATA, "added_tokens: an entry that is no object");
         int64_t id = -1;
         if (lm_jval_i64(lm_jval_get(x, "id"), &id) && id >= 0 && id < LM_HF_MAX_PIECES &&
             (uint64_t)id >= t->n_ids)

@@ -413,6 +413,11 @@ static int json_pieces(struct lm_hf_vocab *v, const struct files *f, struct lm_e
     struct lm_tokenizer_json *t = f->t;
     int r;
     const struct lm_hf_beside *b = &f->beside;
+    if (t->has_vocab && t->type[0] && t->scored != !strcmp(t->type, "Unigram"))
+        return lm_fail(err, LM_EDATA, "vocab is %s, which that of a %s model is not",
+                       t->scored ? "a list" : "an object", t->type);
+    if (t->scored && !t->n_entries)
+        return lm_fail(err, LM_EDATA, "vocab: no pieces");
     if (t->scored)
         return lm_hf_load_unigram_json(v, t, b->tokenizer_config, b->n_rows, err);
     if (!strcmp(t->type, "WordPiece"))

@@ -5,7 +5,7 @@
  * varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes.
  *   ModelProto      1 pieces (repeated)  2 trainer_spec  3 normalizer_spec
  *   SentencePiece   1 piece  2 score (float)  3 type
- *   TrainerSpec     3 model_type  24 treat_whitespace_as_suffix  35 byte_fallback
+ *   TrainerSpec     3 model_type  4 vocab_size  24 treat_whitespace_as_suffix  35 byte_fallback
  *                   46 bos_piece  47 eos_piece
  *   NormalizerSpec  2 precompiled_charsmap  3 add_dummy_prefix  4 remove_extra_whitespaces
  */
@@ -107,7 +107,7 @@ static void read_name(const struct field *f, char name[64])
     name[n] = 0;
 }
 
-static bool read_trainer(struct cursor c, struct lm_spm_model *m)
+static bool read_trainer(struct cursor c, struct lm_spm_model *m, uint64_t *n_pieces)
 {
     struct field f;
     while (c.p < c.end) {
@@ -121,6 +121,8 @@ static bool read_trainer(struct cursor c, struct lm_spm_model *m)
             continue;
         if (f.number == 3)
             m->kind = f.value <= 4 ? (int)f.value : 0;
+        else if (f.number == 4)
+            *n_pieces = f.value;
         else if (f.number == 24)
             m->suffix = f.value != 0;
         else if (f.number == 35)
@@ -150,6 +152,8 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
 {
     struct cursor c = { (const uint8_t *)data, (const uint8_t *)data + len };
     struct field f;
+    uint64_t n_pieces = 0;
+    bool trained = false;
     /* the defaults of the format */
     *m = (struct lm_spm_model){ .kind = 1, .add_prefix = true, .extra_spaces = true,
                                 .bos = "<s>", .eos = "</s>" };
@@ -161,7 +165,8 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
                 return lm_fail_nomem(err);
             ok = read_piece(f.bytes, &m->pieces[m->n++]);
         } else if (ok && f.number == 2 && f.wire == 2) {
-            ok = read_trainer(f.bytes, m);
+            trained = true;
+            ok = read_trainer(f.bytes, m, &n_pieces);
         } else if (ok && f.number == 3 && f.wire == 2) {
             ok = read_normalizer(f.bytes, m);
         }
@@ -170,6 +175,10 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
     }
     if (!m->n)
         return lm_fail(err, LM_EDATA, "has no pieces: not a SentencePiece model");
+    /* The trainer's part comes behind the pieces, and says how many it made; some were added. */
+    if (!trained || m->n < n_pieces)
+        return lm_fail(err, LM_EDATA, trained ? "has fewer pieces than it says: damaged"
+                       : "ends behind the pieces: cut short");
     return LM_OK;
 }
 

@@ -155,6 +155,17 @@ mkdir second/part && cp llama/config.json second/part && cp llama/model.safetens
 tar -cf part.tar second/part second/model.safetensors llama/config.json
 cat part.tar | gguf-convert - two.gguf 2>err; ok $? 2 "a configuration below the weights is not the model's"
 has "$(cat err)" "model.safetensors comes before config.json" "which has not come yet"
+# Of thousands of members, none is looked for among all others.
+mkdir crowd && (cd crowd && seq -f 'm%05g' 16000 | xargs mkdir &&
+                seq -f 'm%05g/config.json' 16000 | xargs touch) && tar -cf crowd.tar crowd
+(ulimit -t 4; gguf-convert crowd.tar crowd.gguf 2>err)
+ok "$? $(grep -c 'holds several models' err)" "1 1" "thousands of configurations"
+rm -r crowd crowd.tar && cp -R llama crowd && rm crowd/model.safetensors &&
+    (cd crowd && seq -f 'model-%05g.safetensors' 20000 | xargs touch) && tar -cf crowd.tar crowd
+(ulimit -t 4; gguf-convert crowd.tar crowd.gguf 2>err)
+ok "$? $(wc -l <err) $(grep -c '20000 of 20000 weight files cannot' err)" "1 9 1" "thousands of bad files"
+has "$(cat err)" "and 19992 more" "of which a few are told"
+rm -r crowd crowd.tar
 mkdir links && ln -s ../llama/model.safetensors links/ && cp llama/*.json links && tar -cf links.tar links
 refused links.tar 1 "model.safetensors: is a link in the archive" "a link in an archive"
 ok "$(gguf-convert --model-name=Llama links | sum)" "$m" "links in a folder are followed"
@@ -467,6 +478,12 @@ ok "$(gguf-convert -q --spool=spool one.tgz | sum)" "$w" "in a compressed one, b
 refused one.tgz 2 "give --spool DIR with room for" "not without"
 cp "$torch/old.bin" one/pytorch_model.bin;  refused one 2 "PyTorch's form before version 1.6" "the old form"
 cp "$torch/call.bin" one/pytorch_model.bin; refused one 1 "names posix.system" "a pickle that calls something"
+mkdir -p a && { printf '\200\002'; head -c 2000000 /dev/zero | tr '\0' N; printf .; } >a/data.pkl
+rm one/pytorch_model.bin
+if zip -q0r one/pytorch_model.bin a && mv one/pytorch_model.bin* one/.bin; then
+    mv one/.bin one/pytorch_model.bin
+    refused one 1 "makes more objects than the tensors of a file take" "a pickle of two million things"
+fi
 ok "$(ls called 2>&1 | grep -c cannot)" 1 "which is not called"
 cp "$torch/extra.bin" one/pytorch_model.bin; refused one 2 "epoch: is no tensor" "more than tensors"
 head -c 3000 "$torch/plain.bin" >one/pytorch_model.bin; refused one 1 "cut short" "half a file"
@@ -551,6 +568,30 @@ tar -czf one.tgz one; refused one.tgz 2 "give --spool DIR" "quantized weights th
 ok "$(gguf-convert -q -T Q8_0 --spool=spool one.tgz | sum)" "$(sum <packed.gguf)" "with a spool"
 sed -i 's/"num_bits": 4/"num_bits": 3/' one/config.json; refused one 2 "weights of 3 bits" "3 bits"
 mk one 40 40; echo '{"a"' >one/config.json; refused one 1 "config.json: line " "broken JSON"
+# ---- what a file holds beyond what it may ----
+mk one 40 40
+{ printf '{"x":['; yes 0, | head -n 2000000 | tr -d '\n'; printf '0]}'; } >large.json
+cp large.json one/tokenizer_config.json
+refused one 1 "tokenizer_config.json: line 1, column " "a list of millions: tokenizer_config.json"
+mk one 40 40; cp large.json one/config.json
+refused one 1 "its tree is beyond 96 MiB" "a list of millions: config.json"
+# ---- a vocabulary of another shape than its type has ----
+vocab_is() { # SED PART NAME
+    mk one 40 40; sed -i "$1" one/tokenizer.json; refused one 1 "tokenizer.json: $2" "$3"
+}
+vocab_is 's/"type":"BPE"/"type":"BPE","vocab":[]/; s/"vocab":{/"was":{/' \
+    "vocab is a list, which that of a BPE model is not" "BPE with a list"
+vocab_is 's/"type":"BPE"/"type":"Unigram"/' \
+    "vocab is an object, which that of a Unigram model is not" "Unigram with an object"
+vocab_is 's/"type":"BPE"/"type":"Unigram","vocab":[]/; s/"vocab":{/"was":{/' "vocab: no pieces" \
+    "Unigram without pieces"
+vocab_is 's/"added_tokens":/"added_tokens":"x","was":/' "added_tokens is no list" "added pieces in a text"
+vocab_is 's/"added_tokens":\[/&"x",/' "added_tokens: an entry that is no object" "an added piece that is a text"
+# ---- a SentencePiece model that ends where a piece does, which its format does not notice ----
+spm=$root/tests/data/vocab/kinds/bpe.model
+mk one 40 40; rm one/tokenizer.json
+first=$(od -An -tu1 -j 1 -N 1 "$spm"); head -c $((first + 2)) "$spm" >one/tokenizer.model
+refused one 1 "tokenizer.model: ends behind the pieces: cut short" "a piece of a tokenizer.model"
 mk one 40 40; sed -i 's/"hidden_size":8,//' one/config.json; refused one 1 "config.json: no hidden_size" "a number missing"
 mk one 40 40; sed -i 's/{"arch/{"quantization_config":{"quant_method":"hqq"},"arch/' one/config.json
 refused one 2 "quantized with hqq" "quantized weights"

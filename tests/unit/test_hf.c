@@ -109,15 +109,34 @@ static void safetensors_lengths(void **state)
     assert_int_equal(lm_safetensors_length(large, LM_SIZE_UNKNOWN, &n, NULL), LM_EDATA);
 }
 
+/* Empty tensors are many in a small header: as many as the limit are read, more are not. */
+static void safetensors_many(void **state)
+{
+    (void)state;
+    for (int n = LM_ST_MAX_TENSORS; n <= LM_ST_MAX_TENSORS + 1; n++) {
+        struct lm_buf b = {0};
+        struct lm_arena a = {0};
+        struct lm_safetensors st;
+        for (int i = 0; i < n; i++)
+            lm_buf_printf(&b, "%c\"%d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                          i ? ',' : '{', i);
+        lm_buf_byte(&b, '}');
+        assert_int_equal(lm_safetensors_parse(&st, &a, b.data, b.len, 8 + b.len, NULL),
+                         n == LM_ST_MAX_TENSORS ? LM_OK : LM_ENOSUP);
+        lm_arena_release(&a);
+        lm_buf_release(&b);
+    }
+}
+
 /* --- SentencePiece ------------------------------------------------------------------ */
 
-/* Pieces "<unk>" (type 2), "\xe2\x96\x81" "a" score -1.5, byte piece; a BPE trainer; no blank
- * in front; a field that is not known. */
+/* Pieces "<unk>" (type 2), "\xe2\x96\x81" "a" score -1.5, byte piece; a BPE trainer that made
+ * three; no blank in front; a field that is not known. */
 static const char spm[] =
     "\x0a\x0e\x0a\x05<unk>\x15\x00\x00\x00\x00\x18\x02"
     "\x0a\x0b\x0a\x04\xe2\x96\x81" "a\x15\x00\x00\xc0\xbf"
     "\x0a\x0a\x0a\x06<0x0A>\x18\x06"
-    "\x12\x02\x18\x02"
+    "\x12\x04\x18\x02\x20\x03"
     "\x1a\x02\x18\x00"
     "\x2a\x01x";
 
@@ -138,17 +157,32 @@ static void spm_pieces(void **state)
     lm_spm_model_release(&m);
 }
 
-/* A model cut anywhere but between fields is told from a whole one. */
+/* A model cut anywhere up to the trainer's part, or within a field, is told from a whole one. */
 static void spm_cut(void **state)
 {
     (void)state;
-    static const size_t whole[] = { 16, 29, 41, 45, 49, 52 };
+    static const size_t whole[] = { 47, 51, 54 };
     for (size_t n = 0; n < sizeof spm; n++) {
         struct lm_spm_model m;
         bool want = false;
         for (size_t i = 0; i < COUNT(whole); i++)
             want = want || n == whole[i];
         assert_int_equal(lm_spm_model_parse(&m, spm, n, NULL), want ? LM_OK : LM_EDATA);
+        lm_spm_model_release(&m);
+    }
+}
+
+/* Pieces that were added to those of the trainer are fine, pieces that lack are not. */
+static void spm_numbers(void **state)
+{
+    (void)state;
+    for (char made = 2; made <= 4; made++) {
+        struct lm_spm_model m;
+        char text[sizeof spm];
+        memcpy(text, spm, sizeof spm);
+        text[46] = made;
+        assert_int_equal(lm_spm_model_parse(&m, text, sizeof spm - 1, NULL),
+                         made <= 3 ? LM_OK : LM_EDATA);
         lm_spm_model_release(&m);
     }
 }
@@ -455,7 +489,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors_headers), cmocka_unit_test(safetensors_tensors),
         cmocka_unit_test(safetensors_lengths), cmocka_unit_test(spm_pieces),
-        cmocka_unit_test(spm_cut), cmocka_unit_test(model_names), cmocka_unit_test(front_matter),
+        cmocka_unit_test(spm_cut), cmocka_unit_test(spm_numbers),
+        cmocka_unit_test(safetensors_many), cmocka_unit_test(model_names), cmocka_unit_test(front_matter),
         cmocka_unit_test(pretok_names), cmocka_unit_test(tar_index), cmocka_unit_test(tar_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
