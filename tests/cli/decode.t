@@ -311,6 +311,12 @@ decode --all --lora lora.gguf:0 -m "$m" "$golden.tokens" >got
 ok "$(frames <got)" "$(frames <want)" "a scale of 0 adds nothing"
 head -c 20000 lora.gguf >cut.gguf
 decode --lora cut.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" "an adapter cut short"
+# The two lengths of the first matrix, which stand behind its name and their number, change places.
+at=$(($(grep -abo lora_a lora.gguf | head -n 1 | cut -d : -f 1) + 10))
+{ head -c $at lora.gguf; tail -c +$((at + 9)) lora.gguf | head -c 8
+  tail -c +$((at + 1)) lora.gguf | head -c 8; tail -c +$((at + 17)) lora.gguf; } >turned.gguf
+decode --lora turned.gguf -m "$m" in >got 2>err; s=$?
+ok "$s $(grep -c 'do not suit the weight' err)" "1 1" "a matrix of an adapter that lies the wrong way"
 decode --lora "$m" -m "$m" in >got 2>err;  ok "$? $(lines err)" "1 1" "a model is no adapter"
 decode --lora lora.gguf -m "$root/tests/data/vocab/qwen.gguf" in >got 2>err; s=$?
 [ $s != 0 ];                               ok $? 0 "another model's adapter"
