@@ -33,6 +33,9 @@ static const struct text {
     { GBNF, "root ::= \"", "xxxxxxxxxxxxxxxx", 60000, "\"\n", NULL, NULL },
     { GBNF, "root ::= \"", "xxxxxxxxxxxxxxxx", 500000, "\"\n", "more than 1000000 items", NULL },
     { GBNF, "root ::= \"", "xxxxxxxxxxxxxxxx", 530000, "\"\n", "larger than 8388608 bytes", NULL },
+    { GBNF, "root ::= \"z\"", "|\"k%d\"", 400000, "\n", NULL, "k399999" },
+    { GBNF, "root ::= ", "[a]", 1000001, "\n", "more than 1000000 items", NULL },
+    { GBNF, "r ::= \"a\"\nroot ::= ", "r ", 2000000, "\n", "more than 1000000 items", NULL },
     { GBNF, "root ::= ", "(", 1001, "\n", "1000 parentheses", NULL },
     { GBNF, "root ::= \"a\"", "?", 1002, "\n", "1000 repetitions", NULL },
     { GBNF, "root ::= ((\"a\"{1000}){1000}){11}\n", "", 0, "", "more than 10000000", NULL },
@@ -84,6 +87,7 @@ static const struct text {
     /* expressions */
     { PATTERN, "", "aaaaaaaaaaaaaaaa", 260000, "", "more than 1000000 items", NULL },
     { PATTERN, "^", "a", 100000, "$", NULL, NULL },
+    { PATTERN, "^", "()", 3000, "$", "more than 1000000 items", NULL },
     { PATTERN, "^", "a?", 3000, "$", "more than 1000000 items", NULL },
     { PATTERN, "", "[.]", 1000001, "", "more than 1000000 items", NULL },
     { PATTERN, "^a\\u0022b+\\\\\\\\c\\u00e9?$", "", 0, "", NULL, "\"a\\\"bb\\\\c\"" },

@@ -17,6 +17,7 @@ struct parser {
     size_t                 n_slots;
     uint32_t               rule;             /* being read                              */
     int                    depth;            /* of parentheses                          */
+    size_t                 n_nodes;          /* made                                    */
     struct lm_err         *err;
 };
 
@@ -146,9 +147,18 @@ static int read_char(struct parser *p, uint32_t *c)
     return LM_OK;
 }
 
+/* Why there is no node. */
 static int nomem(struct parser *p)
 {
-    return lm_fail_nomem(p->err);
+    return p->n_nodes > LM_GRAMMAR_ITEMS ?
+           lm_fail(p->err, LM_EUSE, "the grammar has more than %d items", LM_GRAMMAR_ITEMS) :
+           lm_fail_nomem(p->err);
+}
+
+/* NULL also when there are so many that the grammar has too many items. */
+static struct lm_node *new_node(struct parser *p, enum lm_node_kind kind)
+{
+    return ++p->n_nodes > LM_GRAMMAR_ITEMS ? NULL : lm_node_new(&p->tree, kind);
 }
 
 static int read_literal(struct parser *p, struct lm_node **out)
@@ -165,7 +175,8 @@ static int read_literal(struct parser *p, struct lm_node **out)
     p->at++;
     if (s == LM_OK) {
         const char *copy = lm_arena_copy(&p->tree.arena, text.data, text.len);
-        *out = copy && !text.failed ? lm_node_literal(&p->tree, copy, text.len) : NULL;
+        const bool room = copy && !text.failed && ++p->n_nodes <= LM_GRAMMAR_ITEMS;
+        *out = room ? lm_node_literal(&p->tree, copy, text.len) : NULL;
         s = *out ? LM_OK : nomem(p);
     }
     lm_buf_release(&text);
@@ -175,7 +186,7 @@ static int read_literal(struct parser *p, struct lm_node **out)
 static int read_set(struct parser *p, struct lm_node **out)
 {
     const char *from = p->at++;
-    struct lm_node *node = *out = lm_node_new(&p->tree, LM_NODE_SET);
+    struct lm_node *node = *out = new_node(p, LM_NODE_SET);
     if (!node)
         return nomem(p);
     if (is_at(p, '^')) {
@@ -228,7 +239,7 @@ static int find_token(struct parser *p, const char *from, uint32_t *id)
 static int read_token(struct parser *p, struct lm_node **out)
 {
     const char *from = p->at;
-    struct lm_node *node = *out = lm_node_new(&p->tree, LM_NODE_TOKEN);
+    struct lm_node *node = *out = new_node(p, LM_NODE_TOKEN);
     if (!node)
         return nomem(p);
     if (is_at(p, '!')) {
@@ -282,7 +293,7 @@ static int read_reference(struct parser *p, struct lm_node **out)
     int64_t rule = read_name(p);
     if (rule < 0)
         return (int)rule;
-    *out = lm_node_new(&p->tree, LM_NODE_RULE);
+    *out = new_node(p, LM_NODE_RULE);
     if (!*out)
         return nomem(p);
     (*out)->rule = (uint32_t)rule;
@@ -292,7 +303,7 @@ static int read_reference(struct parser *p, struct lm_node **out)
 static int read_any(struct parser *p, struct lm_node **out)
 {
     p->at++;
-    *out = lm_node_new(&p->tree, LM_NODE_SET);
+    *out = new_node(p, LM_NODE_SET);
     if (!*out)
         return nomem(p);
     (*out)->negated = true;
@@ -356,7 +367,7 @@ static int read_repeats(struct parser *p, struct lm_node **node)
         } else {
             return LM_OK;
         }
-        struct lm_node *repeat = lm_node_new(&p->tree, LM_NODE_REPEAT);
+        struct lm_node *repeat = new_node(p, LM_NODE_REPEAT);
         if (!repeat || !lm_node_add(&p->tree, repeat, *node))
             return nomem(p);
         repeat->min = min;
@@ -386,7 +397,7 @@ static int read_item(struct parser *p, struct lm_node **out)
 
 static int read_sequence(struct parser *p, struct lm_node **out)
 {
-    *out = lm_node_new(&p->tree, LM_NODE_SEQUENCE);
+    *out = new_node(p, LM_NODE_SEQUENCE);
     if (!*out)
         return nomem(p);
     for (;;) {
@@ -404,7 +415,7 @@ static int read_sequence(struct parser *p, struct lm_node **out)
 
 static int read_choices(struct parser *p, struct lm_node **out)
 {
-    *out = lm_node_new(&p->tree, LM_NODE_CHOICE);
+    *out = new_node(p, LM_NODE_CHOICE);
     if (!*out)
         return nomem(p);
     for (;;) {

@@ -16,7 +16,7 @@ struct parser {
     bool            anchored;        /* there is a ^ or $                */
     struct { const char *p; size_t len; } names[100];
     size_t          n_names;
-    size_t          n_nodes;         /* made, or used once more          */
+    size_t          n_nodes;         /* made, or read once more for a ^  */
     struct lm_err  *err;
 };
 
@@ -28,7 +28,6 @@ static int fail_at(struct parser *p, const char *at, const char *what)
     return lm_fail(p->err, LM_EUSE, "character %zu: %s", column, what);
 }
 
-/* Each node becomes an item at least once: more than these are too many. */
 static bool too_many(const struct parser *p)
 {
     return p->n_nodes > LM_GRAMMAR_ITEMS;
