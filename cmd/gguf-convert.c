@@ -50,7 +50,7 @@ static const char help[] =
     "  -q, --quiet               no warnings\n"
     "      --resume              keep an unfinished file, and go on with one\n"
     "      --spool=DIR           keep in DIR what comes in another order than needed\n"
-    "      --to-safetensors      make config.json and model.safetensors of a GGUF file\n"
+    "      --to-safetensors      a GGUF file to config.json and model.safetensors\n"
     "  -T, --type=TYPE           f32, f16, bf16, q8_0, auto, or any other type of\n"
     "                            quantize [auto]\n"
     "  -t, --threads=N           threads [the CPUs there are]\n"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/hash.h"
 
-#include <pthread.h>
 #include <string.h>
 
 /* Little-endian numbers; compilers make one load of each where that is the machine's order. */
@@ -201,64 +200,4 @@ void lm_sha256_digest(const struct lm_sha256 *s, uint8_t out[LM_SHA256_SIZE])
     lm_sha256_add(&end, bits, 8);
     for (int i = 0; i < LM_SHA256_SIZE; i++)
         out[i] = (uint8_t)(end.h[i / 4] >> (24 - 8 * (i % 4)));
-}
-
-/* ---- CRC-32 --------------------------------------------------------------
- * The remainder of the bytes as a polynomial over GF(2), bit 31 the constant term.
- */
-
-#define CRC_POLY UINT32_C(0xedb88320)
-
-/* [k][b]: the remainder of byte b with k bytes of zeros behind it. */
-static uint32_t crc_tables[8][256];
-static pthread_once_t crc_once = PTHREAD_ONCE_INIT;
-
-static void fill_tables(void)
-{
-    for (uint32_t b = 0; b < 256; b++) {
-        uint32_t v = b;
-        for (int i = 0; i < 8; i++)
-            v = v >> 1 ^ (v & 1 ? CRC_POLY : 0);
-        crc_tables[0][b] = v;
-    }
-    for (int k = 1; k < 8; k++)
-        for (uint32_t b = 0; b < 256; b++)
-            crc_tables[k][b] = crc_tables[k - 1][b] >> 8 ^ crc_tables[0][crc_tables[k - 1][b] & 255];
-}
-
-uint32_t lm_crc32(uint32_t crc, const void *data, size_t n)
-{
-    uint32_t (*const t)[256] = crc_tables;
-    const uint8_t *p = data;
-    pthread_once(&crc_once, fill_tables);
-    crc = ~crc;
-    for (; n >= 8; p += 8, n -= 8) {
-        const uint32_t a = crc ^ load32(p), b = load32(p + 4);
-        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^
-              t[3][b & 255] ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
-    }
-    while (n--)
-        crc = crc >> 8 ^ t[0][(crc ^ *p++) & 255];
-    return ~crc;
-}
-
-/* a * b modulo the polynomial. */
-static uint32_t crc_times(uint32_t a, uint32_t b)
-{
-    uint32_t product = 0;
-    for (; a; a <<= 1) {
-        if (a >> 31)
-            product ^= b;
-        b = b >> 1 ^ (b & 1 ? CRC_POLY : 0);
-    }
-    return product;
-}
-
-/* first * x^(8 n) + second: what is behind `first` moves it up. */
-uint32_t lm_crc32_join(uint32_t first, uint32_t second, uint64_t n)
-{
-    for (uint32_t power = UINT32_C(1) << 23; n; n >>= 1, power = crc_times(power, power))
-        if (n & 1)
-            first = crc_times(power, first);
-    return first ^ second;
 }

@@ -8,7 +8,6 @@
  *
  *   xxh64   XXH64 (xxHash specification 0.1.1) with seed 0: fast, against accidents
  *   sha256  SHA-256 (FIPS 180-4): against forgery
- *   crc32   the sum of zip and gzip (ISO 3309, polynomial 0xedb88320 with its bits reversed)
  */
 
 #include <stddef.h>
@@ -35,11 +34,5 @@ struct lm_sha256 {
 void lm_sha256_init(struct lm_sha256 *s);
 void lm_sha256_add(struct lm_sha256 *s, const void *p, size_t n);
 void lm_sha256_digest(const struct lm_sha256 *s, uint8_t out[LM_SHA256_SIZE]);
-
-/* The sum of the bytes before, whose sum is crc (0 for none), and these. */
-uint32_t lm_crc32(uint32_t crc, const void *p, size_t n);
-
-/* The sum of two stretches one behind the other, the second of n bytes, from those of each. */
-uint32_t lm_crc32_join(uint32_t first, uint32_t second, uint64_t n);
 
 #endif

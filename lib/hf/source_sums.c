@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The sums of members that are read by ranges: those of stretches grow together to the whole. */
 
+#include "hf/source_parts.h"
+
+#ifdef LM_HAVE_ARCHIVE
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include <zlib.h>
+
 #include "base/size.h"
-#include "hf/source_parts.h"
 
 enum { REST = 1 << 20 };
 
@@ -32,7 +36,7 @@ static size_t first_from(const struct lm_hf_file *f, uint64_t off)
 
 static void join(struct lm_hf_stretch *a, const struct lm_hf_stretch *b)
 {
-    a->sum = lm_crc32_join(a->sum, b->sum, b->to - b->from);
+    a->sum = (uint32_t)crc32_combine(a->sum, b->sum, (z_off_t)(b->to - b->from));
     a->to = b->to;
 }
 
@@ -68,7 +72,7 @@ int lm_hf_sum(struct lm_hf_file *f, uint64_t off, const void *p, size_t n, struc
     if (next < f->n_stretches && f->stretches[next].from < new.to)
         return LM_OK;                   /* read before, at least in part: what is left, at last */
     if (after) {
-        f->stretches[i].sum = lm_crc32(f->stretches[i].sum, p, n);
+        f->stretches[i].sum = (uint32_t)crc32_z(f->stretches[i].sum, p, n);
         f->stretches[i].to = new.to;
     } else {
         if (!lm_grow(&f->stretches, &f->stretches_cap, f->n_stretches + 1, sizeof new))
@@ -76,7 +80,7 @@ int lm_hf_sum(struct lm_hf_file *f, uint64_t off, const void *p, size_t n, struc
         memmove(f->stretches + i + 1, f->stretches + i,
                 (f->n_stretches - i) * sizeof *f->stretches);
         f->stretches[i] = new;
-        f->stretches[i].sum = lm_crc32(0, p, n);
+        f->stretches[i].sum = (uint32_t)crc32_z(0, p, n);
         f->n_stretches++;
     }
     close_gap(f, i);
@@ -113,3 +117,19 @@ int lm_hf_end_sums(struct lm_hf_source *s, struct lm_err *err)
     free(buf);
     return r;
 }
+
+#else                                   /* what is in no archive has no sum */
+
+int lm_hf_sum(struct lm_hf_file *f, uint64_t off, const void *p, size_t n, struct lm_err *err)
+{
+    (void)f, (void)off, (void)p, (void)n, (void)err;
+    return LM_OK;
+}
+
+int lm_hf_end_sums(struct lm_hf_source *s, struct lm_err *err)
+{
+    (void)s, (void)err;
+    return LM_OK;
+}
+
+#endif
