@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ARWKV (Yueyu et al., 2025): Qwen2.5 with RWKV-7's memory in attention's place, whose gate and
  * norm of heads some do without. */
-#include "arch/rwkv.h"
+#include "arch/wkv.h"
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_RWKV("attention.layer_norm_rms_epsilon"), LM_KEYS_RWKV7(0), LM_KEYS_END,

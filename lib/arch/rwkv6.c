@@ -8,7 +8,7 @@
  *   mix     = norm(wkv6(Wr xr, Wk xk, Wv xv, decay, bonus)) silu(Wg xg)
  *   feed    = sigmoid(Wr (x + lerp_r d)) (Wv max(Wk (x + lerp_k d), 0)^2)
  */
-#include "arch/rwkv.h"
+#include "arch/wkv.h"
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_RWKV("attention.layer_norm_epsilon"), LM_KEYS_RWKV6, LM_KEYS_END,

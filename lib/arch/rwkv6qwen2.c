@@ -5,7 +5,7 @@
  *   k       = (1 - decay) Wk xk, keys and values of a group of heads being the same
  *   mix     = gla(Wr xr / sqrt(head size), k, Wv xv, decay) sigmoid(Wg xg)
  */
-#include "arch/rwkv.h"
+#include "arch/wkv.h"
 
 #include <math.h>
 

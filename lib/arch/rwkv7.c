@@ -11,7 +11,7 @@
  *   mix     = (norm(wkv7(r, k, v, decay, -u, u a)) + (r . r_k k) v) (Wg' sigmoid(Wg xg))
  *   feed    = Wv max(Wk (x + lerp_k d), 0)^2
  */
-#include "arch/rwkv.h"
+#include "arch/wkv.h"
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_RWKV("attention.layer_norm_epsilon"), LM_KEYS_RWKV7(LM_KEY_REQUIRED), LM_KEYS_END,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "arch/rwkv.h"
+#include "arch/wkv.h"
 
 #define HEAD_EPS 64e-5f         /* of heads' norms, which no key says */
 

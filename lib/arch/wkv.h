@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef LM_ARCH_RWKV_H
-#define LM_ARCH_RWKV_H
+#ifndef LM_ARCH_WKV_H
+#define LM_ARCH_WKV_H
 
 /*
  * RWKV, version 6 and later: layers that remember a matrix a head, and of each half of a layer its
