@@ -188,8 +188,8 @@ int lm_cpu_use(const char *list, struct lm_err *err)
     cpu_set_t set;
     CPU_ZERO(&set);
     if (!(strncmp(list, "0x", 2) ? read_ranges(list, &set) : read_mask(list + 2, &set)))
-        return lm_fail(err, LM_EUSE, "%.100s: is no list of CPUs such as 0-3,8, of numbers below %d,"
-                       " and no mask such as 0xf", list, CPU_SETSIZE);
+        return lm_fail(err, LM_EUSE, "%.100s: is no list of CPUs such as 0-3,8, of numbers below "
+                       "%d, and no mask such as 0xf", list, CPU_SETSIZE);
     if (sched_setaffinity(0, sizeof set, &set))
         return lm_fail(err, LM_EUSE, "%.100s: none of these CPUs may be used", list);
     return LM_OK;

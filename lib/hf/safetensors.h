@@ -21,7 +21,7 @@
 
 #define LM_ST_MAX_DIMS   8
 #define LM_ST_MAX_HEADER 100000000u     /* the format's own limit */
-#define LM_ST_MAX_TENSORS (1 << 18)     /* our own, of one file: twice those of the largest models */
+#define LM_ST_MAX_TENSORS (1 << 18)     /* our own, of one file: twice the largest models' */
 
 /* An element type: its name in headers, its bytes, and the number of the tensor
  * type that has the same bytes, or -1: no type that weights are read from. */

@@ -177,7 +177,8 @@ static int la_fail(struct lm_archive *a, struct lm_err *err)
         return lm_fail(err, a->in_err.code, "%s", a->in_err.text);
     const char *why = archive_error_string(a->la);
     if (archive_format(a->la) == 0)
-        return lm_fail(err, LM_EDATA, "neither a folder nor an archive of a known format: %s", why ? why : "damaged");
+        return lm_fail(err, LM_EDATA, "neither a folder nor an archive of a known format: %s",
+                       why ? why : "damaged");
     if (!lm_in_seekable(a->in) &&
         (archive_format(a->la) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_7ZIP)
         return lm_fail(err, LM_ENOSUP, "a 7z cannot be read from a pipe, as its directory is at "

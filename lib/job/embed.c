@@ -7,9 +7,9 @@
  * whether it ends its line.  Vectors come in the order of the tokens, so that a sequence's are
  * gathered as they come.
  *
- * A pooled vector becomes what the model's products behind the pooling make of it, and so does every
- * token's where the model is not for pooling, or with ranks what its classifier says of it, a number
- * a label.
+ * A pooled vector becomes what the model's products behind the pooling make of it, and so does
+ * every token's where the model is not for pooling, or with ranks what its classifier says of it,
+ * a number a label.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -220,8 +220,9 @@ static int take_error(struct run *r, struct lm_sequence *q, const struct lm_fram
         at_prompt(r, q->line, s);
         return s;
     }
-    lm_note(r->g->draw.env, r->g->n == LM_UNTIL_END ? LM_WARN : LM_FAULT, "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens "
-            "is full, %" PRIu64 " generated", r->from, q->line + UINT64_C(1), r->talk.head.n_ctx,
+    lm_note(r->g->draw.env, r->g->n == LM_UNTIL_END ? LM_WARN : LM_FAULT,
+            "%s: line %" PRIu64 ": the context of %" PRIu32 " tokens is full, %" PRIu64
+            " generated", r->from, q->line + UINT64_C(1), r->talk.head.n_ctx,
             made);
     return lm_sequence_full(q, r->g, r->err);
 }

@@ -18,8 +18,8 @@ struct lm_talk {
     struct lm_logits_head    head;
 };
 
-/* Start it and read its header; LM_OK or a code, *t to be ended in any case.  One that is silent for
- * long is warned of. */
+/* Start it and read its header; LM_OK or a code, *t to be ended in any case.  One that is silent
+ * for long is warned of. */
 int lm_talk_start(struct lm_talk *t, char *const argv[], const struct lm_env *env,
                   struct lm_err *err);
 /* The most bytes a child in order still has to say when `frames` answers are to come. */

@@ -252,9 +252,9 @@ static int add_row(const struct lm_restore *r, struct object *top, struct object
     }
 }
 
-/* Llama 3's scaling, of which a file has the factors that it makes (convert_plan.c).  They grow from
- * 1 to the whole factor between two wavelengths, in all models so far the training length and a
- * quarter of it; a factor in between tells that length. */
+/* Llama 3's scaling, of which a file has the factors that it makes (convert_plan.c).  They grow
+ * from 1 to the whole factor between two wavelengths, in all models so far the training length
+ * and a quarter of it; a factor in between tells that length. */
 static int add_llama3(struct lm_restore *r, struct object *rope, struct lm_err *err)
 {
     const uint32_t n = r->h.n_rot / 2;

@@ -75,8 +75,8 @@ static bool suits(const struct lm_model *m, const struct lm_gguf_tensor *w,
 {
     uint32_t layer;
     const struct lm_arch_tensor *row = lm_arch_row_of(m->arch, &m->h, w->name.p, &layer);
-    *table = row && row->flags & LM_TENSOR_TABLE && a->ne[1] == w->ne[1] && b->ne[1] == w->ne[0] && a->ne[0] == b->ne[0] &&
-             a->ne[0] != w->ne[0];
+    *table = row && row->flags & LM_TENSOR_TABLE && a->ne[1] == w->ne[1] &&
+             b->ne[1] == w->ne[0] && a->ne[0] == b->ne[0] && a->ne[0] != w->ne[0];
     bool product = a->ne[0] == w->ne[0] && b->ne[1] == w->ne[1] && a->ne[1] == b->ne[0];
     return (product || *table) && a->ne[2] == w->ne[2] && b->ne[2] == w->ne[2] &&
            a->ne[3] == 1 && b->ne[3] == 1;

@@ -77,8 +77,8 @@ double lm_cands_max(const struct lm_cands *c);
 size_t lm_cands_count(const struct lm_cands *c);
 double lm_cands_logit(const struct lm_cands *c, uint32_t id);
 
-/* Sum of the weights (see fixed_math.h); entropy of the probabilities in nats; standard deviation of the
- * logits (of the population).  The set is not empty, and stays as it is. */
+/* Sum of the weights (see fixed_math.h); entropy of the probabilities in nats; standard deviation
+ * of the logits (of the population).  The set is not empty, and stays as it is. */
 uint64_t lm_cands_total(const struct lm_cands *c);
 double   lm_cands_entropy(const struct lm_cands *c);
 double   lm_cands_deviation(const struct lm_cands *c);

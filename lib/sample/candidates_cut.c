@@ -508,7 +508,8 @@ void lm_cands_keep_typical(struct lm_cands *c, double p, size_t min_keep)
     const uint64_t total = tally_up(c, &t, lane);
     const double below = lm_entropy(total, lane) - lm_ln((double)total / LM_WEIGHT_ONE);
     const double center = lm_cands_max(c) - below;
-    const struct border e = find_border(t.part[0].sums, below * LM_LOG2_E * PER_BIT, share(p, total));
+    const struct border e = find_border(t.part[0].sums, below * LM_LOG2_E * PER_BIT,
+                                        share(p, total));
     const size_t n = peek_border(c, &e, center);
     if (n == 0)                                   /* all together weigh less */
         return;

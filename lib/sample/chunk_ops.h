@@ -18,8 +18,8 @@
 #define LM_BLOCK 32              /* as in row_scan.h */
 #define LM_LANES 16
 
-/* What favor needs to know, W 0.3: see lm_favor_init.  Of what does not fit in a float there is also
- * the rest. */
+/* What favor needs to know, W 0.3: see lm_favor_init.  Of what does not fit in a float there is
+ * also the rest. */
 struct lm_favor {
     float share;                 /* probability of a power of 1                           */
     float want, want_rest;

@@ -202,7 +202,7 @@ static void favor(const struct lm_favor *f, float *p, float *y, float *best)
     }
 }
 
-/* What four logits x * times add to a sum of logits or of squares, nothing where `in` is not set. */
+/* What four logits x * times add to a sum of them or of squares: nothing where `in` is not set. */
 static inline __m256d share_of(__m128 x, __m128 in, double times, double from, int square)
 {
     const __m256d l = _mm256_mul_pd(_mm256_cvtps_pd(x), _mm256_set1_pd(times));

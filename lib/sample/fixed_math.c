@@ -23,7 +23,8 @@ const uint32_t lm_exp_table[LM_EXP_STEPS] = {
 #define LN2 0.6931471805599453
 #define C4  (LN2 * LN2 * LN2 * LN2 / 24)
 const float lm_exp_terms[3] = {
-    (float)(LN2 * LN2 * LN2 / 6), (float)(LN2 * LN2 / 2 + C4 * 0.8284271247461903 / 256), (float)LN2,
+    (float)(LN2 * LN2 * LN2 / 6), (float)(LN2 * LN2 / 2 + C4 * 0.8284271247461903 / 256),
+    (float)LN2,
 };
 
 #define WHOLE    0x1.8p52               /* adding it rounds to a whole number */
