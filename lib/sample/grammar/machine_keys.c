@@ -28,6 +28,7 @@ struct lm_keys {
     size_t       n, cap, n_slots, grown_at;      /* n when slots were made             */
     uint32_t    *slots;
     struct lm_buf text, key;         /* scratch                                         */
+    uint32_t     most;               /* keys that a set has had                         */
 };
 
 #define A_SET 256                    /* added to a key's number: bytes are below        */
@@ -139,6 +140,8 @@ bool lm_keys_add(struct lm_keys *k, uint32_t text, uint32_t from, uint32_t *set)
             return true;
         }
     *set = extend(k, *set, A_SET + key);
+    if (*set != UINT32_MAX && k->links[*set].n > k->most)
+        k->most = k->links[*set].n;
     return *set != UINT32_MAX;
 }
 
@@ -249,16 +252,17 @@ static int pair(struct lm_machine *m, lm_state plain, lm_state exact, lm_state *
 
 /* ---- dead ends ---- */
 
-/* Has the search been in a state?  It now has; -1: memory is short. */
-static int been_in(struct lm_machine *exact, lm_state s)
+/* How often has the search been in a state before?  `most` counts as more; -1: memory is short. */
+static int been_in(struct lm_machine *m, lm_state s, uint32_t most)
 {
-    const size_t old = exact->been_cap;
-    if (!lm_grow(&exact->been, &exact->been_cap, (size_t)s + 1, sizeof *exact->been))
+    const size_t old = m->been_cap;
+    if (!lm_grow(&m->been, &m->been_cap, (size_t)s + 1, sizeof *m->been))
         return -1;
-    memset(exact->been + old, 0, (exact->been_cap - old) * sizeof *exact->been);
-    const bool been = exact->been[s] == exact->search;
-    exact->been[s] = exact->search;
-    return been;
+    memset(m->been + old, 0, (m->been_cap - old) * sizeof *m->been);
+    struct been *at = &m->been[s];
+    if (at->search != m->search)
+        *at = (struct been){ m->search, 0 };
+    return at->times < most ? (int)at->times++ : (int)most;
 }
 
 /* The first byte from one on that a state takes; 256: none. */
@@ -275,51 +279,70 @@ static bool is_past_key(const struct lm_machine *exact, lm_state s)
     return exact->states[s].ended || !lm_step_is_keyed(exact, s);
 }
 
-/* Put the states that a state leads to on the stack of a search; *found: one is behind a key. */
-static int expand(struct lm_machine *exact, lm_state s, struct lm_buf *todo, bool *found,
-                  struct lm_err *err)
+/* Put the pairs that a pair leads to behind those of a search, which looks into one of the exact
+ * machine once, or with `most` into one of the plain machine so often; *found: one is behind a
+ * key. */
+static int expand(struct lm_machine *m, struct both at, uint32_t most, struct lm_buf *todo,
+                  bool *found, struct lm_err *err)
 {
+    struct lm_machine *x = m->exact;
     uint64_t bytes[4];
-    lm_machine_next(exact, s, bytes);
+    int r = LM_OK;
+    lm_machine_next(x, at.exact, bytes);
     for (unsigned b = next_byte(bytes, 0); b < 256 && !*found; b = next_byte(bytes, b + 1)) {
-        lm_state next = s;
-        int r = lm_step_byte(exact, &next, (unsigned char)b, err);
+        struct both next = at;
+        r = lm_step_byte(x, &next.exact, (unsigned char)b, err);
+        if (r == LM_OK && most)
+            r = lm_step_byte(m, &next.plain, (unsigned char)b, err);
         if (r < 0)
             return r;
-        if (next == LM_STATE_DEAD)
+        if (next.exact == LM_STATE_DEAD)
             continue;
-        *found = is_past_key(exact, next);
-        const int been = been_in(exact, next);
+        *found = is_past_key(x, next.exact);
+        const int been = most ? been_in(m, next.plain, most) : been_in(x, next.exact, 1);
         if (been < 0)
             return lm_fail_nomem(err);
-        if (!been)
+        if (been < (int)(most ? most : 1))
             lm_buf_add(todo, &next, sizeof next);
     }
     return todo->failed ? lm_fail_nomem(err) : LM_OK;
 }
 
-/* Leave *s as it is, unless it is in a key, or before one, of which no end differs from all keys
- * that are there: then it is LM_STATE_DEAD. */
-static int refuse_dead_end(struct lm_machine *exact, lm_state *s, struct lm_err *err)
+/* Is there a way from a pair to behind a key?  See expand. */
+static int search(struct lm_machine *m, struct both from, uint32_t most, bool *found,
+                  struct lm_err *err)
 {
     struct lm_buf todo = { 0 };
-    lm_state at = *s;
     int r = LM_OK;
-    if (at == LM_STATE_DEAD || is_past_key(exact, at))
-        return LM_OK;
-    bool found = false;
-    exact->search++;
-    lm_buf_add(&todo, &at, sizeof at);
-    for (int n = 0; r == LM_OK && todo.len && !found; n++) {
+    m->search++;
+    m->exact->search++;
+    lm_buf_add(&todo, &from, sizeof from);
+    for (size_t n = 0; r == LM_OK && n * sizeof from < todo.len && !*found; n++) {
+        struct both at;
         if (n == SEARCH)
-            r = lm_fail(err, LM_ENOSUP, "names that differ from those before are too hard to find");
-        memcpy(&at, todo.data + todo.len - sizeof at, sizeof at);
-        todo.len -= sizeof at;
-        r = r < 0 ? r : expand(exact, at, &todo, &found, err);
+            r = most ? 1 :
+                lm_fail(err, LM_ENOSUP, "names that differ from those before are too hard to find");
+        memcpy(&at, todo.data + n * sizeof at, sizeof at);
+        r = r ? r : expand(m, at, most, &todo, found, err);
     }
     lm_buf_release(&todo);
+    return r < 0 ? r : LM_OK;
+}
+
+/* Leave s->exact as it is, unless it is in a key, or before one, of which no end differs from all
+ * keys that are there: then it is LM_STATE_DEAD.  A state of the plain machine to which more names
+ * lead than are there has one that goes on differently, unless they are the same, spelt
+ * differently: so few are looked at first. */
+static int refuse_dead_end(struct lm_machine *m, struct both *s, struct lm_err *err)
+{
+    if (s->exact == LM_STATE_DEAD || is_past_key(m->exact, s->exact))
+        return LM_OK;
+    bool found = false;
+    int r = search(m, *s, m->exact->keys->most + 1, &found, err);
     if (r == LM_OK && !found)
-        *s = LM_STATE_DEAD;
+        r = search(m, *s, 0, &found, err);
+    if (r == LM_OK && !found)
+        s->exact = LM_STATE_DEAD;
     return r;
 }
 
@@ -352,18 +375,20 @@ int lm_machine_byte(struct lm_machine *m, lm_state *s, unsigned char byte, struc
     if (r == LM_OK)
         r = lm_step_byte(m->exact, &both.exact, byte, err);
     if (r == LM_OK)
-        r = refuse_dead_end(m->exact, &both.exact, err);
+        r = refuse_dead_end(m, &both, err);
     return r < 0 ? r : pair(m, both.plain, both.exact, s, err);
 }
 
-/* The exact machine's state after a token. */
-static int take_exactly(struct lm_machine *m, lm_state *exact, uint32_t id, struct lm_err *err)
+/* Both machines' states after a token. */
+static int take_both(struct lm_machine *m, struct both *s, uint32_t id, struct lm_err *err)
 {
     const struct lm_str piece = lm_vocab_piece(m->v, id);
-    int r = LM_OK;
-    for (size_t i = 0; i < piece.len && *exact != LM_STATE_DEAD && r == LM_OK; i++)
-        r = lm_step_byte(m->exact, exact, (unsigned char)piece.p[i], err);
-    return r < 0 ? r : refuse_dead_end(m->exact, exact, err);
+    int r = lm_step_take(m, &s->plain, id, err);
+    if (r < 0 || s->plain == LM_STATE_DEAD)
+        return r;
+    for (size_t i = 0; i < piece.len && s->exact != LM_STATE_DEAD && r == LM_OK; i++)
+        r = lm_step_byte(m->exact, &s->exact, (unsigned char)piece.p[i], err);
+    return r < 0 ? r : refuse_dead_end(m, s, err);
 }
 
 int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_err *err)
@@ -373,36 +398,34 @@ int lm_machine_take(struct lm_machine *m, lm_state *s, uint32_t id, struct lm_er
     if (!m->exact || *s == LM_STATE_DEAD)
         return lm_step_take(m, s, id, err);
     struct both both = m->both[*s];
-    int r = lm_step_take(m, &both.plain, id, err);
-    if (r == LM_OK && both.plain != LM_STATE_DEAD)
-        r = take_exactly(m, &both.exact, id, err);
+    int r = take_both(m, &both, id, err);
     return r < 0 ? r : pair(m, both.plain, both.exact, s, err);
 }
 
 /* Take a token out of the mask if the exact machine refuses it. */
-static int drop_twice(struct lm_machine *m, lm_state exact, uint32_t id, struct lm_err *err)
+static int drop_twice(struct lm_machine *m, struct both s, uint32_t id, struct lm_err *err)
 {
     if (!lm_mask_has(m->both_mask, id) || lm_mask_has(m->eog, id))
         return LM_OK;
-    int r = take_exactly(m, &exact, id, err);
-    if (r == LM_OK && exact == LM_STATE_DEAD)
+    int r = take_both(m, &s, id, err);
+    if (r == LM_OK && s.exact == LM_STATE_DEAD)
         m->both_mask[id / 64] &= ~(UINT64_C(1) << id % 64);
     return r;
 }
 
 /* Drop those tokens below a node of the trie that the exact machine refuses, and at it. */
-static int drop_below(struct lm_machine *m, lm_state exact, size_t at, struct lm_err *err)
+static int drop_below(struct lm_machine *m, struct both s, size_t at, struct lm_err *err)
 {
     const struct lm_token_trie *t = &m->trie;
     const size_t end = t->nodes[at].next < t->n ? t->nodes[t->nodes[at].next].order : t->n_ids;
     int r = LM_OK;
     for (size_t i = t->nodes[at].order; i < end && r == LM_OK; i++)
-        r = drop_twice(m, exact, t->ids[i], err);
+        r = drop_twice(m, s, t->ids[i], err);
     return r;
 }
 
 /* The tokens with which what is left of a key [n] begins, or that begin with all of it. */
-static int drop_along(struct lm_machine *m, lm_state exact, const char *left, size_t n,
+static int drop_along(struct lm_machine *m, struct both s, const char *left, size_t n,
                       struct lm_err *err)
 {
     const struct lm_token_trie *t = &m->trie;
@@ -414,9 +437,9 @@ static int drop_along(struct lm_machine *m, lm_state exact, const char *left, si
         if (at == end)
             return LM_OK;
         if (i + 1 == n)
-            return drop_below(m, exact, at, err);
+            return drop_below(m, s, at, err);
         for (int32_t id = t->nodes[at].first; id >= 0 && r == LM_OK; id = t->more[id])
-            r = drop_twice(m, exact, (uint32_t)id, err);
+            r = drop_twice(m, s, (uint32_t)id, err);
         end = t->nodes[at++].next;
     }
     return r;
@@ -451,7 +474,7 @@ static bool spell(struct lm_keys *k, uint32_t key)
 
 /* Look at the tokens that matter for a set of keys, where `text` has been read of the next one;
  * *all: every token may matter. */
-static int drop_known(struct lm_machine *m, lm_state exact, uint32_t set, uint32_t text, bool *all,
+static int drop_known(struct lm_machine *m, struct both s, uint32_t set, uint32_t text, bool *all,
                       struct lm_err *err)
 {
     struct lm_keys *k = m->exact->keys;
@@ -475,14 +498,14 @@ static int drop_known(struct lm_machine *m, lm_state exact, uint32_t set, uint32
         if (!copy)
             return lm_fail_nomem(err);
         memcpy(copy, k->key.data + n, left);
-        r = drop_along(m, exact, copy, left, err);
+        r = drop_along(m, s, copy, left, err);
         free(copy);
     }
     return r;
 }
 
 /* The same for the keys of each object or array whose key is open or comes next. */
-static int drop_open(struct lm_machine *m, lm_state s, uint32_t stack, bool *all,
+static int drop_open(struct lm_machine *m, struct both s, uint32_t stack, bool *all,
                      struct lm_err *err)
 {
     const struct lm_machine *x = m->exact;
@@ -493,7 +516,7 @@ static int drop_open(struct lm_machine *m, lm_state s, uint32_t stack, bool *all
         if (x->g->ops[top.op].kind != LM_OP_KEY)
             r = x->stacks[below].keyed ? drop_open(m, s, below, all, err) : LM_OK;
         else if (top.count == 0)
-            r = drop_known(m, s, x->stacks[below].count, x->states[s].text, all, err);
+            r = drop_known(m, s, x->stacks[below].count, x->states[s.exact].text, all, err);
         else
             *all = true;                          /* two keys at once */
     }
@@ -501,25 +524,25 @@ static int drop_open(struct lm_machine *m, lm_state s, uint32_t stack, bool *all
 }
 
 /* Take what the exact machine refuses out of m->both_mask. */
-static int drop_refused(struct lm_machine *m, lm_state exact, struct lm_err *err)
+static int drop_refused(struct lm_machine *m, struct both s, struct lm_err *err)
 {
     const struct lm_machine *x = m->exact;
-    const struct state from = x->states[exact];
-    const bool keyed = lm_step_is_keyed(x, exact), few = m->g->has_few_keys;
+    const struct state from = x->states[s.exact];
+    const bool keyed = lm_step_is_keyed(x, s.exact), few = m->g->has_few_keys;
     bool all = false;
     int r = LM_OK;
     for (uint32_t i = 0; i < from.n && keyed && r == LM_OK && !all; i++) {
         const uint32_t stack = x->ways[from.ways + i].stack;
         if (x->stacks[stack].keyed && (i == 0 || x->ways[from.ways + i - 1].stack != stack))
-            r = drop_open(m, exact, stack, &all, err);
+            r = drop_open(m, s, stack, &all, err);
     }
     for (uint32_t id = 0; id < m->n_vocab && all && r == LM_OK; id++)
-        r = drop_twice(m, exact, id, err);
+        r = drop_twice(m, s, id, err);
     for (size_t i = 0; i < m->n_special && !all && r == LM_OK; i++) {
         const struct special *y = &m->special[i];
         if (y->quotes > 1 || (few && (y->comma || (keyed && y->quotes))) ||
             (keyed && y->backslash))
-            r = drop_twice(m, exact, y->id, err);
+            r = drop_twice(m, s, y->id, err);
     }
     return r;
 }
@@ -528,14 +551,15 @@ int lm_machine_mask(struct lm_machine *m, lm_state s, const uint64_t **mask, str
 {
     if (!m->exact || s == LM_STATE_DEAD)
         return lm_step_mask(m, s, mask, err);
-    const struct mark before = lm_machine_mark(m->exact);
     int r = lm_step_mask(m, m->both[s].plain, mask, err);
     if (r < 0)
         return r;
+    const struct mark plain = lm_machine_mark(m), exact = lm_machine_mark(m->exact);
     memcpy(m->both_mask, *mask, m->words * sizeof *m->both_mask);
     *mask = m->both_mask;
-    r = drop_refused(m, m->both[s].exact, err);
-    lm_machine_forget(m->exact, &before);
+    r = drop_refused(m, m->both[s], err);
+    lm_machine_forget(m, &plain);
+    lm_machine_forget(m->exact, &exact);
     return r;
 }
 

@@ -117,7 +117,9 @@ struct lm_machine {
     struct both       *both;         /* [n_both] a state of each                        */
     size_t             n_both, both_cap;
     struct table       both_table;
-    uint32_t          *been;         /* [been_cap] of a state: the search it was met in */
+    struct been {
+        uint32_t search, times;      /* it was last met in that one, so often           */
+    }                 *been;         /* [been_cap] of a state                           */
     size_t             been_cap;
     uint32_t           search;
     struct special {
