@@ -702,6 +702,7 @@ static void test_defaults(void **state)
         "I samplers: temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1, top_k top-k=40\n");
     assert_string_equal(notes_of("{\"mirostat\":2,\"xtc_probability\":0,\"mirostat_tau\":7}",
                                  "", NULL, 0),
+        "W --samplers has no effect: mirostat runs in their place\n"
         "I samplers: temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1, "
         "mirostat mirostat=2 mirostat-ent=7 mirostat-lr=0.1\n");
     assert_string_equal(notes_of("{\"cooling\":2}", "", NULL, 0),
