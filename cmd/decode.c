@@ -377,33 +377,57 @@ static void add_tensor_device(const char *rule)
     opt.load.placement.choose_arg = opt.tensor_devices;
 }
 
-static void take_option(int c)
+/* An option that says which model is loaded, how, and where to; false if it is another. */
+static bool take_model_option(int c)
 {
-    static const char *const poolings[] = {
-        [LM_POOLING_NONE] = "none", [LM_POOLING_MEAN] = "mean", [LM_POOLING_CLS] = "cls",
-        [LM_POOLING_LAST] = "last", [LM_POOLING_RANK] = "rank", NULL
-    };
     static const char *const ways[] = {
         [LM_LOAD_MMAP] = "mmap", [LM_LOAD_READ] = "read", [LM_LOAD_MLOCK] = "mlock", NULL
-    };
-    static const char *const ways_by[] = {
-        [LM_DIRECTIONS_MEAN] = "mean", [LM_DIRECTIONS_PCA] = "pca", NULL
     };
     static const char *const lazy[] = {
         [LM_LAZY_AUTO] = "auto", [LM_LAZY_ON] = "on", [LM_LAZY_OFF] = "off", NULL
     };
-    static const char *const flash[] = { "auto", "on", "off", NULL };
     switch (c) {
     case OPT_ROPE_BASE: case OPT_ROPE_FREQ: case OPT_ROPE_SCALE: case OPT_ROPE_SCALING:
     case OPT_YARN_ATTN: case OPT_YARN_EXT: case OPT_YARN_FAST: case OPT_YARN_ORIG:
     case OPT_YARN_SLOW:
         add_rope(c, optarg);
         break;
+    case OPT_CHECK:     opt.load.check = true; break;
+    case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
+    case OPT_EXACT:     opt.load.placement.exact = true; break;
+    case OPT_GPU_LAYERS:
+        opt.load.placement.some_layers = true;
+        opt.load.placement.n_layers = number("gpu-layers", 0, INT32_MAX);
+        break;
+    case OPT_LAZY:      opt.load.lazy = (enum lm_lazy)cli_choice("lazy-rows", optarg, lazy); break;
+    case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
+    case OPT_LORA:      add_adapter(optarg, false); break;
+    case OPT_CONTROL_VECTOR: add_adapter(optarg, true); break;
+    case OPT_CONTROL_LAYERS: take_layers(optarg); break;
+    case OPT_NO_REPACK: opt.load.no_repack = true; break;
+    case OPT_OVERRIDE:  add_override(optarg); break;
+    case OPT_TENSOR_DEVICE: add_tensor_device(optarg); break;
+    case 'm':           add_model(optarg); break;
+    default:            return false;
+    }
+    return true;
+}
+
+static void take_option(int c)
+{
+    static const char *const poolings[] = {
+        [LM_POOLING_NONE] = "none", [LM_POOLING_MEAN] = "mean", [LM_POOLING_CLS] = "cls",
+        [LM_POOLING_LAST] = "last", [LM_POOLING_RANK] = "rank", NULL
+    };
+    static const char *const ways_by[] = {
+        [LM_DIRECTIONS_MEAN] = "mean", [LM_DIRECTIONS_PCA] = "pca", NULL
+    };
+    static const char *const flash[] = { "auto", "on", "off", NULL };
+    switch (c) {
     case OPT_ALL:       opt.eval.all = true; break;
     case OPT_ATTENTION: add_attention(); break;
     case OPT_CACHE_K:   opt.ctx.cache_k = cache_type("cache-k", optarg); break;
     case OPT_CACHE_V:   opt.ctx.cache_v = cache_type("cache-v", optarg); break;
-    case OPT_CHECK:     opt.load.check = true; break;
     case OPT_CPUS:      use_cpus(optarg); break;
     case OPT_FIT:
         opt.fit = true;
@@ -413,8 +437,6 @@ static void take_option(int c)
         opt.fit_least = number("fit-context", 1, INT32_MAX);
         opt.fit_least_given = true;
         break;
-    case OPT_CONTROL_LAYERS: take_layers(optarg); break;
-    case OPT_LAZY:      opt.load.lazy = (enum lm_lazy)cli_choice("lazy-rows", optarg, lazy); break;
     case OPT_THREADS_BATCH: opt.env.n_threads_batch = cli_threads("threads-batch", optarg); break;
     case OPT_DIRECTIONS: opt.directions = optarg; break;
     case OPT_DIRECTIONS_BY:
@@ -431,17 +453,11 @@ static void take_option(int c)
         opt.eval.pooling = (enum lm_pooling)cli_choice("pooling", optarg, poolings);
         break;
     case OPT_CONTEXT_SHIFT: opt.eval.shift = true; break;
-    case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
     case OPT_FLASH:
         if (cli_choice("flash", optarg, flash) == 2)
             cli_die(CLI_TROUBLE, "--flash=off: attention is always computed in one pass");
         break;
-    case OPT_TENSOR_DEVICE: add_tensor_device(optarg); break;
     case OPT_FORCE:     opt.force = true; break;
-    case OPT_GPU_LAYERS:
-        opt.load.placement.some_layers = true;
-        opt.load.placement.n_layers = number("gpu-layers", 0, INT32_MAX);
-        break;
     case OPT_LIST_DEVICES: opt.list_devices = true; break;
     case OPT_NO_HADAMARD: opt.ctx.no_hadamard = true; break;
     case OPT_KEEP:
@@ -449,20 +465,14 @@ static void take_option(int c)
         opt.keep_given = true;
         break;
     case OPT_KEEP_ALL:  opt.ctx.keep_all = true; break;
-    case OPT_OVERRIDE:  add_override(optarg); break;
     case OPT_KL:        opt.kl = optarg; break;
     case OPT_DUMP:      opt.dump = optarg; break;
-    case OPT_EXACT:     opt.load.placement.exact = true; break;
     case OPT_PLAN:      opt.plan = true; break;
     case OPT_DOT:       opt.dot = true; break;
     case OPT_HEADER:    opt.eval.heading = true; break;
-    case OPT_LOAD:      opt.load.load = (enum lm_load)cli_choice("load", optarg, ways); break;
     case OPT_LOAD_STATE: opt.load_state = optarg; break;
     case OPT_SAVE_STATE: opt.save_state = optarg; break;
-    case OPT_LORA:      add_adapter(optarg, false); break;
-    case OPT_CONTROL_VECTOR: add_adapter(optarg, true); break;
     case OPT_NLL:       opt.nll = true; break;
-    case OPT_NO_REPACK: opt.load.no_repack = true; break;
     case OPT_PROFILE:   opt.profile = true; break;
     case OPT_PROGRESS:  opt.env.progress = true; break;
     case OPT_TEXT:      opt.text = true; break;
@@ -470,12 +480,13 @@ static void take_option(int c)
     case 'b':           opt.ctx.n_batch = number("batch", 1, MAX_TOKENS); break;
     case 'c':           opt.ctx.n_ctx = number("context", 1, INT32_MAX); break;
     case 'i':           opt.loop = opt.eval.loop = true; break;
-    case 'm':           add_model(optarg); break;
     case 'q':           opt.env.quiet = true; break;
     case 't':           opt.env.n_threads = cli_threads("threads", optarg); break;
     case 'u':           opt.ctx.n_ubatch = number("ubatch", 1, MAX_TOKENS); break;
     case 'v':           opt.env.verbose = true; break;
-    default:            cli_try_help();
+    default:
+        if (!take_model_option(c))
+            cli_try_help();
     }
 }
 
