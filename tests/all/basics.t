@@ -1,15 +1,7 @@
 #!/bin/sh
 # basics.t - what holds for every program; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
-}
+. "$(dirname "$0")/../tap.sh"
 squeeze() { tr -s ' \t\n' ' ' | sed 's/^ //; s/ $//'; }
-m=$root/tests/data/m.gguf
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
 
 # How each program is called on a file that is not there; FILE stands for it.  lmpipe
 # takes no file.

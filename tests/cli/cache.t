@@ -1,15 +1,7 @@
 #!/bin/sh
 # cache.t - decode --cache-k, --cache-v: keys and values of few bits, of heads that are transformed
 # before they are rounded; saving, loading and shifting them; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
+. "$(dirname "$0")/../tap.sh"
 
 # heads of 64 values
 gguf-convert -q -T f32 "$root/tests/data/families/qwen3-wide.tar.zst" m.gguf

@@ -1,19 +1,7 @@
 #!/bin/sh
 # chat.t - tokenize --chat: conversations through chat templates; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
+. "$(dirname "$0")/../tap.sh"
 data=$root/tests/data/template
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 chat() { tokenize -m "$m" --chat "$@"; }
 # The conversation {"messages":[{"role":"user","content":TEXT}]}.
 user() { printf '{"messages":[{"role":"user","content":"%s"}]}' "$1"; }
@@ -189,7 +177,6 @@ EOF
 }
 ok "$(conversations "$root/tests/data/vocab/qwen.gguf" "$data/smollm2.jsonl" --template "$data/smollm2.jinja")" "" \
    "SmolLM2's template"
-shared=${LMPIPE_SHARED:-$root/../shared}
 for t in llama3 qwen3 gemma3 deepseek_v3; do
     [ -f "$shared/tokenizers/$t.tar.zst" ] && zstd -qdc "$shared/tokenizers/$t.tar.zst" | tar xf - || continue
     ok "$(conversations "$t" "$shared/fixtures/template/expected/$t.jsonl")" "" "$t's template"

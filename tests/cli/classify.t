@@ -1,24 +1,9 @@
 #!/bin/sh
 # classify.t - what comes behind the pooling: what classifiers say of sequences and of pairs, and
 # further products, against their authors' code; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/near.sh"
 data=$root/tests/data/classify
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-
-# How far arrays are from the reference's, a line each, or what is missing.
-distance() { # REFERENCE ARRAYS
-    tr -d '[] ' <"$1" >r && tr -d '[]' <"$2" | paste -d ';' r - | awk -F ';' '{
-        n = split($1, a, ","); if (split($2, b, ",") != n) bad = "line " NR
-        for (i = 1; i <= n; i++) { d = a[i] - b[i]; d = d < 0 ? -d : d; worst = d > worst ? d : worst }
-    } END { print bad ? bad : worst <= 2e-6 ? "near" : worst }'
-}
 
 exact='--cache-k f32 --cache-v f32'
 for m in "$data"/*.gguf; do
@@ -29,7 +14,7 @@ for m in "$data"/*.gguf; do
     for isa in scalar avx2 avx512; do
         # shellcheck disable=SC2086
         LMPIPE_ISA=$isa decode --embed --pooling $how $exact -m "$m" "$data/$name.ids" >got 2>err
-        ok "$?:$(cat err):$(distance "$data/$name.json" got)" "0::near" \
+        ok "$?:$(cat err):$(near_arrays "$data/$name.json" got 2e-6)" "0::near" \
             "$name: numbers as the reference's, $isa"
     done
     # shellcheck disable=SC2086

@@ -1,16 +1,7 @@
 #!/bin/sh
 # decode-refused.t - references, options and models that do not go together, and how decode says so;
 # speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
+. "$(dirname "$0")/../tap.sh"
 said() { # OPTION...: status and messages
     decode -t 1 "$@" >out 2>err
     echo "$?:$(sed 's/^decode: //' err)"

@@ -1,21 +1,9 @@
 #!/bin/sh
 # decode.t - batches and the loop: numbers against a reference, every fault, every way of
 # ending; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
 golden=$root/tests/data/decode/decode-llama
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf           # 368 ids, trained for 512 tokens
 exact='--cache-k f32 --cache-v f32'
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 lines() { wc -l <"$1" | tr -d ' '; }
 bytes() { wc -c <"$1" | tr -d ' '; }
 
@@ -423,7 +411,7 @@ ok "$?:$(cat err)" "2:decode: $m: llama.feed_forward_length: 1 values for 2 laye
     "a list that leaves layers out"
 
 # A model whose rotation depends on a sequence's length, whose tokens come bit by bit.
-long=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/phi3_longrope
+long=$shared/fixtures/models/phi3_longrope
 if [ -d "$long" ]; then
     gguf-convert -q -T f32 "$long" long.gguf
     count 280 >line

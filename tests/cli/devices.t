@@ -1,19 +1,10 @@
 #!/bin/sh
 # devices.t - what sequences remember lies where its layers compute: on devices beside the CPU,
 # whose memory nobody else can touch, answers are those of the CPU alone, to the bit; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
+. "$(dirname "$0")/../tap.sh"
 modules=$(cd "$(dirname "$(command -v decode)")/.." && pwd)/module
-if [ ! -f "$modules/liblmpipe-far.so" ]; then echo "1..0 # SKIP no device here"; exit 0; fi
+[ -f "$modules/liblmpipe-far.so" ] || skip_all "no device here"
 export LMPIPE_MODULES="$modules" LMPIPE_FAR_DEVICES=2
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
 ids() { # COUNT FIRST
     awk -v n="$1" -v x="$2" 'BEGIN { for (i = 0; i < n; i++) printf " %d", (x + i * 37) % 200 + 3 }'
 }
@@ -26,7 +17,6 @@ where() { # OPERATION OPTIONS...
 }
 
 # ---- where memory is ----
-m=$root/tests/data/m.gguf
 ok "$(where kv_store -m "$m")" "far0 far0 " "with the layers' weights"
 ok "$(where attn -m "$m")" "far0 far0 " "and so is attention"
 ok "$(where kv_store --gpu-layers 2 -m "$m")" "cpu far0 " "--gpu-layers"
@@ -104,8 +94,8 @@ for name in gemma3n gemma4-mixed llama4 nemotron-h; do
 done
 for name in deepseek_v2 deepseek_v3_yarn t5 jamba falcon_h1 lfm2 gpt_oss phi3_longrope \
     qwen3_next gemma2 exaone4_swa mistral_swa; do
-    [ -d "$shared/$name" ] || continue
-    gguf-convert -q "$shared/$name" $name.gguf
+    [ -d "$shared/fixtures/models/$name" ] || continue
+    gguf-convert -q "$shared/fixtures/models/$name" $name.gguf
     same $name.gguf $name
 done
 echo "1..$n"

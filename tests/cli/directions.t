@@ -1,19 +1,8 @@
 #!/bin/sh
 # directions.t - control vectors made of pairs of texts, against hidden states of the same model
 # elsewhere; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
 golden=$root/tests/data/decode/directions
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 gguf-convert -q -T f32 "$root/tests/data/hf" m.gguf
 m=m.gguf
 column=1

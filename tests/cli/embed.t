@@ -1,16 +1,7 @@
 #!/bin/sh
 # embed.t - decode --embed: what vectors become of the hidden states, whatever the batch; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-PATH="$root/build/bin:$PATH"
-m=$root/tests/data/m.gguf
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
-}
 embed() { decode --embed -t 1 -m "$m" "$@"; }
 
 printf '5 9 200 31 7\n\n3\n100 101 102 103 104 105 106 107\n' >in

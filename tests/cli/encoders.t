@@ -2,24 +2,9 @@
 # encoders.t - checkpoints of encoders whose kinds have no others among the tests, converted and
 # run, against what their authors' code, or their descriptions written out, make of sequences;
 # speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/near.sh"
 data=$root/tests/data/encoders
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-# How far arrays are from the reference's, a line each, or what is missing.
-distance() { # REFERENCE ARRAYS
-    tr -d '[] ' <"$1" >r && tr -d '[]' <"$2" | paste -d ';' r - | awk -F ';' '{
-        n = split($1, a, ","); if (split($2, b, ",") != n) bad = "line " NR
-        for (i = 1; i <= n; i++) { d = a[i] - b[i]; d = d < 0 ? -d : d; worst = d > worst ? d : worst }
-    } END { print bad ? bad : NR != 3 ? NR " lines" : worst <= 5e-6 ? "near" : worst }'
-}
-
 for f in jina-v2 jina-v2-code jina-v3 nomic-moe; do
     zstd -qdc "$data/$f.tar.zst" | tar -xf -
     gguf-convert -q -T f32 $f $f.gguf 2>err
@@ -30,7 +15,7 @@ for f in jina-v2 jina-v2-code jina-v3 nomic-moe; do
     ok "$?:$(cat err):$(cmp z.gguf $f.gguf)" 0:: "$f: the same from its archive"
     for isa in scalar avx2 avx512; do
         LMPIPE_ISA=$isa decode --embed -m $f.gguf "$data/$f.ids" >got 2>err
-        ok "$?:$(cat err):$(distance "$data/$f.json" got)" 0::near "$f: vectors as the reference's, $isa"
+        ok "$?:$(cat err):$(near_arrays "$data/$f.json" got 5e-6)" 0::near "$f: vectors as the reference's, $isa"
     done
     decode --embed -m $f.gguf -b 40 -u 40 -t 2 "$data/$f.ids" >again
     ok "$(cksum <again)" "$(cksum <got)" "$f: the same in other batches"

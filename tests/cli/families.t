@@ -1,30 +1,9 @@
 #!/bin/sh
 # families.t - checkpoints of families that have no others among the tests, converted from an
 # archive and run, against the logits that their authors' code gives; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/near.sh"
 data=$root/tests/data/families
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-
-# Tokens of a sequence, position and id with a logit: how far those of a table are from the
-# reference's, whose spread counts where it is wide, or what is missing.
-distance() { # REFERENCE TABLE
-    awk -F '\t' 'NR == FNR { want[$1 FS $2 FS $3] = $4; n++; a = $4 < 0 ? -$4 : $4
-                            if (a > most) most = a; next }
-        ($1 FS $2 FS $5) in want {
-            d = $6 - want[$1 FS $2 FS $5]; d = d < 0 ? -d : d; worst = d > worst ? d : worst; k++
-        }
-        END {
-            most = most < 4 ? 1 : most / 4
-            print n != k ? "of " n " there are " k : worst <= 1e-4 * most ? "near" : worst
-        }' "$1" "$2"
-}
 
 for tar in "$data"/*.tar.zst; do
     name=$(basename "$tar" .tar.zst)
@@ -36,7 +15,7 @@ for tar in "$data"/*.tar.zst; do
         # shellcheck disable=SC2086
         decode -m "$name.gguf" --cache-k f32 --cache-v f32 $how --all --text --top 16 \
             "$data/$name.ids" >table 2>err
-        ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $how"
+        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4 wide)" 0:near "$name: logits as the reference's, $how"
     done
 done
 # NVFP4 stays what it is, with a number for each matrix beside it: exact once it is made floats, and
@@ -52,7 +31,7 @@ quantize -q --allow-requantize nv.gguf floats.gguf F32
 for m in floats nv; do
     decode -m $m.gguf --cache-k f32 --cache-v f32 --all --text --top 16 \
         "$root/tests/data/packed/nvfp4-moe.ids" >$m.table
-    case $(distance "$root/tests/data/packed/nvfp4-moe.tsv" $m.table) in
+    case $(near_logits "$root/tests/data/packed/nvfp4-moe.tsv" $m.table 1e-4 wide) in
         near) how=near ;; 0.00*) how=nearly ;; *) how=far ;;
     esac
     [ $m = floats ] && want=near || want=nearly

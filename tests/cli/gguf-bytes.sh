@@ -18,3 +18,7 @@ info() { # NAME TYPE OFFSET DIM...
     le $# 4; for d; do le "$d" 8; done; le "$t" 4; le "$off" 8
 }
 pad() { head -c $(((32 - $(wc -c <"$1") % 32) % 32)) /dev/zero >>"$1"; }   # FILE
+shard() { # NUMBER FILE: one of two shards, with tensor t0 or t1
+    { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; info "t$1" 0 0 1; } >"$2"
+    head -c 64 /dev/zero >>"$2"
+}

@@ -1,16 +1,7 @@
 #!/bin/sh
 # gguf-convert-back.t - a checkpoint made of a GGUF file is the one that the file was made of; what
 # has no way back is refused; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
+. "$(dirname "$0")/../tap.sh"
 # 8 bytes of a safetensors file, the length of its header
 len() { od -An -tu8 -N8 "$1" | tr -d ' '; }
 # tensors FILE: NAME DTYPE SHAPE FIRST LAST a line, sorted
@@ -153,6 +144,6 @@ fi
 for f in llama llama_tied mistral mistral_swa mixtral gemma gemma2 gemma3_text phi3 phi3_longrope phi3_swa \
     olmo2 qwen2 qwen2_yarn qwen3 qwen3_moe qwen2_moe granite smollm3 starcoder2 exaone4 exaone4_swa glm4 \
     ernie4_5 cohere cohere2 stablelm stablelm_12b nemotron; do
-    [ -d "$shared/$f" ] && again "$f of the fixtures" "$shared/$f"
+    [ -d "$shared/fixtures/models/$f" ] && again "$f of the fixtures" "$shared/fixtures/models/$f"
 done
 echo "1..$n"

@@ -1,40 +1,17 @@
 #!/bin/sh
 # gguf-convert-class.t - checkpoints of classifiers and rerankers: their heads, labels and way of
 # pooling, and what decode says of sequences with them, against transformers; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/near.sh"
 data=$root/tests/data/classify
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
-if ! zstd -q -V >zstd.out 2>&1; then
-    echo "1..0 # SKIP no zstd to unpack checkpoints"
-    exit
-fi
+zstd -q -V >zstd.out 2>&1 || skip_all "no zstd to unpack checkpoints"
 get() { gguf-inspect --get "$2" "$1" | tr '\n' ' '; }
-# the worst difference of two files of arrays, or "near"
-distance() {
-    tr '[,]' '   ' <"$1" >a; tr '[,]' '   ' <"$2" >b
-    paste -d ' ' a b | awk -v lines="$(wc -l <"$1")" '{
-        if (NF == 0 || NF % 2) bad = "line " NR
-        for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); d = d < 0 ? -d : d
-            if (d > worst) worst = d }
-    } END { print bad ? bad : NR != lines ? NR " lines" : worst <= 5e-4 ? "near" : worst }'
-}
-
 for f in bert xlm-roberta distilbert modernbert qwen3; do
     zstd -qdc "$data/$f.tar.zst" | tar -xf -
     for type in f32 f16; do
         gguf-convert -q -T $type $f $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f to $type"
         decode --embed --cache-k f32 --cache-v f32 -m $f.gguf "$data/$f.ids" >got 2>err
-        ok "$? $(distance "$data/$f.json" got)" "0 near" "$f: $type: numbers as the authors' code has them"
+        ok "$? $(near_arrays "$data/$f.json" got 5e-4)" "0 near" "$f: $type: numbers as the authors' code has them"
     done
     # weights of the head in F16 are those of the file that was made without us
     for t in cls.weight cls.bias cls.norm.weight cls.output.weight cls.output.bias; do
@@ -61,7 +38,7 @@ f=embeddinggemma
 zstd -qdc "$data/$f.tar.zst" | tar -xf -
 gguf-convert -q -T f16 $f $f.gguf 2>err; ok "$? $(cat err)" "0 " "$f converts"
 decode --embed --normalize --cache-k f32 --cache-v f32 -m $f.gguf "$data/$f.ids" >got 2>err
-ok "$? $(cat err)$(distance "$data/$f.json" got)" "0 near" "$f: numbers as the authors' code has them"
+ok "$? $(cat err)$(near_arrays "$data/$f.json" got 5e-4)" "0 near" "$f: numbers as the authors' code has them"
 for t in dense_2.weight dense_3.weight token_embd.weight; do
     ok "$(gguf-inspect --hash $f.gguf | grep " $t\$")" \
        "$(gguf-inspect --hash "$data/$f.gguf" | grep " $t\$")" "$f: $t"
@@ -82,7 +59,7 @@ for f in lfm2-both lfm2-tokens; do
     for u in 64 3; do
         decode --embed --pooling $how --cache-k f32 --cache-v f32 -u $u -m $f.gguf "$data/$f.ids" \
             >got 2>err
-        ok "$? $(sed '/-[bu]/d' err)$(distance "$data/$f.json" got)" "0 near" \
+        ok "$? $(sed '/-[bu]/d' err)$(near_arrays "$data/$f.json" got 5e-4)" "0 near" \
             "$f: numbers as the authors' code has them, -u $u"
     done
 done

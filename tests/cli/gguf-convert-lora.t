@@ -1,23 +1,10 @@
 #!/bin/sh
 # gguf-convert-lora.t - LoRA adapters, byte for byte as the reference converts them, and those
 # that are refused; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
-# shellcheck source=tests/cli/gguf-bytes.sh
+. "$(dirname "$0")/../tap.sh"
+trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 . "$root/tests/cli/gguf-bytes.sh"
-# shellcheck source=tests/cli/safetensors-bytes.sh
 . "$root/tests/cli/safetensors-bytes.sh"
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 sum() { sha256sum | cut -c 1-64; }
 wanted() { sed -n 's/.*"file_sha256":"\([0-9a-f]*\)".*/\1/p' "$1"; }
 
@@ -30,12 +17,12 @@ for type in f32 f16; do
 done
 f32=$(wanted "$root/tests/data/expected/lora-f32.json")
 ok "$(gguf-convert --lora lora_llama | sum)" "$f32" "auto is the adapter's own type"
-if [ -d "$shared/lora_qwen3" ]; then
-    for e in "$shared/lora_qwen3/expected"/*.json; do
+if [ -d "$shared/fixtures/models/lora_qwen3" ]; then
+    for e in "$shared/fixtures/models/lora_qwen3/expected"/*.json; do
         type=$(basename "$e" .json)
-        ok "$(gguf-convert --lora -T "$type" "$shared/lora_qwen3" | sum)" "$(wanted "$e")" "bf16 to $type"
+        ok "$(gguf-convert --lora -T "$type" "$shared/fixtures/models/lora_qwen3" | sum)" "$(wanted "$e")" "bf16 to $type"
     done
-    gguf-convert --lora "$shared/lora_qwen3" q.gguf
+    gguf-convert --lora "$shared/fixtures/models/lora_qwen3" q.gguf
     ok "$(gguf-inspect --json q.gguf | grep -o '"type":"bf16"' | wc -l)" 18 "auto: bf16"
 fi
 gguf-convert --lora -T f16 lora_llama 'a-{ftype}.gguf'; ok "$? $(ls a-*)" "0 a-f16.gguf" "the type in the name"

@@ -1,16 +1,7 @@
 #!/bin/sh
 # gguf-convert-same.t - a conversion gives the same bytes from a folder and from every kind of
 # archive, with any number of threads and any instruction set; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
+. "$(dirname "$0")/../tap.sh"
 sum() { sha256sum | cut -c 1-64; }
 # convert [OPTION...] SOURCE: the sum of what it becomes, under one name
 convert() { gguf-convert -q --model-name=Same "$@" | sum; }
@@ -53,8 +44,8 @@ cp -R "$root/tests/data/hf" llama; same llama llama auto f32 bf16 q8_0 Q4_K_M IQ
 # families whose tensors are permuted, split, stacked, transposed, tiled, kept in blocks
 for f in mixtral deepseek_v2 gpt2 phi3_longrope qwen3_next qwen3_5 falcon_40b gpt_oss gpt_oss_mxfp4 \
     falcon_h1 t5 bert; do
-    [ -d "$shared/$f" ] || continue
-    cp -R "$shared/$f" . && rm -rf "$f/expected"
+    [ -d "$shared/fixtures/models/$f" ] || continue
+    cp -R "$shared/fixtures/models/$f" . && rm -rf "$f/expected"
     same $f $f auto q8_0
     rm -rf "$f"
 done

@@ -2,19 +2,8 @@
 # gguf-convert-vocab.t - vocabularies that are lists of byte strings: their keys are those that
 # tests/golden/make-convert-vocab found by other means, and text becomes the same ids through
 # the file as without it; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 kinds=$root/tests/data/vocab/kinds
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 # config DIR ROWS [MORE]: a configuration of a model with so many pieces
 config() {
     mkdir -p "$1"

@@ -2,22 +2,9 @@
 # gguf-convert.t - checkpoints from every kind of source, byte for byte as the reference
 # converts them, and what is wrong with a checkpoint is said before anything is written;
 # speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
-# shellcheck source=tests/cli/gguf-bytes.sh
+. "$(dirname "$0")/../tap.sh"
+trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 . "$root/tests/cli/gguf-bytes.sh"
-# shellcheck source=tests/cli/safetensors-bytes.sh
 . "$root/tests/cli/safetensors-bytes.sh"
 sum() { sha256sum | cut -c 1-64; }
 wanted() { sed -n 's/.*"file_sha256":"\([0-9a-f]*\)".*/\1/p' "$1"; }
@@ -45,11 +32,11 @@ rm a-f16.gguf b-Q4_K_M-q4_k_m.gguf
 gguf-convert -o out2.gguf llama/;                 ok "$? $(sum <out2.gguf)" "0 $m" "-o, a slash at the end"
 ok "$(cd llama && gguf-convert . | sum)" "$m" "the folder that we are in"
 ok "$(gguf-convert -t 1 llama | sum) $(gguf-convert -t 5 llama | sum)" "$m $m" "any number of threads"
-if [ -d "$shared/llama_tied" ]; then
+if [ -d "$shared/fixtures/models/llama_tied" ]; then
     for d in llama llama_tied mistral; do
-        for e in "$shared/$d/expected"/*.json; do
+        for e in "$shared/fixtures/models/$d/expected"/*.json; do
             type=$(basename "$e" .json)
-            ok "$(gguf-convert -T "$type" "$shared/$d" | sum)" "$(wanted "$e")" "$d: $type"
+            ok "$(gguf-convert -T "$type" "$shared/fixtures/models/$d" | sum)" "$(wanted "$e")" "$d: $type"
         done
     done
 fi

@@ -1,19 +1,6 @@
 #!/bin/sh
 # gguf-edit.t - metadata changed, against files put together by hand; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
-same() { cmp "$1" "$2" >/dev/null 2>&1; ok $? 0 "$3"; }     # FILE FILE NAME
+. "$(dirname "$0")/../tap.sh"
 
 . "$root/tests/cli/gguf-bytes.sh"
 
@@ -41,26 +28,26 @@ nested() { key a.deep 9; le 9 4; le 1 8; le 5 4; le 2 8; le 1 4; le 2 4; }
 make in.gguf name count list nested
 
 gguf-edit in.gguf out.gguf;              ok $? 0 "no edit at all succeeds"
-same out.gguf in.gguf "and changes nothing, gaps and bytes behind included"
+equal out.gguf in.gguf "and changes nothing, gaps and bytes behind included"
 gguf-edit <in.gguf - | cmp - in.gguf;    ok $? 0 "nor from standard input to standard output"
 cat in.gguf | gguf-edit - | cmp - in.gguf; ok $? 0 "nor through pipes"
 make want.gguf other count list nested
 gguf-edit --set 'general.name=str:A longer name: x=1' in.gguf out.gguf
-same out.gguf want.gguf "a value is replaced in its place"
+equal out.gguf want.gguf "a value is replaced in its place"
 gguf-edit --set general.name=str:Tiny out.gguf | cmp - in.gguf; ok $? 0 "and back: the same bytes"
 make want.gguf name list nested
 gguf-edit --delete a.count -o out.gguf in.gguf
-same out.gguf want.gguf "a key is deleted"
+equal out.gguf want.gguf "a key is deleted"
 make want.gguf name list nested count
 gguf-edit --set a.count=u32:7 out.gguf | cmp - want.gguf; ok $? 0 "a new one goes to the end"
 make want.gguf name moved list nested
 gguf-edit --rename a.count=b.count in.gguf out.gguf
-same out.gguf want.gguf "a key is renamed in its place"
+equal out.gguf want.gguf "a key is renamed in its place"
 gguf-edit --rename b.count=a.count out.gguf | cmp - in.gguf; ok $? 0 "and back"
 make want.gguf name count list nested words flag small half
 gguf-edit --set a.words=json:'["x","y z"]' --set a.flag=bool:true --set a.small=i8:-3 \
     --set a.half=f64:0.5 in.gguf out.gguf
-same out.gguf want.gguf "values of other types, in the order of the options"
+equal out.gguf want.gguf "values of other types, in the order of the options"
 gguf-edit --delete a.words --delete a.flag --delete a.small --delete a.half out.gguf | cmp - in.gguf
 ok $? 0 "and back"
 make want.gguf name moved
@@ -106,7 +93,7 @@ size=$({ head_ 2 1; key general.alignment 4; le 64 4; infos; } | wc -c)
 { { head_ 2 1; key general.alignment 4; le 64 4; infos; }; head -c $(((64 - size % 64) % 64)) /dev/zero
   printf AAAABBBBCCCCDDDD; head -c 48 /dev/zero; printf abcdefgh; head -c 56 /dev/zero; } >want.gguf
 gguf-edit --set general.alignment=u32:64 plain.gguf out.gguf; ok $? 0 "an alignment is set"
-same out.gguf want.gguf "and the data moved to it"
+equal out.gguf want.gguf "and the data moved to it"
 cat plain.gguf | gguf-edit --set general.alignment=u32:64 - | cmp - want.gguf
 ok $? 0 "also in a pipe"
 gguf-edit --delete general.alignment want.gguf | cmp - plain.gguf; ok $? 0 "and back"
@@ -175,20 +162,20 @@ ok "$(gguf-edit -q -i --dry-run --set a.b=u32:7 --delete x --rename a.c=a.e --se
 < key a.c u32 2
 > key a.e u32 2
 > key z bool true" "--dry-run tells what would change"
-same keep.gguf left.gguf "and changes nothing"
+equal keep.gguf left.gguf "and changes nothing"
 gguf-edit --dry-run --delete nope left.gguf >out 2>err; ok $? 1 "and finds what is wrong"
 
 # ---- in place ----
 cp in.gguf it.gguf; chmod 640 it.gguf; ln -s it.gguf link.gguf
 gguf-edit -i --delete a.count link.gguf; ok $? 0 "-i through a link"
 make want.gguf name list nested
-same it.gguf want.gguf "changes the file"
+equal it.gguf want.gguf "changes the file"
 ok "$(stat -c %a it.gguf)$([ -L link.gguf ] && echo link)" 640link "and keeps mode and link"
 gguf-edit -i --set a.count=u32:7 --delete nope it.gguf 2>err; ok $? 1 "a failing edit"
-same it.gguf want.gguf "leaves it alone"
+equal it.gguf want.gguf "leaves it alone"
 head -c 150 in.gguf >cut.gguf; cp cut.gguf cut2.gguf
 gguf-edit -i cut.gguf 2>/dev/null;       ok $? 1 "so does a damaged file"
-same cut.gguf cut2.gguf "which stays as it was"
+equal cut.gguf cut2.gguf "which stays as it was"
 gguf-edit -i - <in.gguf 2>/dev/null;     ok $? 2 "-i needs a file"
 gguf-edit -i in.gguf out.gguf 2>/dev/null; ok $? 2 "and no other"
 ok "$(ls -a | grep -c part)" 0 "nothing unfinished is left"
@@ -202,7 +189,7 @@ if zstd -qc in.gguf >z.gguf.zst 2>/dev/null; then
     gguf-edit -i --delete a.count z.gguf 2>err; ok $? 2 "but not under another name"
     cp in.gguf u.gguf.zst
     gguf-edit -i u.gguf.zst 2>err;         ok $? 2 "nor is a plain file compressed unasked"
-    same u.gguf.zst in.gguf "which stays"
+    equal u.gguf.zst in.gguf "which stays"
 fi
 
 # ---- what is refused ----
@@ -212,7 +199,7 @@ for out in keep.gguf ./keep.gguf hard.gguf; do
 done
 gguf-edit --delete a.count keep.gguf >>keep.gguf 2>err; ok $? 2 "or standard output"
 gguf-edit --set-file t=text in.gguf text 2>err; ok $? 2 "or a file that is read"
-same keep.gguf in.gguf "the input is untouched"
+equal keep.gguf in.gguf "the input is untouched"
 for o in "--delete nope" "--rename nope=x"; do
     # shellcheck disable=SC2086
     gguf-edit $o in.gguf new.gguf >out 2>err; ok $? 1 "$o: an absent key is status 1"
@@ -237,7 +224,7 @@ for k in 3 20 100 $((size - 5 - 4)); do
     has "$(cat err)" "cut.gguf: " "cut after $k bytes: the file is named"
     cat cut.gguf | gguf-edit - old 2>err; ok $? 1 "cut after $k bytes, in a pipe"
 done
-same old in.gguf "an older output stays"
+equal old in.gguf "an older output stays"
 [ ! -e new.gguf ];                       ok $? 0 "a new one is not left"
 gguf-edit in.gguf /dev/full 2>err;       ok $? 2 "a full disk is noticed"
 gguf-edit in.gguf >/dev/full 2>err;      ok $? 2 "on standard output too"

@@ -1,19 +1,7 @@
 #!/bin/sh
 # gguf-inspect.t - listing, JSON, single values and checks, on sound and hostile files;
 # speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
+. "$(dirname "$0")/../tap.sh"
 
 . "$root/tests/cli/gguf-bytes.sh"
 arch() { key general.architecture 8; str "$1"; }
@@ -640,8 +628,6 @@ printf 'Entry not found' >hostile.gguf;  refused "what a server said" "it is a t
 printf 'Entry\1not found' >hostile.gguf; refused "what is no text" 'does not begin with "GGUF"'
 
 # ---- shards ----
-shard() { { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; info "t$1" 0 0 1; } >"$2"
-          head -c 64 /dev/zero >>"$2"; }
 shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf
 names() { gguf-inspect --tensors "$@" 2>/dev/null | awk '/^t/ { printf "%s ", $1 }'; }
 ok "$(names s-00001-of-00002.gguf)" "t0 t1 " "the first shard brings the others"

@@ -1,19 +1,6 @@
 #!/bin/sh
 # gguf-split.t - models cut and joined, against files put together by hand; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
-same() { cmp "$1" "$2" >/dev/null 2>&1; ok $? 0 "$3"; }     # FILE FILE NAME
+. "$(dirname "$0")/../tap.sh"
 none() { ok "$(ls -A | grep -cE "^$1-0|part$")" 0 "$2"; }    # PREFIX NAME
 
 . "$root/tests/cli/gguf-bytes.sh"
@@ -42,21 +29,21 @@ file w2 "head_ 1 3" "split_keys 1 2 3" "info c 0 0 8" -- data_c
 gguf-split --max-tensors 2 whole.gguf s; ok $? 0 "a model is cut"
 ok "$(ls s-*)" "s-00001-of-00002.gguf
 s-00002-of-00002.gguf" "into files with the names that readers look for"
-same s-00001-of-00002.gguf w1 "the first has metadata, keys and tensors"
-same s-00002-of-00002.gguf w2 "the second keys and tensors"
+equal s-00001-of-00002.gguf w1 "the first has metadata, keys and tensors"
+equal s-00002-of-00002.gguf w2 "the second keys and tensors"
 gguf-split --merge s-00001-of-00002.gguf out.gguf; ok $? 0 "they are joined"
-same out.gguf whole.gguf "to the file that was cut"
+equal out.gguf whole.gguf "to the file that was cut"
 gguf-split --merge s-00001-of-00002.gguf | cmp - whole.gguf; ok $? 0 "on standard output too"
 rm s-*
 cat whole.gguf | gguf-split --max-tensors 2 - -o s; ok $? 0 "a pipe is cut"
-cat s-* >a; cat w1 w2 >b; same a b "into the same files"
+cat s-* >a; cat w1 w2 >b; equal a b "into the same files"
 
 file f1 "head_ 0 5" meta "split_keys 0 3 3" --
 file f2 "head_ 2 3" "split_keys 1 3 3" "info a 0 0 10" "info b 0 64 2" -- data_a data_b
 file f3 "head_ 1 3" "split_keys 2 3 3" "info c 0 0 8" -- data_c
 gguf-split --no-tensor-first-split --max-tensors 2 whole.gguf f
 cat f-0000?-of-00003.gguf >a; cat f1 f2 f3 >b
-same a b "--no-tensor-first-split leaves the first to metadata"
+equal a b "--no-tensor-first-split leaves the first to metadata"
 gguf-split --merge f-00001-of-00003.gguf | cmp - whole.gguf; ok $? 0 "which can be joined"
 ok "$(gguf-split --no-tensor-first-split --max-tensors 2 --dry-run whole.gguf f)" \
 "$(printf 'file\ttensors\tbytes\n'
@@ -91,7 +78,7 @@ ok "$(tokenize -m "$m" hello | decode -m "$m" --top 1 --text | cut -f 5)" \
    "$(gguf-split --merge big-00001-of-*.gguf >j.gguf; tokenize -m j.gguf hello |
       decode -m j.gguf --top 1 --text | cut -f 5)" "and runs"
 quantize -q big-00001-of-*.gguf q.gguf Q8_0; quantize -q "$m" q2.gguf Q8_0
-same q.gguf q2.gguf "quantize takes the shards as the model"
+equal q.gguf q2.gguf "quantize takes the shards as the model"
 
 # ---- order, gaps, alignment, byte order, stale keys ----
 gap() { data_c; zeros 32; data_b; data_a; }
@@ -99,10 +86,10 @@ file gaps.gguf "head_ 3 2" meta "info a 0 96 10" "info b 0 64 2" "info c 0 0 8" 
 file g1 "head_ 2 5" meta "split_keys 0 2 3" "info c 0 0 8" "info b 0 32 2" -- data_c data_b
 file g2 "head_ 1 3" "split_keys 1 2 3" "info a 0 0 10" -- data_a
 cat gaps.gguf | gguf-split --max-tensors 2 - g
-cat g-0000* >a; cat g1 g2 >b; same a b "tensors stand in the order of their data"
+cat g-0000* >a; cat g1 g2 >b; equal a b "tensors stand in the order of their data"
 stale() { key split.count 2; le 0 2; key split.no 2; le 0 2; }
 file stale.gguf "head_ 3 4" stale meta "info a 0 0 10" "info b 0 64 2" "info c 0 96 8" -- data_a data_b data_c
-gguf-split --max-tensors 2 stale.gguf s; same s-00001-of-00002.gguf w1 "stale keys are replaced"
+gguf-split --max-tensors 2 stale.gguf s; equal s-00001-of-00002.gguf w1 "stale keys are replaced"
 al() { key general.alignment 4; le 64 4; }
 { head_ 2 1; al; info a 0 0 10; info c 0 64 8; } >al.gguf
 zeros $(((64 - $(wc -c <al.gguf) % 64) % 64)) >>al.gguf; { data_a; data_c; zeros 32; } >>al.gguf
@@ -120,7 +107,7 @@ ok "$(gguf-inspect -j --no-follow be-00002-of-00002.gguf | grep -o '"byte_order"
 gguf-split --merge be-00001-of-00002.gguf | cmp - be.gguf; ok $? 0 "and they the file"
 if zstd -qc whole.gguf >whole.zst 2>/dev/null; then
     rm s-*; gguf-split --max-tensors 2 whole.zst s
-    cat s-* >a; cat w1 w2 >b; same a b "a compressed file is cut"
+    cat s-* >a; cat w1 w2 >b; equal a b "a compressed file is cut"
     gguf-split --merge s-00001-of-00002.gguf o.gguf.zst && zstd -qdc o.gguf.zst | cmp - whole.gguf
     ok $? 0 "and shards are joined to one"
 fi
@@ -162,7 +149,7 @@ for out in p-00002-of-00002.gguf ./p-00001-of-00002.gguf; do
     gguf-split --merge p-00001-of-00002.gguf $out 2>err; ok $? 2 "an output that is an input: $out"
 done
 gguf-split --max-tensors 2 p-00001-of-00002.gguf p 2>err; ok $? 2 "also when cutting"
-cat p-* >a; cat ../w1 ../w2 >b; same a b "and the shards are untouched"
+cat p-* >a; cat ../w1 ../w2 >b; equal a b "and the shards are untouched"
 cd ..
 
 # ---- all or none ----

@@ -1,15 +1,8 @@
 #!/bin/sh
 # hostile.t - what is wrong around the programs: signals, readers that leave, full disks,
 # links that lead nowhere, archives and configurations that say two things; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
-}
-m=$root/tests/data/m.gguf hf=$root/tests/data/hf
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
+hf=$root/tests/data/hf
 
 # --- endings: nothing unfinished is left, and the old file stays -------------------------
 # A shell in the background ignores INT and QUIT; exec, so that $! is the program itself.

@@ -1,17 +1,8 @@
 #!/bin/sh
 # imatrix.t - measuring, adding and showing importance matrices; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 cp "$root/tests/data/m.gguf" "$root/tests/data/text.txt" .
 data=$root/tests/data/imatrix
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-same() { cmp "$1" "$2" >/dev/null 2>&1; ok $? 0 "$3"; }
 get() { gguf-inspect --get "$1" "$2"; }
 tokens() { imatrix --show "$1" | cut -f 4 | sort -u; }         # counts of all matrices
 
@@ -25,13 +16,13 @@ ok "$(get imatrix.datasets i.gguf)" '"text.txt"' "so is the text's name"
 ok "$(tokens i.gguf)" 272 "each matrix saw all tokens of the chunks"
 ok "$(imatrix --show i.gguf | wc -l)" 14 "seven matrices a layer"
 gguf-inspect --check i.gguf >/dev/null;            ok $? 0 "the file is sound"
-imatrix -q -m m.gguf -c 16 -t 1 text.txt >t1 2>err; same i.gguf t1 "one thread, standard output: the same bytes"
+imatrix -q -m m.gguf -c 16 -t 1 text.txt >t1 2>err; equal i.gguf t1 "one thread, standard output: the same bytes"
 ok "$(wc -c <err)" 0 "-q is quiet"
-imatrix -q -m m.gguf -c 16 -t 3 text.txt >t3;      same i.gguf t3 "three threads: the same bytes"
+imatrix -q -m m.gguf -c 16 -t 3 text.txt >t3;      equal i.gguf t3 "three threads: the same bytes"
 cat text.txt | imatrix -q -m m.gguf -c 16 >p;      ok "$(imatrix --show p)" "$(imatrix --show i.gguf)" "a pipe gives the same sums"
 imatrix -q -m m.gguf -c 16 --process-output -o o.gguf text.txt
 ok "$(imatrix --show o.gguf | tail -n 1 | cut -f 1,4)" "output.weight	272" "--process-output"
-imatrix -q -m m.gguf -c 16 --no-ppl -v text.txt 2>err >np; same np i.gguf "--no-ppl changes no sum"
+imatrix -q -m m.gguf -c 16 --no-ppl -v text.txt 2>err >np; equal np i.gguf "--no-ppl changes no sum"
 ok "$(grep -c PPL err)" 0 "and tells no perplexity"
 imatrix -m m.gguf -c 16 -v text.txt 2>&1 >/dev/null | grep -c '^imatrix: chunk .*: PPL = ' >v
 ok "$(cat v)" 17 "-v tells it after each chunk"
@@ -53,7 +44,7 @@ imatrix -q -m m.gguf -c 16 --chunks 5 -o a text.txt
 imatrix -q -m m.gguf -c 16 --from-chunk 5 -o b text.txt
 ok "$(get imatrix.chunk_count a) $(get imatrix.chunk_count b)" "5 12" "--chunks, --from-chunk"
 imatrix --merge a b -o ab;                         ok $? 0 "the parts are added"
-imatrix --merge b a >ba;                           same ab ba "in any order"
+imatrix --merge b a >ba;                           equal ab ba "in any order"
 ok "$(tokens ab) $(get imatrix.chunk_count ab)" "272 17" "and are the whole"
 imatrix -m m.gguf -c 16 --from-chunk 17 text.txt >out 2>err; ok $? 1 "--from-chunk beyond the end is status 1"
 ok "$(tail -n 1 err)" "imatrix: the input has 17 chunks: --from-chunk leaves none" "and says so"
@@ -99,7 +90,7 @@ ok "$(imatrix --show old1 | cut -f 1,4,6 | tr '\n' ' ')" "$(printf 'blk.0.a\t102
 imatrix --merge -c 8 "$data/imatrix.dat" "$data/imatrix.dat" >old2
 ok "$(imatrix --show old2 | cut -f 1,4,6 | tr '\n' ' ')" "$(printf 'blk.0.a\t32\t1.25 blk.1.b\t16\t2 ')" "or of another size"
 imatrix --merge --weights 0.5,2 a b >w1;           ok $? 0 "--weights"
-imatrix --merge --weights 2,0.5 b a >w2;           same w1 w2 "in any order"
+imatrix --merge --weights 2,0.5 b a >w2;           equal w1 w2 "in any order"
 ok "$(tokens w1)" 424 "count tokens so"                     # 5 / 2 + 12 * 2 chunks of 16
 imatrix --merge --weights 1,-1 ab b >w3;           ok "$(tokens w3) $(get imatrix.chunk_count w3)" "80 5" "below 0, one is taken away"
 imatrix --merge --weights 1,-1 a b >w4 2>err;      ok $? 1 "but not what is not there"
@@ -114,20 +105,20 @@ imatrix --show i.gguf | cut -f 1,4,6 >s1; imatrix --show back.gguf | cut -f 1,4,
 ok "$(paste s1 s2 | awk '$1 != $4 || $2 != $5 || ($3 / $6 - 1) ^ 2 > 1e-12' | wc -l | tr -d ' ')" 0 "with the same means"
 ok "$(get imatrix.chunk_count back.gguf) $(get imatrix.chunk_size back.gguf) $(get imatrix.datasets back.gguf)" '17 16 "text.txt"' "and what else it says"
 cat i.dat | imatrix --convert -c 16 - | cmp -s - back.gguf; ok $? 0 "from a pipe, too"
-imatrix -q -m m.gguf -c 16 --output-format dat -o m.dat text.txt; same i.dat m.dat "--output-format"
+imatrix -q -m m.gguf -c 16 --output-format dat -o m.dat text.txt; equal i.dat m.dat "--output-format"
 quantize -q --imatrix i.dat m.gguf d.gguf Q4_K_M; ok $? 0 "quantize takes it"
 imatrix --convert i.gguf a -o x 2>err;             ok $? 2 "one file at a time"
 
 # ---- in several runs ----
 rm -f r r.at_*; imatrix -q -m m.gguf -c 16 --chunks 6 --keep-every 3 -o r text.txt
 ok "$(ls r.at_* | tr '\n' ' ')$(get imatrix.chunk_count r.at_3)" "r.at_3 r.at_6 3" "--keep-every"
-same r r.at_6 "the last is the whole"
+equal r r.at_6 "the last is the whole"
 imatrix -q -m m.gguf -c 16 --resume -o r text.txt; ok $? 0 "--resume goes on"
 ok "$(get imatrix.chunk_count r) $(tokens r) $(get imatrix.datasets r)" '17 272 "text.txt"' "to the end"
 imatrix --show i.gguf | cut -f 1,6 >s1; imatrix --show r | cut -f 1,6 >s2
 ok "$(paste s1 s2 | awk '$1 != $3 || ($2 / $4 - 1) ^ 2 > 1e-12' | wc -l | tr -d ' ')" 0 "the sums are those of one run"
 imatrix -q -m m.gguf -c 16 --resume -o r text.txt; ok "$? $(get imatrix.chunk_count r)" "0 17" "once more adds nothing"
-imatrix -q -m m.gguf -c 16 --resume -o new text.txt; same i.gguf new "without an earlier run it is a run"
+imatrix -q -m m.gguf -c 16 --resume -o new text.txt; equal i.gguf new "without an earlier run it is a run"
 imatrix -q -m m.gguf -c 8 --resume -o r text.txt 2>err; ok $? 2 "other chunks"
 cp text.txt other.txt; imatrix -q -m m.gguf -c 16 --resume -o r other.txt 2>err; ok $? 2 "another text"
 imatrix --merge m.gguf >out 2>err;                 ok $? 1 "a model is no importance matrix"
@@ -148,10 +139,10 @@ imatrix -m m.gguf -c 1 text.txt >out 2>err;        ok $? 2 "a chunk of one token
 imatrix -m m.gguf --output-format x text.txt >out 2>err; ok $? 2 "a form there is not"
 imatrix -q -m m.gguf -c 16 text.txt >/dev/full 2>err; ok $? 2 "a full disk is status 2"
 cp m.gguf keep; imatrix -m keep -c 16 -o keep text.txt 2>err; ok $? 2 "the model is not overwritten"
-same m.gguf keep "and stays as it is"
+equal m.gguf keep "and stays as it is"
 ln -s i.gguf link; cp i.gguf before
 imatrix --merge i.gguf -o link 2>err;              ok $? 2 "nor is a matrix through a link"
-same before i.gguf "which stays as it is"
+equal before i.gguf "which stays as it is"
 echo old >x; imatrix -m m.gguf -o x text.txt 2>err; ok "$? $(cat x)" "1 old" "a run that fails leaves the old file"
 ok "$(find . -name '.*.part')" "" "and nothing beside it"
 
@@ -162,10 +153,9 @@ imatrix -c 16 --tokens -m "$root/tests/data/classify/bert.gguf" -o e.gguf few 2>
 ok "$(grep -c PPL err) $(tokens e.gguf)" "0 80" "has no perplexity; its matrices saw all tokens"
 quantize -q --imatrix e.gguf "$root/tests/data/classify/bert.gguf" q.gguf q4_0; ok $? 0 "quantize takes them"
 # Means of squares, added up: hooks in front of the linear layers of transformers, in float64.
-shared=${LMPIPE_SHARED:-$root/../shared}/fixtures/models
 for x in bert t5; do
-    [ -e "$shared/$x/hf/config.json" ] || [ -e "$shared/$x/config.json" ] || continue
-    src=$shared/$x; [ -d "$src/hf" ] && src=$src/hf
+    [ -e "$shared/fixtures/models/$x/hf/config.json" ] || [ -e "$shared/fixtures/models/$x/config.json" ] || continue
+    src=$shared/fixtures/models/$x; [ -d "$src/hf" ] && src=$src/hf
     gguf-convert -q -T f32 "$src" $x.gguf
     imatrix -q -c 16 --tokens -m $x.gguf -o e.gguf ids
     imatrix --show e.gguf >shown

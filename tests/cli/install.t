@@ -1,11 +1,8 @@
 #!/bin/sh
 # install.t - make install puts programs and pages where it is told, under other names
 # if asked, and uninstall takes them away; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
+. "$(dirname "$0")/../tap.sh"
 built=$(dirname "$(command -v gguf-inspect)")
-n=0
-ok() { n=$((n + 1)); [ "$1" = "$2" ] || printf 'not '; echo "ok $n - $3"; [ "$1" = "$2" ] || echo "# got '$1', want '$2'"; }
 mk() { make -s -C "$root" BUILD="$(dirname "$built")" PREFIX="$dir/usr" "$@" 2>&1; }
 
 # What is built may not be newer than the sources as make sees them: nothing is rebuilt here.

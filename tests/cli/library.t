@@ -1,15 +1,9 @@
 #!/bin/sh
 # library.t - the program in lmpipe(3) compiles against what make install puts there, and
 # does what the programs do; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 built=$(cd "$(dirname "$(command -v decode)")/.." && pwd)
-m=$root/tests/data/m.gguf
-n=0
-ok() { n=$((n + 1)); [ "$1" = "$2" ] || printf 'not '; echo "ok $n - $3"; [ "$1" = "$2" ] || echo "# got '$1', want '$2'"; }
-if ! command -v pkg-config >/dev/null || ! command -v cc >/dev/null; then
-    echo "1..0 # SKIP no compiler or no pkg-config here"; exit 0
-fi
+command -v pkg-config >which && command -v cc >which || skip_all "no compiler or no pkg-config here"
 out=$(make -s -C "$root" BUILD="$built" PREFIX="$dir/usr" install 2>&1); ok $? 0 "make install${out:+: $out}"
 export PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig"
 ok "$(pkg-config --modversion lmpipe)" "$(decode --version | sed -n '1s/.* //p')" "lmpipe.pc"

@@ -1,19 +1,7 @@
 #!/bin/sh
 # load.t - how a model comes into memory, and what it is run with: files, rows that stay in them,
 # checks, threads and CPUs, room; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
+. "$(dirname "$0")/../tap.sh"
 echo 1 7 11 30 55 9 2 >in
 run() { # OPTION...: what the model says, or why it does not; SAYS STATUS
     decode --text --top 3 "$@" in >out 2>err

@@ -1,9 +1,6 @@
 #!/bin/sh
 # new.t - scripts/new starts files that compile and stand in their tables; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
-n=0
-ok() { n=$((n + 1)); [ "$1" = "$2" ] || printf 'not '; echo "ok $n - $3"; [ "$1" = "$2" ] || echo "# got '$1', want '$2'"; }
+. "$(dirname "$0")/../tap.sh"
 mkdir "$dir/tree"
 (cd "$root" && tar cf - cmd lib scripts Makefile) | tar xf - -C "$dir/tree"
 cd "$dir/tree" || exit 1

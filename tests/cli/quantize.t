@@ -1,20 +1,8 @@
 #!/bin/sh
 # quantize.t - quantize against llama.cpp's files, in pipes, on odd input and when things
 # fail; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 . "$root/tests/cli/gguf-bytes.sh"
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 refused() { # STATUS PART NAME ARGUMENT...: out.gguf stays what it was, nothing is left over
     want=$1 part=$2 name=$3; shift 3
     echo old >out.gguf
@@ -129,8 +117,6 @@ quantize - in.gguf Q8_0 <in.gguf 2>/dev/null; ok $? 2 "also from standard input"
 quantize in.gguf - Q8_0 2>/dev/null >>in.gguf; ok $? 2 "and to standard output"
 quantize --imatrix imatrix.gguf in.gguf imatrix.gguf Q8_0 2>/dev/null; ok $? 2 "and over the importance"
 ok "$(sum in.gguf) $(sum imatrix.gguf)" "$before $(sum "$root/tests/data/e2e/imatrix.gguf")" "all untouched"
-shard() { { head_ 1 2; key split.no 2; le "$1" 2; key split.count 2; le 2 2; info "t$1" 0 0 1; } >"$2"
-          head -c 64 /dev/zero >>"$2"; }
 shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf; before=$(sum s-00002-of-00002.gguf)
 quantize s-0000* Q8_0 2>err; ok $? 2 "a second shard in the output's place is refused"
 ok "$(sum s-00002-of-00002.gguf)" "$before" "and untouched"

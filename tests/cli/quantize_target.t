@@ -1,20 +1,9 @@
 #!/bin/sh
 # quantize_target.t - types for a size, what tensors lose, layers left out, shards kept; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 . "$root/tests/cli/gguf-bytes.sh"
 cp "$root/tests/data/e2e/input.gguf" "$root/tests/data/e2e/imatrix.gguf" .
 cp "$root/tests/data/m.gguf" .
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 below() { ok "$(awk "BEGIN { print $1 < $2 }")" 1 "$3: $1 < $2"; }
 size() { wc -c <"$1" | tr -d ' '; }
 types() { gguf-inspect --tensors "$1" | awk 'NR > 1 { print $1, $2 }'; }

@@ -2,28 +2,9 @@
 # recurrent.t - models that remember a state instead of, or beside, keys and values: numbers
 # against a reference, batches of every size, cutting back, copies, files that are no models;
 # speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/near.sh"
 data=$root/tests/data/recurrent
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
-
-# How far the logits of a table are from the reference's, or what is missing.
-distance() { # REFERENCE TABLE
-    awk -F '\t' 'NR == FNR { want[$1 FS $2 FS $3] = $4; n++; next }
-        ($1 FS $2 FS $5) in want {
-            d = $6 - want[$1 FS $2 FS $5]; d = d < 0 ? -d : d; worst = d > worst ? d : worst; k++
-        }
-        END { print n != k ? "of " n " there are " k : worst <= 1e-4 ? "near" : worst }' "$1" "$2"
-}
 
 exact='--cache-k f32 --cache-v f32'
 for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
@@ -32,7 +13,7 @@ for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
     # shellcheck disable=SC2086
     for isa in scalar avx2 avx512; do
         LMPIPE_ISA=$isa decode -m "$m" $exact --all --text --top 8 "$data/$name.ids" >table 2>err
-        ok "$?:$(distance "$data/$name.tsv" table)" 0:near "$name: logits as the reference's, $isa"
+        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4)" 0:near "$name: logits as the reference's, $isa"
     done
     decode -m "$m" --context-shift "$data/$name.ids" >out 2>err
     ok "$?:$(sed 's/ a [^ ]* model/ a model/' err)" "2:decode: $m: a model has recurrent states, in\

@@ -1,14 +1,11 @@
 #!/bin/sh
 # reference.t - everything the reference values beside the project say, where they are
 # there: LMPIPE_SHARED, default ../shared.  Slow checks run with LMPIPE_FULL=1; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-shared=${LMPIPE_SHARED:-$root/../shared}
-if [ ! -d "$shared/fixtures" ]; then echo "1..0 # SKIP no reference values here"; exit 0; fi
-if ! python3 -c 'import numpy' 2>/dev/null; then echo "1..0 # SKIP no Python with numpy here"; exit 0; fi
+. "$(dirname "$0")/../tap.sh"
+[ -d "$shared/fixtures" ] || skip_all "no reference values here"
+python3 -c 'import numpy' 2>err || skip_all "no Python with numpy here"
 
-n=0
 fix=$shared/fixtures
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit 1
 check() { # NAME ARGUMENTS...
     n=$((n + 1)) name=$1
     shift
@@ -44,12 +41,6 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
 done
 
 # An encoder's text in the loop gives what it gives in a batch.
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; echo "# got '$1', want '$2'"; fi
-}
-PATH="$root/build/bin:$PATH"
 gguf-convert -q -T f32 "$fix/models/t5" "$dir/t5.gguf"
 printf '5 9 200 31 7 1\n3 8 1\n' >"$dir/texts"
 printf '0 20 30\n0 99\n' | decode --encoder "$dir/texts" --top 2 --text -m "$dir/t5.gguf" |

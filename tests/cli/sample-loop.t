@@ -1,21 +1,8 @@
 #!/bin/sh
 # sample-loop.t - sample driving a model: several lines at once, proposals, texts that end a
 # line or may not occur, records; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 fake=$root/tests/cli/fake-decode
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-same() { # FILE FILE NAME
-    cmp "$1" "$2" >diff 2>&1
-    ok "$(cat diff)" '' "$3"
-}
 awk 'BEGIN { for (i = 0; i < 9; i++) { for (k = 0; k <= i % 4; k++) printf "%d ", 7 * i + 31 * k + 3;
              print "" } }' >prompts
 loop() { sample "$@" prompts -- decode -i -m "$m"; }
@@ -24,11 +11,11 @@ loop() { sample "$@" prompts -- decode -i -m "$m"; }
 loop -s 5 -n 12 >one
 for lines in 2 3 9 30; do
     loop -s 5 -n 12 --parallel "$lines" >many
-    same one many "$lines lines at once give the same ids in the same order"
+    equal one many "$lines lines at once give the same ids in the same order"
 done
 loop -s 5 -n 3 --probs 2 >one
 loop -s 5 -n 3 --probs 2 --parallel 4 >many
-same one many 'so do tables of chances'
+equal one many 'so do tables of chances'
 yes '3 4' | head -n 700 | sample --greedy -n 3 --parallel 5 -- "$fake" >out
 ok "$(sort -u out | tr '\n' '|') $(wc -l <out)" '5 6 7 | 700' 'more lines than are kept at once'
 printf '3\n14\n5 6\n' | sample --greedy --parallel 2 -- "$fake" >out 2>err
@@ -68,7 +55,7 @@ gguf-edit --set "tokenizer.ggml.suppress_tokens=json:[$first]" "$m" quiet.gguf
 sample --greedy -n 4 prompts -- decode -i -m quiet.gguf >out
 ok "$(tr ' ' '\n' <out | grep -cx "$first") $(wc -l <out)" "0 9" 'a suppressed id is not chosen'
 loop --greedy -n 4 --logit-bias "$first-inf" >plain
-same out plain 'it is as with a bias that bans it'
+equal out plain 'it is as with a bias that bans it'
 gguf-edit --set "tokenizer.ggml.suppress_tokens=json:[9999999]" "$m" quiet.gguf
 decode -m quiet.gguf prompts >out 2>err
 ok "$? $(grep -c 'suppress_tokens names id 9999999, out of range' err)" '1 1' \
@@ -78,16 +65,16 @@ ok "$? $(grep -c 'suppress_tokens names id 9999999, out of range' err)" '1 1' \
 loop --greedy -n 40 >plain
 for max in 1 2 5 16; do
     loop --greedy -n 40 --draft "decode -i -m '$m'" --draft-max "$max" >draft
-    same plain draft "greedy ids with a draft of $max are those without"
+    equal plain draft "greedy ids with a draft of $max are those without"
 done
 for size in 1 2 4; do
     loop -s 9 -n 40 >plain
     loop -s 9 -n 40 --draft-ngram "$size" --parallel 2 >draft
-    same plain draft "proposals from $size ids before change no id"
+    equal plain draft "proposals from $size ids before change no id"
 done
 loop -s 4 -n 25 --draft "decode -i -m '$m'" --draft-max 4 >one
 loop -s 4 -n 25 --draft "decode -i -m '$m'" --draft-max 4 --parallel 3 >many
-same one many 'drafted ids are the same for several lines at once'
+equal one many 'drafted ids are the same for several lines at once'
 printf '1 2\n' >in
 sample -n 9 --draft "'$fake' vocab=17" in -- "$fake" >out 2>err
 ok "$? $(cat out err)" '2 ! --draft: the vocabulary has 17 ids, the model'"'"'s 16
@@ -162,7 +149,7 @@ ok "$(cut -d ' ' -f 1 <ids)" "$first" 'what is before it stays'
 echo 1 | sample --greedy -n 30 -m "$m" --banned-string "$two" --banned-string zq -- decode -i -m "$m" >ids
 printf '\n%s\nzq' "$two" >banned
 echo 1 | sample --greedy -n 30 -m "$m" --banned-string-file banned -- decode -i -m "$m" >many
-same ids many 'a file of banned texts is as good as options'
+equal ids many 'a file of banned texts is as good as options'
 printf 'a\0b\n' >nul
 sample --banned-string-file nul 2>err
 ok "$? $(cat err)" '1 sample: nul: byte 1 is a NUL, which no text has' 'a banned text with a NUL'
@@ -190,12 +177,12 @@ done <texts
 ok "$bad $(wc -l <texts)" '0 9' 'every line that is complete is in it'
 loop -s 6 -m "$m" --grammar list.gbnf --temp 2 --parallel 4 -n 300 >one
 loop -s 6 -m "$m" --grammar list.gbnf --temp 2 -n 300 >many
-same one many 'several lines at once within a grammar'
+equal one many 'several lines at once within a grammar'
 loop -s 6 -m "$m" --grammar list.gbnf --temp 2 --draft-ngram 2 -n 300 >many
-same one many 'and with proposals'
+equal one many 'and with proposals'
 loop --greedy -m "$m" --grammar list.gbnf --draft "decode -i -m '$m'" -n 60 >one
 loop --greedy -m "$m" --grammar list.gbnf -n 60 >many
-same one many 'also of a draft'
+equal one many 'also of a draft'
 loop -s 3 -m "$m" --regex '\d{3}-[A-Z]' --temp 3 | tokenize -m "$m" -dl >texts
 ok "$(grep -cxE '[0-9]{3}-[A-Z]' texts)" 9 'a regular expression'
 echo 'root ::= <[0]> "x"' >token.gbnf
@@ -238,7 +225,7 @@ ok "$? $(wc -l <ids) $(cat err)" "0 9 sample: prompts: line 1: the answer ends a
     'an answer that -n ends'
 loop --greedy -q -m "$m" --grammar long.gbnf -n 4 >again 2>err
 ok "$? $(cat err)" '0 ' 'not with -q'
-same ids again 'which changes no id'
+equal ids again 'which changes no id'
 printf '3 4\n12\n' | sample --greedy -m "$m" --grammar long.gbnf -- "$fake" vocab=368 ctx=6 >out 2>err
 ok "$? $(grep -c 'is full' err) $(grep 'grammar' err)" \
     '0 2 sample: <stdin>: line 1: the answer ends with the context before the grammar is complete' \
@@ -264,7 +251,7 @@ ok "$(cat err)" 'sample: point.json: #/minumum: unknown keyword, which constrain
 ok "$(tokenize -m "$m" -dl ids | grep -cxE '\{"x":(0|-?[1-9]),"to":"(t)?here"(,"by":\[((true|false)(,(true|false))?)?\])?\}')" \
     9 'every line is valid'
 loop -s 6 -q -m "$m" --json-schema point.json --temp 2 --json-gap none -n 400 --parallel 4 >again
-same ids again 'several at once'
+equal ids again 'several at once'
 printf '{"x": -9, "to": "here"}' | sample -q --check-grammar point.json
 ok $? 0 'a valid instance'
 printf '{"x": -10, "to": "here"}' | sample -q --check-grammar point.json 2>err
@@ -341,7 +328,7 @@ printf '3 4\n7\n' | sample --greedy -n 3 --parallel 2 --draft-ngram 1 -- "$fake"
 ok "$? $(tr '\n' '|' <out)" '0 10 11 12 |10 11 12 |' 'several at once'
 printf '3\n' | sample --greedy --draft "'$fake'" -- "$fake" start=9 >out 2>err
 ok "$?" 2 'no drafts for it'
-t5=${LMPIPE_SHARED:-$root/../shared}/fixtures/models/t5
+t5=$shared/fixtures/models/t5
 if [ -d "$t5" ]; then
     gguf-convert -q -T f32 "$t5" t5.gguf
     printf '5 9 7 1\n12 1\n' >texts
@@ -357,7 +344,7 @@ if [ -d "$t5" ]; then
         done
         echo "$new" >>want
     done <texts
-    same out want 'T5 generates what it gives id by id'
+    equal out want 'T5 generates what it gives id by id'
 fi
 
 # ---- ends ----
@@ -377,9 +364,9 @@ ok "$(awk -F '\t' 'NF != 6 || $4 <= 0 || $4 > 1 || $5 != int($5) || $6 < 0 { bad
     '54 0' 'a record has a line an id'
 ok "$(awk -F '\t' '{ printf "%s ", $3; if (NR % 6 == 0) print "" }' rec)" "$(cat plain)" 'with the ids in order'
 loop -s 77 -n 6 --replay rec >again
-same plain again 'a record is replayed whatever the seed'
+equal plain again 'a record is replayed whatever the seed'
 loop --temp 3 --top-k 0 --top-p 1 --min-p 0 -n 6 --replay rec --parallel 3 --record rec2 >again
-same plain again 'and whatever the samplers'
+equal plain again 'and whatever the samplers'
 ok "$(sort rec2 | cut -f 1-3)" "$(sort rec | cut -f 1-3)" 'which are judged by the new ones'
 head -n 50 rec >short
 loop -n 6 --replay short >out 2>err
@@ -396,7 +383,7 @@ ok "$? $(cat err)" '1 sample: /dev/zero: line 1: longer than a line can be' 'nor
 ok "$(echo 3 | sample -n 2 --replay long -- "$fake")" '7 9 ' 'a line as long as can be, and one without end'
 decode -m "$m" prompts | sample -s 1 --record rec >out
 decode -m "$m" prompts | sample -s 2 --replay rec >again
-same out again 'the filter records and replays too'
+equal out again 'the filter records and replays too'
 loop -n 2 --record /dev/full >out 2>err
 ok "$?" 2 'a record that cannot be written'
 cp "$m" own.gguf
@@ -435,7 +422,7 @@ loop -s 2 -n 20 --dry-multiplier 2 --dry-sequence-breaker none >without
 ok "$(wc -l <with) $(wc -l <without)" '9 9' 'dry, with its breakers and without'
 loop -s 2 -n 9 --mirostat 2 --mirostat-ent 3 >one
 loop -s 2 -n 9 --mirostat 2 --mirostat-ent 3 --parallel 3 >many
-same one many 'mirostat remembers for each line'
+equal one many 'mirostat remembers for each line'
 loop -s 2 -n 5 -m "$m" --samplers 'top_k;infill' >out
 ok "$?" 0 'infill'
 loop -s 2 -n 5 -m "$m" --samplers 'infill;temperature' >out 2>err

@@ -1,17 +1,8 @@
 #!/bin/sh
 # sample.t - sample as a filter and as a loop: options, streams, statuses, children that
 # fail at every point; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 fake=$root/tests/cli/fake-decode
-m=$root/tests/data/m.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
 # run STATUS STDOUT STDERR NAME COMMAND...: newlines of the output are shown as '|'; an
 # expected text that ends in '*' is a beginning.  Standard input is ./in.
 run() {

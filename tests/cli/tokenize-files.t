@@ -1,19 +1,8 @@
 #!/bin/sh
 # tokenize-files.t - a vocabulary in every form of file, and directories of them; speaks TAP.
 # Ids are those of the libraries that tests/golden/make-vocab-kinds names.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 kinds=$root/tests/data/vocab/kinds
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 # The lines of ids.jsonl for a file: texts as JSON strings, and ids, those with special tokens
 # if there are any.
 texts() { sed -n 's/^{"v":"'"$1"'","text":\("\([^"\\]\|\\.\)*"\),.*/\1/p' "$kinds/ids.jsonl"; }

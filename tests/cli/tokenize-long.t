@@ -1,17 +1,9 @@
 #!/bin/sh
 # tokenize-long.t - long texts without any break, through every kind of vocabulary: as much memory
 # for 8 MB as for 2 MB; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
+. "$(dirname "$0")/../tap.sh"
 data=$root/tests/data
 kinds=$data/vocab/kinds
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
 run() { # UNIT COUNT: that many times UNIT, an octal escape or itself
     awk -v c="$(printf "$1.")" -v n="$2" 'BEGIN { sub(/.$/, "", c); for (i = 0; i < 1000; i++) s = s c
                                                  for (i = 0; i < n / 1000; i++) printf "%s", s }'
@@ -21,10 +13,7 @@ lines() { awk 'BEGIN { for (i = 0; i < 1000; i++) s = s "\n"
 within() { (ulimit -s 256; ulimit -v "$1"; shift; exec "$@") >out 2>err; }
 
 # Sanitizers need far more than any limit here.
-if ! within 100000 tokenize --version; then
-    echo "1..0 # SKIP memory cannot be limited"
-    exit 0
-fi
+within 100000 tokenize --version || skip_all "memory cannot be limited"
 least() { # COMMAND ...: KiB of address space that it takes
     for kib in 44000 48000 52000 56000 60000 65000 70000 75000 80000 90000 100000 110000 120000 \
                140000 160000; do

@@ -1,20 +1,8 @@
 #!/bin/sh
 # tokenize.t - text to ids and back through files and pipes; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
+. "$(dirname "$0")/../tap.sh"
 spm=$root/tests/data/vocab/tiny-spm.gguf
 qwen=$root/tests/data/vocab/qwen.gguf
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
 
 # ---- forms of input; the ids of these are the Hugging Face library's for hf/ ----
 ok "$(tokenize -m "$m" Hello)" "360 39 68 277 78" "an operand"
@@ -248,7 +236,6 @@ for c in a ' ' '\346\210\221' 'ab'; do
 done
 
 # ---- the reference's ids for whole vocabularies, where they are at hand ----
-shared=${LMPIPE_SHARED:-$root/../shared}
 if [ -e "$shared/fixtures/tokenize/tiny/tiny-spm.jsonl" ]; then
     python3 - "$shared" "$spm" <<'PY' >out 2>err
 import json, subprocess, sys

@@ -1,7 +1,6 @@
 #!/bin/sh
 # replay.t - every fuzz target reads every file of its corpus without a crash; speaks TAP.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-n=0
+. "$(dirname "$0")/../tap.sh"
 for source in "$root"/tests/fuzz/fuzz_*.c; do
     t=$(basename "$source" .c)
     corpus=$root/tests/fuzz/corpus/${t#fuzz_}

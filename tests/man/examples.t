@@ -5,15 +5,13 @@
 # In each literal block "$ " starts a command ("> " goes on with it); what follows, up
 # to the next "$ " or the end of the block, is its exact output.  Standard error is not
 # compared.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT || exit 1
-n=0
+. "$(dirname "$0")/../tap.sh"
 for page in "$root"/man/*.[157]; do
     name=$(basename "$page")
-    mkdir "$tmp/$name" "$tmp/$name.steps"
-    cp -R "$root/tests/data/m.gguf" "$root/tests/data/hf" "$root/tests/data/text.txt" "$tmp/$name"
-    cp "$root/tests/data/classify/bert.gguf" "$tmp/$name/rank.gguf"
-    awk -v dir="$tmp/$name.steps" '
+    mkdir "$name" "$name.steps"
+    cp -R "$m" "$root/tests/data/hf" "$root/tests/data/text.txt" "$name"
+    cp "$root/tests/data/classify/bert.gguf" "$name/rank.gguf"
+    awk -v dir="$name.steps" '
         /^\.Sh/          { on = $2 == "EXAMPLES" }
         !on              { next }
         /^\.Bd -literal/ { lit = 1; next }
@@ -23,10 +21,10 @@ for page in "$root"/man/*.[157]; do
         /^\$ /           { f = sprintf("%s/%03d", dir, ++n); print substr($0, 3) > (f ".sh"); printf "" > (f ".out"); next }
         /^> /            { print substr($0, 3) > (f ".sh"); next }
                          { print > (f ".out") }' "$page"
-    for sh in "$tmp/$name.steps"/*.sh; do
+    for sh in "$name.steps"/*.sh; do
         [ -e "$sh" ] || continue
         n=$((n + 1)) base=${sh%.sh}
-        (cd "$tmp/$name" && sh "$sh") >"$base.got" 2>"$base.err" </dev/null
+        (cd "$name" && sh "../$sh") >"$base.got" 2>"$base.err" </dev/null
         if cmp -s "$base.out" "$base.got"; then
             echo "ok $n - $name: $(head -n 1 "$sh")"
         else
