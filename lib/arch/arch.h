@@ -62,7 +62,8 @@ struct lm_hparams {
     uint32_t mixed_every;             /* after these every n-th layer has; 0: every      */
     uint32_t n_further;               /* layers behind the last, for further tokens      */
     uint32_t n_dense_first;           /* so many first layers have no experts            */
-    uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid; 0: not said   */
+    uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid, 3 softmax of the
+                                         chosen, 4 sqrt(softplus); 0: not said           */
     uint32_t n_group, n_group_used;   /* groups of experts, and those chosen from        */
     bool     experts_norm;            /* their shares are made to sum to 1; what the family
                                          does where no key says it                       */
@@ -116,6 +117,8 @@ struct lm_hparams {
                                          square whatever the family's are                 */
     float    attn_scale, embd_scale, residual_scale, logit_scale;
     float    attn_cap, logit_cap;     /* soft caps; 0: none                              */
+    float    clamp_qkv;               /* queries, keys and values are clipped to that size
+                                         before they turn; 0: not                        */
     float    rope_base;
     float    rope_base_local;         /* of layers with a window; 0: the same            */
     float    rope_attn;               /* longrope: scales cosine and sine; 0: unchanged  */
@@ -187,7 +190,7 @@ enum lm_key_from {
     LM_FROM_ROPE_TYPE,      /* the scaling's name: "linear", "yarn"; else not written     */
     LM_FROM_ROPE_LINEAR,    /* config[] in rope_scaling, when it is linear or yarn        */
     LM_FROM_ROPE_YARN,      /* config[] in rope_scaling, when it is yarn                  */
-    LM_FROM_GATING,         /* config[]: "softmax" is 1, "sigmoid" 2                      */
+    LM_FROM_GATING,         /* config[]: "softmax" is 1, "sigmoid" 2, "sqrtsoftplus" 4    */
     LM_FROM_IF_TRUE,        /* config[], but false is not written                         */
     LM_FROM_YARN_LOG,       /* config[] / 10 in rope_scaling, when it is yarn             */
     LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/dense.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "arch/recurrent.h"
@@ -77,6 +78,9 @@ static int check_scales(const struct lm_arch *a, const struct lm_hparams *h, str
         { "attention.temperature_scale", h->far_scale },
         { "attn_logit_softcapping", h->attn_cap }, { "final_logit_softcapping", h->logit_cap },
     };
+    if (!(h->clamp_qkv >= 0 && h->clamp_qkv <= FLT_MAX))
+        return lm_fail(err, LM_EDATA, "%s.attention.clamp_kqv: %g: must be 0 or more", a->name,
+                       (double)h->clamp_qkv);
     if (!(h->norm_eps >= 0 && h->norm_eps < 1 && h->norm_rms_eps >= 0 && h->norm_rms_eps < 1))
         return lm_fail(err, LM_EDATA, "%s.attention.layer_norm%s_epsilon: %g: must be 0 to 1",
                        a->name, a->dense->norm == LM_NORM_RMS ? "_rms" : "",
@@ -105,7 +109,7 @@ static void settle_yarn(struct lm_hparams *h)
 
 static int check_routing(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
 {
-    if (h->gating > 2)
+    if (h->gating > 4)
         return lm_fail(err, LM_ENOSUP, "%s.expert_gating_func: %u is not supported", a->name,
                        h->gating);
     if (!(h->experts_scale >= 0 && h->experts_scale < 1e9f))
@@ -265,6 +269,18 @@ static struct lm_tensor *norm_heads(struct lm_build *b, uint32_t layer, enum lm_
     return heads(b, lm_dense_norm(b, layer, w, x), len, n);
 }
 
+/* Each value clipped, where the model asks for it. */
+static struct lm_tensor *clipped(struct lm_build *b, struct lm_tensor *x)
+{
+    const float most = b->h->clamp_qkv;
+    return most > 0 ? lm_clamp(b->graph, x, -most, most) : x;
+}
+
+static struct lm_tensor *turned(struct lm_build *b, struct lm_tensor *x, struct lm_tensor *table)
+{
+    return table ? lm_rope(b->graph, x, table) : x;
+}
+
 static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                       struct lm_tensor *table, struct lm_tensor *out[3])
 {
@@ -291,10 +307,11 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         if (turn == d->norm_turned) {
             out[0] = norm_heads(b, layer, LM_ATTN_Q_NORM, out[0], h->head_k, h->n_head);
             out[1] = norm_heads(b, layer, LM_ATTN_K_NORM, out[1], h->head_k, h->n_head_kv);
-        } else if (table) {
-            out[0] = lm_rope(b->graph, out[0], table);
-            out[1] = lm_rope(b->graph, out[1], table);
+        } else {
+            out[0] = turned(b, clipped(b, out[0]), table);
+            out[1] = turned(b, clipped(b, out[1]), table);
         }
+    out[2] = clipped(b, out[2]);
     if (table && d->plain_norms && h->qk_norms) {
         out[0] = lm_dense_plain_norm(b, out[0]);
         out[1] = lm_dense_plain_norm(b, out[1]);
@@ -422,10 +439,13 @@ static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
 
 struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
 {
-    if (b->arch->dense->act == LM_ACT_SILU)
-        return lm_swiglu(b->graph, gate, up);
-    if (b->arch->dense->act == LM_ACT_SWIGLU_CLAMP)
-        return lm_swiglu_clamp(b->graph, gate, up, 7, 1.702f);
+    switch (b->arch->dense->act) {
+    case LM_ACT_SILU:         return lm_swiglu(b->graph, gate, up);
+    case LM_ACT_GELU:         return lm_geglu(b->graph, gate, up);
+    case LM_ACT_GELU_ERF:     return lm_geglu_erf(b->graph, gate, up);
+    case LM_ACT_SWIGLU_CLAMP: return lm_swiglu_clamp(b->graph, gate, up, 7, 1.702f, 1);
+    case LM_ACT_RELU2:        break;
+    }
     return lm_mul(b->graph, activate(b, gate), up);
 }
 
@@ -468,16 +488,21 @@ static struct lm_tensor *expert_linear(struct lm_build *b, uint32_t layer, enum 
 
 static struct lm_routing routing(const struct lm_build *b, bool preference)
 {
+    static const enum lm_score as_said[] = {
+        LM_SCORE_SOFTMAX, LM_SCORE_SIGMOID, LM_SCORE_CHOSEN, LM_SCORE_SQRT_SOFTPLUS,
+    };
     const struct lm_hparams *h = b->h;
     struct lm_routing r = {
-        .k = h->n_expert_used, .sigmoid = h->gating ? h->gating == 2 : preference,
+        .k = h->n_expert_used,
+        .score = h->gating ? as_said[h->gating - 1]
+                           : preference ? LM_SCORE_SIGMOID : LM_SCORE_SOFTMAX,
         .normalize = h->experts_norm, .scale = h->experts_scale,
         .near = b->arch->dense->near_experts,
     };
     if (h->n_group > 1) {
         r.n_group = h->n_group;
         r.n_group_used = h->n_group_used;
-        r.group_best = r.sigmoid ? 2 : 1;
+        r.group_best = r.score == LM_SCORE_SOFTMAX ? 1 : 2;
     }
     return r;
 }

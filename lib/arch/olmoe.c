@@ -13,6 +13,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_FILE_TYPE,
     LM_KEY_EXPERTS_NORM("=false"),
     LM_KEY_ROT_READ,
+    LM_KEY_CLAMP_QKV("clip_qkv"),
     LM_KEYS_END,
 };
 

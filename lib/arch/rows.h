@@ -59,6 +59,8 @@
     LM_KEY_U32("expert_count", flags, n_expert, "num_local_experts", "num_experts", \
                "n_routed_experts"), \
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
+/* Queries, keys and values are clipped to that size; null, and then not written, means not. */
+#define LM_KEY_CLAMP_QKV(...) LM_KEY_F32("attention.clamp_kqv", 0, clamp_qkv, __VA_ARGS__)
 /* Are the shares of a token's experts made to sum to 1?  Where files do not say it, the family's
  * way is meant, which `usual` is ("=true" or "=false"). */
 #define LM_KEY_EXPERTS_NORM(usual) \

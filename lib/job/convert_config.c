@@ -996,7 +996,8 @@ static bool whole(const struct lm_convert *c, const struct lm_arch_key *k,
     bool ok = true;
     i = text ? strtoll(text, NULL, 10) : i;
     if (k->from == LM_FROM_GATING)
-        ok = name && (i = !strcmp(name, "softmax") ? 1 : 2 * !strcmp(name, "sigmoid")) > 0;
+        ok = name && (i = !strcmp(name, "softmax") ? 1 : !strcmp(name, "sigmoid") ? 2
+                          : 4 * !strcmp(name, "sqrtsoftplus")) > 0;
     else if (k->from == LM_FROM_POOLING_NAME)
         ok = name && pooling_by_name(name, &i);
     else

@@ -2,6 +2,7 @@
 /* Making tensors, and putting them in order. */
 #include "tensor/ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,14 +197,55 @@ struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tens
     return node(g, LM_OP_ADD, NULL, (struct lm_tensor *[]){ a, b });
 }
 
+struct lm_tensor *lm_sub(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_SUB, NULL, (struct lm_tensor *[]){ a, b });
+}
+
 struct lm_tensor *lm_mul(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
 {
     return node(g, LM_OP_MUL, NULL, (struct lm_tensor *[]){ a, b });
 }
 
+struct lm_tensor *lm_div(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_DIV, NULL, (struct lm_tensor *[]){ a, b });
+}
+
 struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s)
 {
     return node(g, LM_OP_SCALE, &(union lm_op_arg){ .scale = s }, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_fill(struct lm_graph *g, struct lm_tensor *a, float s)
+{
+    return node(g, LM_OP_FILL, &(union lm_op_arg){ .scale = s }, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_clamp(struct lm_graph *g, struct lm_tensor *a, float lo, float hi)
+{
+    return node(g, LM_OP_CLAMP, &(union lm_op_arg){ .range = { lo, hi } },
+                (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_neg(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_NEG, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_sqr(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SQR, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_sqrt(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SQRT, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_log(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_LOG, NULL, (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a)
@@ -217,10 +259,30 @@ struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_t
 }
 
 struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b,
-                                  float limit, float slope)
+                                  float limit, float slope, float plus)
 {
-    return node(g, LM_OP_SWIGLU_CLAMP, &(union lm_op_arg){ .clamp = { limit, slope } },
+    return node(g, LM_OP_SWIGLU_CLAMP, &(union lm_op_arg){ .clamp = { limit, slope, plus } },
                 (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_reglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_REGLU, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_geglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_GEGLU, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_geglu_erf(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return node(g, LM_OP_GEGLU_ERF, NULL, (struct lm_tensor *[]){ a, b });
+}
+
+struct lm_tensor *lm_geglu_quick(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)
+{
+    return lm_swiglu_clamp(g, a, b, INFINITY, 1.702f, 0);
 }
 
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a)
@@ -231,6 +293,11 @@ struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a)
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a)
 {
     return node(g, LM_OP_GELU_ERF, NULL, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_gelu_quick(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_GELU_QUICK, NULL, (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a)
@@ -246,6 +313,11 @@ struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a)
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap)
 {
     return node(g, LM_OP_SOFTCAP, &(union lm_op_arg){ .scale = cap }, (struct lm_tensor *[]){ a });
+}
+
+struct lm_tensor *lm_soft_max(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_SOFT_MAX, NULL, (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a)

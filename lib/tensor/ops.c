@@ -59,8 +59,7 @@ static int shape_binary(struct lm_tensor *t, struct lm_err *err)
     int r = want_f32(a, err);
     if (r || (r = want_f32(b, err)))
         return r;
-    if (!same_shape(a, b) && !vector(b, LM_F32, a->ne[0]) &&
-        !(t->op == LM_OP_MUL && vector(b, LM_F32, 1)))
+    if (!same_shape(a, b) && !vector(b, LM_F32, a->ne[0]) && !vector(b, LM_F32, 1))
         return lm_fail(err, LM_EUSE, "second source has neither the first's shape nor "
                        "its row length");
     like(t, a);
@@ -76,6 +75,18 @@ static int shape_same(struct lm_tensor *t, struct lm_err *err)
         return lm_fail(err, LM_EUSE, "sources differ in shape");
     like(t, t->src[0]);
     return r;
+}
+
+static int shape_clamp(struct lm_tensor *t, struct lm_err *err)
+{
+    const float lo = t->arg.range.lo, hi = t->arg.range.hi;
+    return lo <= hi ? shape_same(t, err)
+                    : lm_fail(err, LM_EUSE, "nothing is in %g .. %g", (double)lo, (double)hi);
+}
+
+static int shape_soft_max(struct lm_tensor *t, struct lm_err *err)
+{
+    return t->src[0]->ne[0] ? shape_same(t, err) : lm_fail(err, LM_EUSE, "rows are empty");
 }
 
 static int shape_copy(struct lm_tensor *t, struct lm_err *err)
@@ -572,12 +583,24 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_GET_ROWS]   = { "get_rows",   2, 0, false, shape_get_rows, flops_one,
                            bytes_get_rows },
     [LM_OP_ADD]        = { "add",        2, 0, true,  shape_binary, flops_one, NULL },
+    [LM_OP_SUB]        = { "sub",        2, 0, true,  shape_binary, flops_one, NULL },
     [LM_OP_MUL]        = { "mul",        2, 0, true,  shape_binary, flops_one, NULL },
+    [LM_OP_DIV]        = { "div",        2, 0, true,  shape_binary, flops_one, NULL },
     [LM_OP_SCALE]      = { "scale",      1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_FILL]       = { "fill",       1, 0, true,  shape_same, flops_none, NULL },
+    [LM_OP_CLAMP]      = { "clamp",      1, 0, true,  shape_clamp, flops_one, NULL },
+    [LM_OP_NEG]        = { "neg",        1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_SQR]        = { "sqr",        1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_SQRT]       = { "sqrt",       1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_LOG]        = { "log",        1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SILU]       = { "silu",       1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SWIGLU]     = { "swiglu",     2, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_REGLU]      = { "reglu",      2, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_GEGLU]      = { "geglu",      2, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_GEGLU_ERF]  = { "geglu_erf",  2, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_GELU]       = { "gelu",       1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_GELU_ERF]   = { "gelu_erf",   1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_GELU_QUICK] = { "gelu_quick", 1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SWIGLU_CLAMP] = { "swiglu_clamp", 2, 0, true, shape_same, flops_silu, NULL },
     [LM_OP_RELU]       = { "relu",       1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_RELU2]      = { "relu2",      1, 0, true,  shape_same, flops_one, NULL },
@@ -586,6 +609,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_EXP]        = { "exp",        1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SOFTPLUS]   = { "softplus",   1, 0, true,  shape_same, flops_silu, NULL },
+    [LM_OP_SOFT_MAX]   = { "soft_max",   1, 0, true,  shape_soft_max, flops_silu, NULL },
     [LM_OP_L2_NORM]    = { "l2_norm",    1, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_ABOVE]      = { "above",      1, 0, true,  shape_same, flops_norm, NULL },
     [LM_OP_AS_LONG]    = { "as_long",    2, 0, true,  shape_same, flops_norm, NULL },

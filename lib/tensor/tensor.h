@@ -35,13 +35,25 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_COPY,                   /* the same in another memory                           */
     LM_OP_GET_ROWS,
     LM_OP_ADD,
+    LM_OP_SUB,
     LM_OP_MUL,
+    LM_OP_DIV,
     LM_OP_SCALE,
+    LM_OP_FILL,
+    LM_OP_CLAMP,
+    LM_OP_NEG,
+    LM_OP_SQR,
+    LM_OP_SQRT,
+    LM_OP_LOG,
     LM_OP_SILU,
     LM_OP_SWIGLU,
     LM_OP_SWIGLU_CLAMP,
+    LM_OP_REGLU,
+    LM_OP_GEGLU,
+    LM_OP_GEGLU_ERF,
     LM_OP_GELU,
     LM_OP_GELU_ERF,
+    LM_OP_GELU_QUICK,
     LM_OP_RELU,
     LM_OP_RELU2,
     LM_OP_SOFTCAP,
@@ -49,6 +61,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_SIGMOID,
     LM_OP_EXP,
     LM_OP_SOFTPLUS,
+    LM_OP_SOFT_MAX,
     LM_OP_SELECT,
     LM_OP_GATE,
     LM_OP_WEIGHTED_SUM,
@@ -106,10 +119,18 @@ struct lm_rope {
     bool     halves;              /* pair i is i and i + n_rot / 2, else neighbours       */
 };
 
+/* What an expert scores, x being its logit. */
+enum lm_score {
+    LM_SCORE_SOFTMAX,             /* its share of the softmax over all                     */
+    LM_SCORE_SIGMOID,             /* 1 / (1 + exp(-x))                                     */
+    LM_SCORE_CHOSEN,              /* x; shares are the softmax over those that are chosen  */
+    LM_SCORE_SQRT_SOFTPLUS        /* sqrt(log(1 + exp(x)))                                 */
+};
+
 /* How a mixture of experts chooses, and what the chosen weigh. */
 struct lm_routing {
     uint32_t k;                   /* experts a token has                                   */
-    bool     sigmoid;             /* scores are sigmoids of the logits, else their softmax */
+    enum lm_score score;
     bool     normalize;           /* shares are divided by their sum                       */
     float    scale;               /* then multiplied by this; 0: not                       */
     uint32_t n_group;             /* experts come in so many groups, of which only the     */
@@ -118,7 +139,7 @@ struct lm_routing {
     float    near;                /* above 0: the share of the k-th is its softmax among those
                                      that come after it and are no farther below it than this
                                      times the larger of it and their own size (Liu et al.,
-                                     "GRIN", 2024); no normalize, no sigmoid               */
+                                     "GRIN", 2024); no normalize, softmax only             */
 };
 
 /* Positions in one page of a key/value cache. */
@@ -137,11 +158,14 @@ struct lm_kv_layout {
 /* What an operation needs beside its sources. */
 union lm_op_arg {
     float          eps;                                       /* *_NORM                 */
-    float          scale;                                     /* SCALE, SOFTCAP, ABOVE,
+    float          scale;                                     /* SCALE, FILL, SOFTCAP, ABOVE,
                                                                  the least of SOFTPLUS  */
     struct lm_routing route;                                  /* SELECT, GATE           */
     struct {
-        float limit, slope;
+        float lo, hi;
+    } range;                                                  /* CLAMP                  */
+    struct {
+        float limit, slope, plus;
     } clamp;                                                  /* SWIGLU_CLAMP           */
     struct {
         float    by, length;
@@ -233,32 +257,59 @@ struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_di
 /* Rows rows[j] (I32 [n]) of a [cols][...] of any type that decodes: F32 [cols, n]. */
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows);
 
-/* a + b and a * b; b has a's shape, or [a->ne[0]], which then goes to every row, or is (of mul)
+/* a + b, a - b, a * b, a / b; b has a's shape, or [a->ne[0]], which then goes to every row, or is
  * one number. */
 struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_sub(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 struct lm_tensor *lm_mul(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_div(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 
-/* s a;   a / (1 + exp(-a));   silu(a) * b. */
+/* s a;   s, whatever a is;   a but at least lo and at most hi, lo <= hi, a NaN being left;   -a;
+ * a^2;   the root of a;   ln a. */
 struct lm_tensor *lm_scale(struct lm_graph *g, struct lm_tensor *a, float s);
-struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_fill(struct lm_graph *g, struct lm_tensor *a, float s);
+struct lm_tensor *lm_clamp(struct lm_graph *g, struct lm_tensor *a, float lo, float hi);
+struct lm_tensor *lm_neg(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_sqr(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_sqrt(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_log(struct lm_graph *g, struct lm_tensor *a);
+
+/*
+ * Gated linear units (Shazeer, "GLU Variants Improve Transformer", 2020): an activation of a, times
+ * b.  Halves of the rows of one tensor, in either order, are two views of it.
+ *
+ *   swiglu         a / (1 + exp(-a)) b
+ *   reglu          max(a, 0) b
+ *   geglu          gelu(a) b, geglu_erf gelu_erf(a) b, geglu_quick gelu_quick(a) b
+ *   swiglu_clamp   a / (1 + exp(-slope a)) (b + plus), a being clipped to at most `limit` >= 0, b
+ *                  to -limit .. limit, infinity for neither; slope 1.702 and plus 1: OpenAI,
+ *                  "gpt-oss model card", 2025
+ */
 struct lm_tensor *lm_swiglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
-
-/* a and b clipped, a to at most `limit`, b to -limit .. limit:
- * a / (1 + exp(-slope a)) * (b + 1) (OpenAI, "gpt-oss model card", 2025). */
+struct lm_tensor *lm_reglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_geglu(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_geglu_erf(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
+struct lm_tensor *lm_geglu_quick(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b);
 struct lm_tensor *lm_swiglu_clamp(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b,
-                                  float limit, float slope);
+                                  float limit, float slope, float plus);
 
-/* a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2;   a (1 + erf(a / sqrt(2))) / 2 (Hendrycks
- * and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al., 2021);   1 / (1 + exp(-a));
- * exp(a);   cap tanh(a / cap);   log(1 + exp(a)), but at least `least`. */
+/* a / (1 + exp(-a));   a (1 + tanh(sqrt(2/pi) (a + 0.044715 a^3))) / 2, a (1 + erf(a / sqrt(2))) /
+ * 2, a / (1 + exp(-1.702 a)) (Hendrycks and Gimpel, 2016);   max(a, 0);   max(a, 0)^2 (So et al.,
+ * 2021);   1 / (1 + exp(-a));   exp(a);   log(1 + exp(a)), but at least `least`;
+ * cap tanh(a / cap), with a cap of 1 tanh(a). */
+struct lm_tensor *lm_silu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_gelu_quick(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_exponential(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a, float least);
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap);
+
+/* Rows of a as shares: exp(a) divided by the row's sum of them. */
+struct lm_tensor *lm_soft_max(struct lm_graph *g, struct lm_tensor *a);
 
 /* Rows of a [n, heads, tokens] with those of b [m, heads or 1, tokens] behind them:
  * F32 [n + m, heads, tokens]; a b of one head goes to all. */

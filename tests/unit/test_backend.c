@@ -231,13 +231,16 @@ static void test_vectors(void **state)
             for (size_t i = 0; i < 100; i++)
                 d[i] = e[i] = 99;
             void (*const two[][2])(float *, const float *, const float *, size_t) = {
-                { ref->add, v->add }, { ref->mul, v->mul }, { ref->swiglu, v->swiglu },
+                { ref->add, v->add }, { ref->sub, v->sub }, { ref->mul, v->mul },
+                { ref->div, v->div }, { ref->swiglu, v->swiglu }, { ref->reglu, v->reglu },
+                { ref->geglu, v->geglu }, { ref->geglu_erf, v->geglu_erf },
             };
             void (*const one[][2])(float *, const float *, size_t) = {
                 { ref->silu, v->silu }, { ref->gelu, v->gelu }, { ref->gelu_erf, v->gelu_erf },
-                { ref->relu2, v->relu2 },
+                { ref->relu2, v->relu2 }, { ref->gelu_quick, v->gelu_quick },
+                { ref->soft_max, v->soft_max },
             };
-            for (size_t f = 0; f < 4; f++) {
+            for (size_t f = 0; f < sizeof one / sizeof *one; f++) {
                 one[f][0](d, a, n);
                 one[f][1](e, a, n);
                 for (size_t i = 0; i < 100; i++)
@@ -257,7 +260,14 @@ static void test_vectors(void **state)
             v->rope_halves(e, a, b, c, n & ~(size_t)1);
             for (size_t i = 0; i < 100; i++)
                 close_to((double)e[i], (double)d[i], 5e-7);
-            for (size_t f = 0; f < 3; f++) {
+            ref->clamp(d, a, -1, 2, n);
+            v->clamp(e, a, -1, 2, n);
+            assert_memory_equal(d, e, n * sizeof *d);
+            ref->swiglu_clamp(d, a, b, n, 2, 1.702f, 1);
+            v->swiglu_clamp(e, a, b, n, 2, 1.702f, 1);
+            for (size_t i = 0; i < n; i++)
+                close_to((double)e[i], (double)d[i], 1e-6);
+            for (size_t f = 0; f < sizeof two / sizeof *two; f++) {
                 two[f][0](d, a, b, n);
                 two[f][1](e, a, b, n);
                 for (size_t i = 0; i < 100; i++)

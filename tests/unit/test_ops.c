@@ -73,7 +73,12 @@ static double score(const struct lm_routing *r, size_t t, size_t e)
     double all = 0;
     for (size_t i = 0; i < EXPERTS; i++)
         all += exp((double)router[t][i]);
-    return r->sigmoid ? 1 / (1 + exp(-(double)router[t][e])) : exp((double)router[t][e]) / all;
+    switch (r->score) {
+    case LM_SCORE_SIGMOID:       return 1 / (1 + exp(-(double)router[t][e]));
+    case LM_SCORE_CHOSEN:        return (double)router[t][e];
+    case LM_SCORE_SQRT_SOFTPLUS: return sqrt(log1p(exp((double)router[t][e])));
+    default:                     return exp((double)router[t][e]) / all;
+    }
 }
 
 /* Which of n is the k-th largest? */
@@ -105,14 +110,16 @@ static void check_routing(const struct lm_routing *r, bool bias, const int32_t *
             kept[nth(group, GROUPS, k)] = true;
         for (size_t e = 0; e < EXPERTS && r->n_group; e++)
             choice[e] = kept[e / SIZE] ? choice[e] : -1e9;
+        double own[USED];
+        const bool chosen = r->score == LM_SCORE_CHOSEN;
         for (size_t k = 0; k < USED; k++) {
             assert_int_equal(ids[t * USED + k], nth(choice, EXPERTS, k));
-            sum += score(r, t, nth(choice, EXPERTS, k));
+            own[k] = score(r, t, nth(choice, EXPERTS, k));
+            sum += own[k] = chosen ? exp(own[k]) : own[k];
         }
         for (size_t k = 0; k < USED; k++)
-            close_to((double)shares[t * USED + k],
-                     score(r, t, nth(choice, EXPERTS, k)) / (r->normalize ? sum : 1) *
-                         (r->scale > 0 ? (double)r->scale : 1), 1e-6);
+            close_to((double)shares[t * USED + k], own[k] / (r->normalize || chosen ? sum : 1) *
+                     (r->scale > 0 ? (double)r->scale : 1), 1e-6);
     }
 }
 
@@ -121,12 +128,17 @@ static void test_routing(void **state)
     static const struct { struct lm_routing r; bool bias; } cases[] = {
         { { .k = USED }, false },
         { { .k = USED, .scale = 2.5f }, true },
-        { { .k = USED, .sigmoid = true, .normalize = true }, true },
+        { { .k = USED, .score = LM_SCORE_SIGMOID, .normalize = true }, true },
+        { { .k = USED, .score = LM_SCORE_CHOSEN }, false },
+        { { .k = USED, .score = LM_SCORE_CHOSEN, .scale = 2 }, true },
+        { { .k = USED, .score = LM_SCORE_SQRT_SOFTPLUS }, false },
+        { { .k = USED, .score = LM_SCORE_SQRT_SOFTPLUS, .normalize = true, .scale = 2.5f,
+            .n_group = GROUPS, .n_group_used = 2, .group_best = 2 }, true },
         { { .k = USED, .n_group = GROUPS, .n_group_used = 2, .group_best = 1 }, false },
-        { { .k = USED, .sigmoid = true, .normalize = true, .scale = 1.5f, .n_group = GROUPS,
-            .n_group_used = 2, .group_best = 2 }, true },
-        { { .k = USED, .sigmoid = true, .n_group = GROUPS, .n_group_used = 1, .group_best = 2 },
-          false },
+        { { .k = USED, .score = LM_SCORE_SIGMOID, .normalize = true, .scale = 1.5f,
+            .n_group = GROUPS, .n_group_used = 2, .group_best = 2 }, true },
+        { { .k = USED, .score = LM_SCORE_SIGMOID, .n_group = GROUPS, .n_group_used = 1,
+            .group_best = 2 }, false },
     };
     (void)state;
     fill(router[0], TOKENS * EXPERTS, 3);
@@ -143,6 +155,40 @@ static void test_routing(void **state)
         check_routing(&cases[i].r, cases[i].bias, ids->data, t->data);
         lm_graph_release(&g);
     }
+}
+
+/* What transformers' router of DeepSeek-V4 chooses, and with what shares: tests/golden/make-gates. */
+static void test_chosen_as_deepseek_v4(void **state)
+{
+    enum { ALL = 8, FEW = 3, N = 4 };
+    static float logits[N * ALL] = {
+        30.000f, 5.053f, -0.735f, 0.602f, 0.430f, -1.112f, -10.409f, 2.498f,
+        -3.473f, -30.000f, 1.590f, 2.680f, -0.215f, 0.187f, -7.068f, -8.482f,
+        6.076f, -2.673f, 0.012f, -0.614f, 4.558f, -0.921f, 4.751f, 3.071f,
+        -3.035f, -0.741f, -3.423f, -0.939f, -1.686f, 3.395f, -2.710f, -3.778f,
+    };
+    static float preference[ALL] = {
+        -0.636f, 0.441f, -0.332f, 0.132f, 0.081f, 0.588f, -0.181f, 0.234f,
+    };
+    static const int32_t ids[N * FEW] = { 0, 1, 7, 3, 5, 2, 4, 6, 7, 5, 1, 3 };
+    static const double shares[N * FEW] = {
+        0.880408648, 0.361552929, 0.258038423, 0.640818908, 0.343915437, 0.515265656,
+        0.526938845, 0.537851386, 0.435209769, 0.910480598, 0.307010738, 0.282508665,
+    };
+    const struct lm_routing r = {
+        .k = FEW, .score = LM_SCORE_SQRT_SOFTPLUS, .normalize = true, .scale = 1.5f,
+    };
+    struct lm_graph g = {0};
+    (void)state;
+    struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ ALL, N }, logits);
+    struct lm_tensor *p = with_data(&g, LM_F32, 1, (size_t[]){ ALL }, preference);
+    struct lm_tensor *chosen = lm_select(&g, x, p, &r), *t = lm_gate(&g, x, chosen, &r);
+    chosen->flags |= LM_TENSOR_OUTPUT;
+    evaluate(&g, t, 1);
+    assert_memory_equal(chosen->data, ids, sizeof ids);
+    for (size_t i = 0; i < N * FEW; i++)
+        close_to((double)((float *)t->data)[i], shares[i], 1e-6);
+    lm_graph_release(&g);
 }
 
 static void test_routing_refusals(void **state)
@@ -228,25 +274,158 @@ static double clip(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-static void test_activations(void **state)
+/* Each of these by its definition; c is the one number that goes with all. */
+enum { N_ELEMENTS = 23 };
+
+static struct lm_tensor *element(struct lm_graph *g, int op, struct lm_tensor *a,
+                                 struct lm_tensor *b, struct lm_tensor *c)
 {
-    static float a[TOKENS * COLS], b[TOKENS * COLS];
+    switch (op) {
+    case 0:  return lm_relu(g, a);
+    case 1:  return lm_swiglu_clamp(g, a, b, 7, 1.702f, 1);
+    case 2:  return lm_swiglu_clamp(g, a, b, 10, 1, 0);
+    case 3:  return lm_reglu(g, a, b);
+    case 4:  return lm_geglu(g, a, b);
+    case 5:  return lm_geglu_erf(g, a, b);
+    case 6:  return lm_geglu_quick(g, a, b);
+    case 7:  return lm_gelu_quick(g, a);
+    case 8:  return lm_sub(g, a, b);
+    case 9:  return lm_div(g, a, b);
+    case 10: return lm_add(g, a, c);
+    case 11: return lm_sub(g, a, c);
+    case 12: return lm_div(g, a, c);
+    case 13: return lm_fill(g, a, 0.375f);
+    case 14: return lm_clamp(g, a, -1.5f, 2);
+    case 15: return lm_neg(g, a);
+    case 16: return lm_sqr(g, a);
+    case 17: return lm_sqrt(g, lm_sqr(g, a));
+    case 18: return lm_log(g, lm_exponential(g, a));
+    case 19: return lm_softcap(g, a, 1);
+    case 20: return lm_exponential(g, a);
+    case 21: return lm_softplus(g, a, 0);
+    default: return lm_mul(g, a, c);
+    }
+}
+
+static double defined(int op, double a, double b, double c)
+{
+    const double tanh_gelu = sqrt(2 / 3.14159265358979) * (a + 0.044715 * a * a * a);
+    double p;
+    switch (op) {
+    case 0:  return fmax(a, 0);
+    case 1:  p = clip(a, -1e9, 7); return p / (1 + exp(-1.702 * p)) * (clip(b, -7, 7) + 1);
+    case 2:  p = clip(a, -1e9, 10); return p / (1 + exp(-p)) * clip(b, -10, 10);
+    case 3:  return fmax(a, 0) * b;
+    case 4:  return 0.5 * a * (1 + tanh(tanh_gelu)) * b;
+    case 5:  return 0.5 * a * (1 + erf(a / sqrt(2))) * b;
+    case 6:  return a / (1 + exp(-1.702 * a)) * b;
+    case 7:  return a / (1 + exp(-1.702 * a));
+    case 8:  return a - b;
+    case 9:  return a / b;
+    case 10: return a + c;
+    case 11: return a - c;
+    case 12: return a / c;
+    case 13: return 0.375;
+    case 14: return clip(a, -1.5, 2);
+    case 15: return -a;
+    case 16: return a * a;
+    case 17: return fabs(a);
+    case 18: return a;
+    case 19: return tanh(a);
+    case 20: return exp(a);
+    case 21: return log1p(exp(a));
+    default: return a * c;
+    }
+}
+
+static void test_elements(void **state)
+{
+    static float a[TOKENS * COLS], b[TOKENS * COLS], c = -2.75f;
     (void)state;
     fill(a, TOKENS * COLS, 12);
     fill(b, TOKENS * COLS, 12);
-    for (int op = 0; op < 2; op++) {
+    for (int op = 0; op < N_ELEMENTS; op++) {
         struct lm_graph g = {0};
         struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ COLS, TOKENS }, a);
         struct lm_tensor *y = with_data(&g, LM_F32, 2, (size_t[]){ COLS, TOKENS }, b);
-        struct lm_tensor *t = op ? lm_swiglu_clamp(&g, x, y, 7, 1.702f) : lm_relu(&g, x);
+        struct lm_tensor *z = with_data(&g, LM_F32, 1, (size_t[]){ 1 }, &c);
+        /* What is computed may be overwritten, as a weight may not. */
+        struct lm_tensor *t = element(&g, op, lm_scale(&g, x, 1), y, z);
         evaluate(&g, t, 2);
+        assert_int_equal(g.planned[0], (sizeof a + 63) / 64 * 64);
         for (size_t i = 0; i < TOKENS * COLS; i++) {
-            const double p = clip((double)a[i], -1e9, 7), q = clip((double)b[i], -7, 7);
-            close_to((double)((float *)t->data)[i],
-                     op ? p / (1 + exp(-1.702 * p)) * (q + 1) : fmax((double)a[i], 0), 2e-6);
+            const double want = defined(op, (double)a[i], (double)b[i], (double)c);
+            close_to((double)((float *)t->data)[i], want, 3e-6);
         }
         lm_graph_release(&g);
     }
+}
+
+/* Both halves of the rows of one tensor, either first. */
+static void test_halves(void **state)
+{
+    static float a[TOKENS * 2 * COLS];
+    (void)state;
+    fill(a, TOKENS * 2 * COLS, 5);
+    for (size_t swap = 0; swap < 2; swap++) {
+        struct lm_graph g = {0};
+        struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ 2 * COLS, TOKENS }, a);
+        struct lm_tensor *half[2];
+        for (size_t i = 0; i < 2; i++)
+            half[i] = lm_view(&g, x, 2, (size_t[]){ COLS, TOKENS }, (size_t[]){ 4, 8 * COLS },
+                              4 * COLS * i);
+        struct lm_tensor *t = lm_geglu(&g, half[swap], half[!swap]);
+        evaluate(&g, t, 2);
+        for (size_t r = 0; r < TOKENS; r++)
+            for (size_t i = 0; i < COLS; i++) {
+                const float *row = a + r * 2 * COLS + i;
+                close_to((double)((float *)t->data)[r * COLS + i],
+                         defined(4, (double)row[swap * COLS], (double)row[!swap * COLS], 0), 3e-6);
+            }
+        lm_graph_release(&g);
+    }
+}
+
+static void test_soft_max(void **state)
+{
+    static float a[TOKENS * COLS];
+    (void)state;
+    fill(a, TOKENS * COLS, 12);
+    a[1] = 3e38f;                       /* all of its row */
+    for (size_t cols = 1; cols <= COLS; cols += 3) {
+        struct lm_graph g = {0};
+        struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ cols, TOKENS }, a);
+        struct lm_tensor *t = lm_soft_max(&g, x);
+        evaluate(&g, t, 2);
+        for (size_t r = 0; r < TOKENS; r++) {
+            const float *row = a + r * cols;
+            double top = (double)row[0], sum = 0;
+            for (size_t i = 0; i < cols; i++)
+                top = fmax(top, (double)row[i]);
+            for (size_t i = 0; i < cols; i++)
+                sum += exp((double)row[i] - top);
+            for (size_t i = 0; i < cols; i++)
+                close_to((double)((float *)t->data)[r * cols + i],
+                         exp((double)row[i] - top) / sum, 1e-6);
+        }
+        lm_graph_release(&g);
+    }
+}
+
+/* A clamp leaves NaN, and wants a range with something in it. */
+static void test_clamp(void **state)
+{
+    float a[5] = { NAN, -INFINITY, INFINITY, 0.5f, NAN };
+    struct lm_graph g = {0};
+    (void)state;
+    struct lm_tensor *x = with_data(&g, LM_F32, 1, (size_t[]){ 5 }, a);
+    struct lm_tensor *t = lm_clamp(&g, x, -1, 1);
+    evaluate(&g, t, 1);
+    const float *got = t->data;
+    assert_true(isnan(got[0]) && got[1] == -1 && got[2] == 1 && got[3] == 0.5f && isnan(got[4]));
+    assert_null(lm_clamp(&g, x, 1, -1));
+    assert_int_equal(g.err.code, LM_EUSE);
+    lm_graph_release(&g);
 }
 
 /* Queries grow with whole lengths before them, the same for all heads. */
@@ -431,10 +610,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_chosen_as_deepseek_v4),
         cmocka_unit_test(test_routing_refusals),
         cmocka_unit_test(test_heads),
         cmocka_unit_test(test_add_id),
-        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_soft_max),
+        cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_pos_scale),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_whole),

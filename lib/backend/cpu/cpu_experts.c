@@ -28,14 +28,24 @@ static size_t end_of(const struct lm_step *s, size_t job, size_t n)
     return end < n ? end : n;
 }
 
-/* What each expert scores: sigmoids of the logits, or their softmax. */
+/* What an expert scores whatever the others' logits are; beyond 20 what a softplus adds to x is
+ * less than a float shows. */
+static float own_score(enum lm_score score, float x)
+{
+    if (score == LM_SCORE_SIGMOID)
+        return 1.0f / (1.0f + expf(-x));
+    return score == LM_SCORE_CHOSEN ? x : sqrtf(x > 20 ? x : log1pf(expf(x)));
+}
+
+/* What each expert scores. */
 static void scores(const struct lm_routing *r, const float *x, float *dst, size_t n)
 {
     float top = x[0], all = 0;
-    for (size_t i = 0; i < n && r->sigmoid; i++)
-        dst[i] = 1.0f / (1.0f + expf(-x[i]));
-    if (r->sigmoid)
+    if (r->score != LM_SCORE_SOFTMAX) {
+        for (size_t i = 0; i < n; i++)
+            dst[i] = own_score(r->score, x[i]);
         return;
+    }
     for (size_t i = 1; i < n; i++)
         top = x[i] > top ? x[i] : top;
     for (size_t i = 0; i < n; i++)
@@ -145,6 +155,8 @@ void lm_cpu_gate(const struct lm_exec *e, const struct lm_step *s, size_t job, i
 {
     const struct lm_tensor *t = s->t, *a = t->src[0];
     const struct lm_routing *route = &t->arg.route;
+    const enum lm_score score = route->score;
+    const bool exponential = score == LM_SCORE_SOFTMAX || score == LM_SCORE_CHOSEN;
     (void)e;
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
@@ -157,15 +169,14 @@ void lm_cpu_gate(const struct lm_exec *e, const struct lm_step *s, size_t job, i
             dst[k] = near_share(route, x, a->ne[0], ids, k);
         if (route->near > 0)
             continue;
-        for (size_t i = 0; i < a->ne[0] && !route->sigmoid; i++)
+        for (size_t i = 0; i < a->ne[0] && score == LM_SCORE_SOFTMAX; i++)
             all += expf(x[i] - top);
         for (size_t k = 0; k < t->ne[0]; k++)
-            sum += dst[k] = route->sigmoid ? 1.0f / (1.0f + expf(-x[ids[k]]))
-                                           : expf(x[ids[k]] - top);
+            sum += dst[k] = exponential ? expf(x[ids[k]] - top) : own_score(score, x[ids[k]]);
         for (size_t k = 0; k < t->ne[0]; k++) {
-            if (route->normalize)
+            if (route->normalize || score == LM_SCORE_CHOSEN)
                 dst[k] /= sum;
-            else if (!route->sigmoid)
+            else if (score == LM_SCORE_SOFTMAX)
                 dst[k] /= all;
             if (route->scale > 0)
                 dst[k] *= route->scale;

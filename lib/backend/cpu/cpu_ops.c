@@ -48,17 +48,29 @@ static const float *partner(const struct lm_tensor *b, size_t r)
     return (const float *)(lm_tensor_rows(b) == 1 ? b->data : row(b, r));
 }
 
+/* A row with one number for all its elements. */
+static void with_one(const struct lm_vec *v, enum lm_op op, float *d, const float *a, float b,
+                     size_t n)
+{
+    if (op == LM_OP_MUL)
+        v->scale(d, a, b, n);
+    for (size_t i = 0; i < n && op != LM_OP_MUL; i++)
+        d[i] = op == LM_OP_ADD ? a[i] + b : op == LM_OP_SUB ? a[i] - b : a[i] / b;
+}
+
 static void binary(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
     const struct lm_vec *v = e->cpu->vec;
     void (*f)(float *, const float *, const float *, size_t) =
-        t->op == LM_OP_ADD ? v->add : t->op == LM_OP_MUL ? v->mul : v->swiglu;
+        t->op == LM_OP_ADD ? v->add : t->op == LM_OP_SUB ? v->sub : t->op == LM_OP_MUL ? v->mul
+        : t->op == LM_OP_DIV ? v->div : t->op == LM_OP_SWIGLU ? v->swiglu
+        : t->op == LM_OP_REGLU ? v->reglu : t->op == LM_OP_GEGLU ? v->geglu : v->geglu_erf;
     const bool one = t->src[1]->ne[0] < t->ne[0];
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         if (one)
-            v->scale((float *)row(t, r), (const float *)row(t->src[0], r),
+            with_one(v, t->op, (float *)row(t, r), (const float *)row(t->src[0], r),
                      *(const float *)t->src[1]->data, t->ne[0]);
         else
             f((float *)row(t, r), (const float *)row(t->src[0], r), partner(t->src[1], r),
@@ -68,17 +80,30 @@ static void binary(const struct lm_exec *e, const struct lm_step *s, size_t job,
 static void swiglu_clamp(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
-    const float limit = t->arg.clamp.limit, slope = t->arg.clamp.slope;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->swiglu_clamp((float *)row(t, r), (const float *)row(t->src[0], r),
+                                  (const float *)row(t->src[1], r), t->ne[0], t->arg.clamp.limit,
+                                  t->arg.clamp.slope, t->arg.clamp.plus);
+}
+
+static void clamp(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        e->cpu->vec->clamp((float *)row(t, r), (const float *)row(t->src[0], r), t->arg.range.lo,
+                           t->arg.range.hi, t->ne[0]);
+}
+
+static void fill(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
     (void)e;
     (void)thread;
-    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
-        const float *a = (const float *)row(t->src[0], r), *b = (const float *)row(t->src[1], r);
-        for (size_t i = 0; i < t->ne[0]; i++) {
-            float x = a[i] < limit ? a[i] : limit, y = b[i] < limit ? b[i] : limit;
-            y = y > -limit ? y : -limit;
-            ((float *)row(t, r))[i] = x / (1.0f + expf(-slope * x)) * (y + 1.0f);
-        }
-    }
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
+        for (size_t i = 0; i < t->ne[0]; i++)
+            ((float *)row(t, r))[i] = t->arg.scale;
 }
 
 static void scale(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
@@ -105,13 +130,15 @@ static void unary(const struct lm_exec *e, const struct lm_step *s, size_t job, 
     const struct lm_vec *v = e->cpu->vec;
     void (*f)(float *, const float *, size_t) =
         t->op == LM_OP_SILU ? v->silu : t->op == LM_OP_GELU ? v->gelu
-        : t->op == LM_OP_GELU_ERF ? v->gelu_erf : v->relu2;
+        : t->op == LM_OP_GELU_ERF ? v->gelu_erf : t->op == LM_OP_GELU_QUICK ? v->gelu_quick
+        : t->op == LM_OP_SOFT_MAX ? v->soft_max : v->relu2;
     (void)thread;
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         f((float *)row(t, r), (const float *)row(t->src[0], r), t->ne[0]);
 }
 
-static void relu(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+/* Functions of one number that are a line of C. */
+static void simple(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
     (void)e;
@@ -119,8 +146,15 @@ static void relu(const struct lm_exec *e, const struct lm_step *s, size_t job, i
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
         const float *x = (const float *)row(t->src[0], r);
         float *dst = (float *)row(t, r);
-        for (size_t i = 0; i < t->ne[0]; i++)
-            dst[i] = x[i] > 0 ? x[i] : 0;
+        const size_t n = t->ne[0];
+        switch (t->op) {
+        case LM_OP_RELU: for (size_t i = 0; i < n; i++) dst[i] = x[i] > 0 ? x[i] : 0; break;
+        case LM_OP_NEG:  for (size_t i = 0; i < n; i++) dst[i] = -x[i];               break;
+        case LM_OP_SQR:  for (size_t i = 0; i < n; i++) dst[i] = x[i] * x[i];         break;
+        case LM_OP_SQRT: for (size_t i = 0; i < n; i++) dst[i] = sqrtf(x[i]);         break;
+        case LM_OP_LOG:  for (size_t i = 0; i < n; i++) dst[i] = logf(x[i]);          break;
+        default:         for (size_t i = 0; i < n; i++) dst[i] = expf(x[i]);
+        }
     }
 }
 
@@ -217,16 +251,6 @@ static void sigmoid(const struct lm_exec *e, const struct lm_step *s, size_t job
     for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
         for (size_t i = 0; i < t->ne[0]; i++)
             ((float *)row(t, r))[i] = 1.0f / (1.0f + expf(-((const float *)row(t->src[0], r))[i]));
-}
-
-static void exponential(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
-{
-    const struct lm_tensor *t = s->t;
-    (void)e;
-    (void)thread;
-    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++)
-        for (size_t i = 0; i < t->ne[0]; i++)
-            ((float *)row(t, r))[i] = expf(((const float *)row(t->src[0], r))[i]);
 }
 
 /* Beyond 20 what is added to x is less than a float shows. */
@@ -373,20 +397,33 @@ void lm_cpu_products(const struct lm_exec *e, const struct lm_step *s, size_t jo
 static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_GET_ROWS]   = { get_rows, count_rows, NULL, rows_per_job },
     [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_SUB]        = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_MUL]        = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_DIV]        = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_SCALE]      = { scale, count_rows, NULL, rows_per_job },
+    [LM_OP_FILL]       = { fill, count_rows, NULL, rows_per_job },
+    [LM_OP_CLAMP]      = { clamp, count_rows, NULL, rows_per_job },
+    [LM_OP_NEG]        = { simple, count_rows, NULL, rows_per_job },
+    [LM_OP_SQR]        = { simple, count_rows, NULL, rows_per_job },
+    [LM_OP_SQRT]       = { simple, count_rows, NULL, rows_per_job },
+    [LM_OP_LOG]        = { simple, count_rows, NULL, rows_per_job },
     [LM_OP_SILU]       = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_SWIGLU]     = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_REGLU]      = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_GEGLU]      = { binary, count_rows, NULL, rows_per_job },
+    [LM_OP_GEGLU_ERF]  = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_GELU]       = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_GELU_ERF]   = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_SWIGLU_CLAMP] = { swiglu_clamp, count_rows, NULL, rows_per_job },
-    [LM_OP_RELU]       = { relu, count_rows, NULL, rows_per_job },
+    [LM_OP_GELU_QUICK] = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_SOFT_MAX]   = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_RELU]       = { simple, count_rows, NULL, rows_per_job },
     [LM_OP_RELU2]      = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTCAP]    = { softcap, count_rows, NULL, rows_per_job },
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
     [LM_OP_SIGMOID]    = { sigmoid, count_rows, NULL, rows_per_job },
-    [LM_OP_EXP]        = { exponential, count_rows, NULL, rows_per_job },
+    [LM_OP_EXP]        = { simple, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTPLUS]   = { softplus, count_rows, NULL, rows_per_job },
     [LM_OP_L2_NORM]    = { l2_norm, count_rows, NULL, rows_per_job },
     [LM_OP_ABOVE]      = { above, count_rows, NULL, rows_per_job },

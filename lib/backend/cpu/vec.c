@@ -11,16 +11,34 @@ static void add(float *d, const float *a, const float *b, size_t n)
         d[i] = a[i] + b[i];
 }
 
+static void sub(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = a[i] - b[i];
+}
+
 static void mul(float *d, const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         d[i] = a[i] * b[i];
 }
 
+static void divide(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = a[i] / b[i];
+}
+
 static void scale(float *d, const float *a, float s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         d[i] = a[i] * s;
+}
+
+static void clamp(float *d, const float *a, float lo, float hi, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = a[i] < lo ? lo : a[i] > hi ? hi : a[i];
 }
 
 static void silu(float *d, const float *a, size_t n)
@@ -35,24 +53,77 @@ static void swiglu(float *d, const float *a, const float *b, size_t n)
         d[i] = a[i] / (1.0f + expf(-a[i])) * b[i];
 }
 
+static float gelu_of(float x)
+{
+    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+}
+
+static float gelu_erf_of(float x)
+{
+    return 0.5f * x * (1.0f + erff(x * 0.7071067812f));
+}
+
 static void gelu(float *d, const float *a, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        float x = a[i];
-        d[i] = 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    }
+    for (size_t i = 0; i < n; i++)
+        d[i] = gelu_of(a[i]);
 }
 
 static void gelu_erf(float *d, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        d[i] = 0.5f * a[i] * (1.0f + erff(a[i] * 0.7071067812f));
+        d[i] = gelu_erf_of(a[i]);
+}
+
+static void gelu_quick(float *d, const float *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = a[i] / (1.0f + expf(-1.702f * a[i]));
 }
 
 static void relu2(float *d, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         d[i] = a[i] > 0 ? a[i] * a[i] : 0;
+}
+
+static void reglu(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = (a[i] > 0 ? a[i] : 0) * b[i];
+}
+
+static void geglu(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = gelu_of(a[i]) * b[i];
+}
+
+static void geglu_erf(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = gelu_erf_of(a[i]) * b[i];
+}
+
+static void swiglu_clamp(float *d, const float *a, const float *b, size_t n, float limit,
+                         float slope, float plus)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float x = a[i] > limit ? limit : a[i];
+        const float y = b[i] > limit ? limit : b[i] < -limit ? -limit : b[i];
+        d[i] = x / (1.0f + expf(-slope * x)) * (y + plus);
+    }
+}
+
+static void soft_max(float *d, const float *a, size_t n)
+{
+    float top = a[0];
+    double sum = 0;
+    for (size_t i = 1; i < n; i++)
+        top = a[i] > top ? a[i] : top;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)(d[i] = expf(a[i] - top));
+    scale(d, d, (float)(1 / sum), n);
 }
 
 static void softcap(float *d, const float *a, float s, size_t n)
@@ -113,8 +184,12 @@ static void to_f16(uint16_t *d, const float *a, size_t n)
 }
 
 const struct lm_vec lm_vec_scalar = {
-    add, mul, scale, silu, swiglu, gelu, gelu_erf, relu2, softcap, rms_norm, layer_norm, rope,
-    rope_halves, to_f16
+    .add = add, .sub = sub, .mul = mul, .div = divide, .scale = scale, .clamp = clamp,
+    .silu = silu, .swiglu = swiglu, .gelu = gelu, .gelu_erf = gelu_erf, .gelu_quick = gelu_quick,
+    .relu2 = relu2, .reglu = reglu, .geglu = geglu, .geglu_erf = geglu_erf,
+    .swiglu_clamp = swiglu_clamp, .soft_max = soft_max, .softcap = softcap,
+    .rms_norm = rms_norm, .layer_norm = layer_norm, .rope = rope, .rope_halves = rope_halves,
+    .to_f16 = to_f16,
 };
 
 const struct lm_vec *lm_vec_find(enum lm_isa isa)

@@ -18,13 +18,25 @@
 
 struct lm_vec {
     void (*add)(float *d, const float *a, const float *b, size_t n);
+    void (*sub)(float *d, const float *a, const float *b, size_t n);
     void (*mul)(float *d, const float *a, const float *b, size_t n);
+    void (*div)(float *d, const float *a, const float *b, size_t n);
     void (*scale)(float *d, const float *a, float s, size_t n);
+    /* At least lo and at most hi; a NaN stays one. */
+    void (*clamp)(float *d, const float *a, float lo, float hi, size_t n);
     void (*silu)(float *d, const float *a, size_t n);                     /* a / (1 + exp(-a)) */
     void (*swiglu)(float *d, const float *a, const float *b, size_t n);   /* silu(a) b         */
     void (*gelu)(float *d, const float *a, size_t n);                     /* tanh form         */
     void (*gelu_erf)(float *d, const float *a, size_t n);                 /* a (1 + erf) / 2   */
+    void (*gelu_quick)(float *d, const float *a, size_t n);          /* a / (1 + exp(-1.702 a)) */
     void (*relu2)(float *d, const float *a, size_t n);                    /* max(a, 0)^2       */
+    void (*reglu)(float *d, const float *a, const float *b, size_t n);    /* max(a, 0) b       */
+    void (*geglu)(float *d, const float *a, const float *b, size_t n);    /* gelu(a) b         */
+    void (*geglu_erf)(float *d, const float *a, const float *b, size_t n);
+    /* a at most limit, b in -limit .. limit: a / (1 + exp(-slope a)) (b + plus) */
+    void (*swiglu_clamp)(float *d, const float *a, const float *b, size_t n, float limit,
+                         float slope, float plus);
+    void (*soft_max)(float *d, const float *a, size_t n);      /* exp(a) / their sum, n > 0 */
     /* s tanh(a / s); versions agree within 1e-6 s */
     void (*softcap)(float *d, const float *a, float s, size_t n);
     /* d = x w / sqrt(mean(x^2) + eps) */

@@ -30,6 +30,18 @@ static void add(float *d, const float *a, const float *b, size_t n)
         put(d + i, vf_add(get(a + i, n - i), get(b + i, n - i)), n - i);
 }
 
+static void sub(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, vf_sub(get(a + i, n - i), get(b + i, n - i)), n - i);
+}
+
+static void divide(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, vf_div(get(a + i, n - i), get(b + i, n - i)), n - i);
+}
+
 static void mul(float *d, const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i += W)
@@ -40,6 +52,23 @@ static void scale(float *d, const float *a, float s, size_t n)
 {
     for (size_t i = 0; i < n; i += W)
         put(d + i, vf_mul(get(a + i, n - i), vf_set1(s)), n - i);
+}
+
+INLINE vf clamp_of(vf a, vf lo, vf hi)
+{
+    return vf_min(hi, vf_max(lo, a));
+}
+
+static void clamp(float *d, const float *a, float lo, float hi, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, clamp_of(get(a + i, n - i), vf_set1(lo), vf_set1(hi)), n - i);
+}
+
+/* a / (1 + exp(-slope a)) */
+INLINE vf swish_of(vf a, float slope)
+{
+    return vf_div(a, vf_add(vf_set1(1), vf_exp(vf_mul(vf_set1(-slope), a))));
 }
 
 INLINE vf silu_of(vf a)
@@ -60,20 +89,75 @@ static void swiglu(float *d, const float *a, const float *b, size_t n)
 }
 
 /* x (1 + tanh u) / 2 = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) */
+INLINE vf gelu_of(vf x)
+{
+    vf cube = vf_mul(vf_mul(x, x), x);
+    vf u = vf_mul(vf_set1(-2 * 0.7978845608f), vf_fma(cube, vf_set1(0.044715f), x));
+    return vf_div(x, vf_add(vf_set1(1), vf_exp(u)));
+}
+
 static void gelu(float *d, const float *a, size_t n)
 {
-    for (size_t i = 0; i < n; i += W) {
-        vf x = get(a + i, n - i);
-        vf cube = vf_mul(vf_mul(x, x), x);
-        vf u = vf_mul(vf_set1(-2 * 0.7978845608f), vf_fma(cube, vf_set1(0.044715f), x));
-        put(d + i, vf_div(x, vf_add(vf_set1(1), vf_exp(u))), n - i);
-    }
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, gelu_of(get(a + i, n - i)), n - i);
+}
+
+static void geglu(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, vf_mul(gelu_of(get(a + i, n - i)), get(b + i, n - i)), n - i);
 }
 
 static void gelu_erf(float *d, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         d[i] = 0.5f * a[i] * (1.0f + erff(a[i] * 0.7071067812f));
+}
+
+static void geglu_erf(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = 0.5f * a[i] * (1.0f + erff(a[i] * 0.7071067812f)) * b[i];
+}
+
+static void gelu_quick(float *d, const float *a, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, swish_of(get(a + i, n - i), 1.702f), n - i);
+}
+
+static void reglu(float *d, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += W)
+        put(d + i, vf_mul(vf_max(get(a + i, n - i), vf_zero()), get(b + i, n - i)), n - i);
+}
+
+static void swiglu_clamp(float *d, const float *a, const float *b, size_t n, float limit,
+                         float slope, float plus)
+{
+    const vf top = vf_set1(limit), low = vf_set1(-limit);
+    for (size_t i = 0; i < n; i += W) {
+        const vf x = vf_min(top, get(a + i, n - i));
+        const vf y = vf_add(clamp_of(get(b + i, n - i), low, top), vf_set1(plus));
+        put(d + i, vf_mul(swish_of(x, slope), y), n - i);
+    }
+}
+
+static void soft_max(float *d, const float *a, size_t n)
+{
+    float top = a[0];
+    vd sum = vd_zero();
+    for (size_t i = 0; i + W <= n; i += W) {
+        const float here = vf_top(vf_load(a + i));
+        top = here > top ? here : top;
+    }
+    for (size_t i = n / W * W; i < n; i++)
+        top = a[i] > top ? a[i] : top;
+    for (size_t i = 0; i < n; i += W) {
+        put(d + i, vf_exp(vf_sub(get(a + i, n - i), vf_set1(top))), n - i);
+        sum = vd_add(sum, get(d + i, n - i));
+    }
+    scale(d, d, (float)(1 / vd_sum(sum)), n);
 }
 
 static void relu2(float *d, const float *a, size_t n)
@@ -154,5 +238,11 @@ static void to_f16(uint16_t *d, const float *a, size_t n)
     }
 }
 
-#define VEC_TABLE { add, mul, scale, silu, swiglu, gelu, gelu_erf, relu2, softcap, rms_norm, \
-                    layer_norm, rope, rope_halves, to_f16 }
+#define VEC_TABLE { \
+    .add = add, .sub = sub, .mul = mul, .div = divide, .scale = scale, .clamp = clamp, \
+    .silu = silu, .swiglu = swiglu, .gelu = gelu, .gelu_erf = gelu_erf, \
+    .gelu_quick = gelu_quick, .relu2 = relu2, .reglu = reglu, .geglu = geglu, \
+    .geglu_erf = geglu_erf, .swiglu_clamp = swiglu_clamp, .soft_max = soft_max, \
+    .softcap = softcap, .rms_norm = rms_norm, .layer_norm = layer_norm, .rope = rope, \
+    .rope_halves = rope_halves, .to_f16 = to_f16, \
+}
