@@ -24,12 +24,14 @@
 
 #include "base/err.h"
 #include "gguf/gguf.h"
+#include "tensor/tensor.h"
 
 /* How rotary frequencies are stretched beyond the training length. */
 enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG };
 
 #define LM_MAX_LAYERS 4096
 #define LM_MAX_LABELS 65536
+#define LM_MAX_XIELU 256
 
 /* The numbers of a model.  Zero where the file has no such key, until the
  * architecture's `settle` puts the defaults in and checks them. */
@@ -109,9 +111,12 @@ struct lm_hparams {
                                          so, or has none                                  */
     uint64_t fed[LM_MAX_LAYERS / 64];            /* bit i: layer i                        */
     uint32_t n_latent;                /* length of what experts get and give; 0: n_embd  */
+    struct lm_xielu xielu[LM_MAX_XIELU];         /* of each layer, see lm_xielu            */
     bool     parallel;                /* attention and feed-forward of the same input    */
     bool     has_pattern;             /* local[] says which layers the window is for     */
     uint64_t local[LM_MAX_LAYERS / 64];          /* bit i: layer i                       */
+    float    alibi;                   /* distances lower scores instead of rotation, the largest
+                                         slope being 2^(-alibi / heads); 0: not              */
     float    norm_eps;
     float    norm_rms_eps;            /* above 0: that, and norms are of the root of the mean
                                          square whatever the family's are                 */
@@ -167,6 +172,8 @@ enum lm_key_from {
                                dense, the others being sparse                             */
     LM_FROM_UNLESS,         /* config[0] in rope_parameters or config.json itself, but the
                                default is not written                                    */
+    LM_FROM_EACH_LAYER,     /* f32 array: the tensor config[0] of each layer, one number; `field` is
+                               an offset in struct lm_xielu                              */
     LM_FROM_SPARSE_LAYERS,  /* f32 array: the quantile of the normal distribution at every
                                share of the list config[0]                                */
     LM_FROM_KV_BY_WINDOW,   /* i32 array: config[2] in layers with a window, else as GLOBAL;
@@ -214,8 +221,8 @@ enum {
 
 /* A metadata key; rows stand in the order in which conversion writes them. */
 struct lm_arch_key {
-    const char       *name;         /* after "ARCH.", unless it begins with "general." or
-                                       "tokenizer."                                       */
+    const char       *name;         /* after "ARCH.", unless it begins with "general.",
+                                       "tokenizer." or "xielu."                                     */
     enum lm_gguf_kind kind;         /* as written; U32, F32, BOOL, STR or (BOOL) ARR      */
     unsigned          flags;
     enum lm_key_from  from;
@@ -394,7 +401,7 @@ enum lm_role {
     LM_OUTPUT, LM_OUTPUT_B, LM_OUTPUT_NORM, LM_OUTPUT_NORM_B,
     LM_ATTN_NORM, LM_ATTN_NORM_B, LM_ATTN_NORM_2, LM_ATTN_NORM_2_B,
     LM_ATTN_Q, LM_ATTN_Q_B, LM_ATTN_K, LM_ATTN_K_B, LM_ATTN_V, LM_ATTN_V_B,
-    LM_ATTN_QKV, LM_ATTN_QKV_B, LM_ATTN_OUT, LM_ATTN_OUT_B,
+    LM_ATTN_QKV, LM_ATTN_QKV_B, LM_ATTN_SUB_NORM, LM_ATTN_SUB_NORM_B, LM_ATTN_OUT, LM_ATTN_OUT_B,
     LM_ATTN_Q_NORM, LM_ATTN_Q_NORM_B, LM_ATTN_K_NORM, LM_ATTN_K_NORM_B,
     LM_ATTN_Q_A, LM_ATTN_Q_A_B, LM_ATTN_Q_A_NORM, LM_ATTN_Q_A_NORM_B,
     LM_ATTN_KV_A, LM_ATTN_KV_A_B, LM_ATTN_KV_A_NORM, LM_ATTN_KV_A_NORM_B,
@@ -408,7 +415,8 @@ enum lm_role {
     LM_ENC_FFN_GATE, LM_ENC_FFN_UP, LM_ENC_FFN_DOWN, LM_ENC_OUTPUT_NORM,
     LM_POST_ATTN_NORM, LM_POST_ATTN_NORM_B,
     LM_FFN_NORM, LM_FFN_NORM_B, LM_FFN_GATE, LM_FFN_GATE_B, LM_FFN_UP, LM_FFN_UP_B,
-    LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM, LM_POST_FFN_NORM_B,
+    LM_FFN_SUB_NORM, LM_FFN_SUB_NORM_B, LM_FFN_DOWN, LM_FFN_DOWN_B, LM_POST_FFN_NORM,
+    LM_POST_FFN_NORM_B,
     LM_ROUTER, LM_ROUTER_B, LM_GATE_EXPERTS, LM_UP_EXPERTS, LM_DOWN_EXPERTS,
     LM_ROUTER_SHARED, LM_ROUTER_SHARED_B, LM_GATE_SHARED, LM_GATE_SHARED_B,
     LM_UP_SHARED, LM_UP_SHARED_B, LM_DOWN_SHARED, LM_DOWN_SHARED_B,

@@ -77,7 +77,8 @@ const struct lm_arch *lm_arch_by_class(const char *name)
 
 void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst)
 {
-    if (strncmp(k->name, "general.", 8) == 0 || strncmp(k->name, "tokenizer.", 10) == 0)
+    if (strncmp(k->name, "general.", 8) == 0 || strncmp(k->name, "tokenizer.", 10) == 0 ||
+        strncmp(k->name, "xielu.", 6) == 0)
         snprintf(dst, LM_ARCH_NAME, "%s", k->name);
     else
         snprintf(dst, LM_ARCH_NAME, "%s.%s", a->name, k->name);
@@ -447,6 +448,23 @@ static int read_sparse(const struct lm_gguf *g, const char *key, struct lm_hpara
     return lm_arch_set_sparse(key, values, a.n, h, err);
 }
 
+/* A number of each layer, or one for all; `field` is that of the first. */
+static int read_each(const struct lm_gguf *g, const char *key, struct lm_xielu *first,
+                     size_t field, const struct lm_hparams *h, struct lm_err *err)
+{
+    struct lm_gguf_arr a;
+    float one = 0;
+    const bool all = lm_gguf_f32(g, key, &one, NULL) == LM_OK;
+    int r = all ? LM_OK : lm_gguf_arr(g, key, LM_GGUF_F32, &a, err);
+    if (!r && h->n_layer > LM_MAX_XIELU)
+        r = lm_fail(err, LM_ENOSUP, "%s: %u layers are not supported", key, h->n_layer);
+    if (!r && !all)
+        r = check_length(key, a.n, h, err);
+    for (uint32_t i = 0; !r && i < h->n_layer && (all || i < a.n); i++)
+        memcpy((char *)(first + i) + field, all ? &one : (const float *)a.data + i, sizeof one);
+    return r;
+}
+
 /* Numbers of layers that are all the same, as some files have them instead of one. */
 static int read_equal(const struct lm_gguf *g, const char *key, const struct lm_hparams *h,
                       uint32_t *out, struct lm_err *err)
@@ -488,6 +506,8 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
     int r;
     switch (k->kind) {
     case LM_GGUF_ARR:
+        if (k->from == LM_FROM_EACH_LAYER)
+            return read_each(g, key, h->xielu, k->field, h, err);
         return k->from == LM_FROM_SPARSE_LAYERS ? read_sparse(g, key, h, err)
                                                 : read_list(g, key, k, h, err);
     case LM_GGUF_BOOL:

@@ -45,7 +45,7 @@ static int check_counts(const struct lm_arch *a, const struct lm_hparams *h, str
                        "the %u heads", a->name, h->n_head_kv, h->n_head);
     if (h->pooling >= LM_N_POOLING)
         return lm_fail(err, LM_ENOSUP, "%s.pooling_type: %u is not supported", a->name, h->pooling);
-    if (h->n_rot % 2 && !a->dense->learned_positions)
+    if (h->n_rot % 2 && !a->dense->learned_positions && !(h->alibi > 0))
         return lm_fail(err, LM_EDATA, "%s.rope.dimension_count: %u is odd", a->name, h->n_rot);
     return LM_OK;
 }
@@ -73,8 +73,9 @@ static int check_rope(const struct lm_arch *a, const struct lm_hparams *h, struc
 static int check_scales(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
 {
     const struct { const char *key; float v; } keys[] = {
-        { "attention.scale", h->attn_scale }, { "embedding_scale", h->embd_scale },
-        { "residual_scale", h->residual_scale }, { "logit_scale", h->logit_scale },
+        { "attention.max_alibi_bias", h->alibi }, { "attention.scale", h->attn_scale },
+        { "embedding_scale", h->embd_scale }, { "residual_scale", h->residual_scale },
+        { "logit_scale", h->logit_scale },
         { "attention.temperature_scale", h->far_scale },
         { "attn_logit_softcapping", h->attn_cap }, { "final_logit_softcapping", h->logit_cap },
     };
@@ -182,6 +183,8 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
         h->rope_base_local = h->rope_base;
     if (h->rope_factor == 0)
         h->rope_factor = 1;
+    if (h->alibi == 0)
+        h->alibi = a->dense->alibi;
     if (a->dense->learned_positions)
         h->max_ctx = h->n_ctx_train;
     settle_yarn(h);
@@ -325,7 +328,8 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
 void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
 {
     tables[0] = tables[1] = NULL;
-    if (b->h->no_rope || b->arch->dense->learned_positions || !attends(b->arch, b->h))
+    if (b->h->no_rope || b->h->alibi > 0 || b->arch->dense->learned_positions ||
+        !attends(b->arch, b->h))
         return;
     struct lm_rope rope = lm_build_rope(b->h), local = rope;
     struct lm_tensor *near = lm_build_weight(b, 0, LM_ROPE_FREQS), *far = NULL;
@@ -358,6 +362,27 @@ struct lm_tensor *lm_dense_table_of(const struct lm_build *b, uint32_t layer,
     return tables[window != 0];
 }
 
+/* Slopes of the heads: powers of 2^(-alibi / n), n being the largest power of two not above their
+ * number; those that remain have the odd powers of its root (Press et al., 2022). */
+static struct lm_tensor *slopes(const struct lm_build *b)
+{
+    const size_t n_head = b->h->n_head;
+    const float step = b->h->alibi;
+    size_t n = 1;
+    while (2 * n <= n_head)
+        n *= 2;
+    float *to = lm_arena_array(&b->graph->arena, n_head, sizeof *to);
+    struct lm_tensor *t = lm_new_tensor(b->graph, lm_type_by_id(LM_F32), 2,
+                                        (size_t[]){ 1, n_head });
+    if (!t || !to)
+        return NULL;
+    for (size_t i = 0; i < n_head; i++)
+        to[i] = exp2f(i < n ? -step * (float)(i + 1) / (float)n
+                            : -step * (float)(2 * (i - n) + 1) / (float)(2 * n));
+    t->data = to;
+    return t;
+}
+
 /* Remember k and v of this layer; NULL for the last layer's result when nothing is wanted. */
 static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                                    struct lm_tensor *table, bool only_store)
@@ -386,7 +411,7 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     struct lm_tensor *y = lm_attn(b->graph, qkv[0], pages, b->pos, stored,
                                   &b->places[from].kv, scale,
                                   lm_arch_window(b->arch, h, layer), h->attn_cap);
-    lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), NULL);
+    lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), b->distances);
     if (d->in_chunks && lm_arch_window(b->arch, h, layer))
         lm_attn_chunk(y, h->window);
     if (d->values)
@@ -394,11 +419,17 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
     return qkv[3] ? lm_mul(b->graph, y, qkv[3]) : y;
 }
 
+/* The last product of an attention, of its weighted values. */
+static struct lm_tensor *attention_out(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    return lm_dense_linear(b, layer, LM_ATTN_OUT, lm_dense_norm(b, layer, LM_ATTN_SUB_NORM, x));
+}
+
 struct lm_tensor *lm_dense_attend(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                                   struct lm_tensor *table, bool only_store)
 {
     x = attention(b, layer, x, table, only_store);
-    return only_store ? NULL : lm_dense_linear(b, layer, LM_ATTN_OUT, x);
+    return only_store ? NULL : attention_out(b, layer, x);
 }
 
 /* Attention of a layer in y[0], what a recurrent one has in y[1], both without their last
@@ -419,22 +450,29 @@ static void mix(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struct 
 /* The last products, and their sum. */
 static struct lm_tensor *mixed(struct lm_build *b, uint32_t layer, struct lm_tensor *const y[2])
 {
-    struct lm_tensor *a = y[0] ? lm_dense_linear(b, layer, LM_ATTN_OUT, y[0]) : NULL;
+    struct lm_tensor *a = y[0] ? attention_out(b, layer, y[0]) : NULL;
     struct lm_tensor *r = y[1] ? lm_dense_linear(b, layer, LM_SSM_OUT, y[1]) : NULL;
     return a && r ? lm_add(b->graph, a, r) : a ? a : r;
 }
 
-static struct lm_tensor *activate(struct lm_build *b, struct lm_tensor *x)
+static struct lm_tensor *act(struct lm_build *b, struct lm_tensor *x)
 {
     switch (b->arch->dense->act) {
     case LM_ACT_SILU:     return lm_silu(b->graph, x);
     case LM_ACT_GELU:     return lm_gelu(b->graph, x);
     case LM_ACT_GELU_ERF: return lm_gelu_erf(b->graph, x);
     case LM_ACT_RELU2:
-    case LM_ACT_SWIGLU_CLAMP:           /* has no form without a gate */
+    case LM_ACT_XIELU:                  /* have no form with a gate, */
+    case LM_ACT_SWIGLU_CLAMP:           /* and none without */
         break;
     }
     return lm_relu2(b->graph, x);
+}
+
+static struct lm_tensor *activate(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    return b->arch->dense->act == LM_ACT_XIELU ? lm_xielu(b->graph, x, &b->h->xielu[layer])
+                                               : act(b, x);
 }
 
 struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
@@ -444,9 +482,10 @@ struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, str
     case LM_ACT_GELU:         return lm_geglu(b->graph, gate, up);
     case LM_ACT_GELU_ERF:     return lm_geglu_erf(b->graph, gate, up);
     case LM_ACT_SWIGLU_CLAMP: return lm_swiglu_clamp(b->graph, gate, up, 7, 1.702f, 1);
-    case LM_ACT_RELU2:        break;
+    case LM_ACT_RELU2:
+    case LM_ACT_XIELU:        break;
     }
-    return lm_mul(b->graph, activate(b, gate), up);
+    return lm_mul(b->graph, act(b, gate), up);
 }
 
 struct lm_tensor *lm_dense_half(struct lm_build *b, struct lm_tensor *x, size_t which)
@@ -468,7 +507,7 @@ static struct lm_tensor *shared_expert(struct lm_build *b, uint32_t layer, struc
     up = lm_dense_linear(b, layer, LM_UP_SHARED, x);
     if (gate)
         together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    up = gate ? lm_dense_gated(b, gate, up) : activate(b, up);
+    up = gate ? lm_dense_gated(b, gate, up) : activate(b, layer, up);
     struct lm_tensor *y = lm_dense_linear(b, layer, LM_DOWN_SHARED, up);
     if (!y || !lm_build_weight(b, layer, LM_ROUTER_SHARED))
         return y;
@@ -523,7 +562,7 @@ static struct lm_tensor *of_experts(struct lm_build *b, uint32_t layer, struct l
     up = expert_linear(b, layer, LM_UP_EXPERTS, LM_UP_EXPERTS_B, x, ids);
     if (gate)
         together(b, (struct lm_tensor *[]){ gate, up }, 2);
-    up = gate ? lm_dense_gated(b, gate, up) : activate(b, up);
+    up = gate ? lm_dense_gated(b, gate, up) : activate(b, layer, up);
     return expert_linear(b, layer, LM_DOWN_EXPERTS, LM_DOWN_EXPERTS_B, up, ids);
 }
 
@@ -567,8 +606,9 @@ struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_te
         up = lm_dense_linear(b, layer, LM_FFN_UP, x);
         up = up && up->ne[0] == 2 * (size_t)b->h->n_ff ? lm_dense_gated(b, lm_dense_half(b, up, 0),
                                                                       lm_dense_half(b, up, 1))
-                                                       : activate(b, up);
+                                                       : activate(b, layer, up);
     }
+    up = lm_dense_norm(b, layer, LM_FFN_SUB_NORM, up);
     return lm_dense_linear(b, layer, LM_FFN_DOWN, up);
 }
 
@@ -704,6 +744,8 @@ int lm_dense_build(struct lm_build *b)
     struct lm_tensor *tables[2], *x = lm_dense_embed(b);
     struct lm_hparams room;
     lm_dense_tables(b, tables);
+    if (h->alibi > 0)
+        b->distances = slopes(b);
     if (d->begin)
         d->begin(b, x);
     for (uint32_t i = 0; i < h->n_layer && x; i++) {

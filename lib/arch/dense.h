@@ -19,6 +19,7 @@
  *                  may be the first half of Wup's rows
  *                  with experts: a router's logits choose those of a token, their results
  *                  are summed by its softmax; one that all tokens share is added
+ *                  before the last product of either a norm, if there is a weight for it
  *   post           a norm if there is a weight for it
  *
  * With weights for it, what follows an addition is normalized instead of what goes in (the
@@ -35,13 +36,15 @@
 #include "arch/build.h"
 
 enum lm_norm { LM_NORM_RMS, LM_NORM_LAYER };
-enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2, LM_ACT_SWIGLU_CLAMP };
+enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2,
+              LM_ACT_XIELU, LM_ACT_SWIGLU_CLAMP };
 
 struct lm_dense {
     enum lm_norm norm;
     enum lm_act  act;
     bool         rope_halves;       /* rotated pairs are halves of a head, else neighbours   */
     bool         learned_positions; /* position_embd instead of rotation                     */
+    float        alibi;             /* the family's struct lm_hparams' alibi, unless a key says it  */
     uint32_t     all_every;         /* with a window: every n-th layer sees everything; 0:
                                        the window is every layer's                           */
     bool         local_plain;       /* the rotation of layers with a window is not stretched */

@@ -9,8 +9,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#include <math.h>
-
 #define PART(role, name, source, cols, rows) \
     LM_T_MATRIX(role, name, source ".weight", cols, rows, LM_AS_IS), \
     LM_T_MAYBE(role##_B, name ".bias", source ".bias", rows, LM_AS_IS)
@@ -67,25 +65,6 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-/* Slopes of the heads: powers of 2^(-8 / n), n being the largest power of two not above their
- * number; those that remain have the odd powers of its root. */
-static void begin(struct lm_build *b, struct lm_tensor *x)
-{
-    const size_t n_head = b->h->n_head;
-    size_t n = 1;
-    while (2 * n <= n_head)
-        n *= 2;
-    float *slopes = lm_arena_array(&b->graph->arena, n_head, sizeof *slopes);
-    struct lm_tensor *t = lm_new_tensor(b->graph, lm_type_by_id(LM_F32), 1, &n_head);
-    if (!x || !t || !slopes)
-        return;
-    for (size_t i = 0; i < n_head; i++)
-        slopes[i] = i < n ? exp2f(-8.0f * (float)(i + 1) / (float)n)
-                          : exp2f(-4.0f * (float)(2 * (i - n) + 1) / (float)n);
-    t->data = slopes;
-    b->distances = lm_slope_bias(b->graph, t, (uint32_t)b->n_tokens);
-}
-
 static const char *const classes[] = { "JinaBertModel", "JinaBertForMaskedLM", NULL };
 static const char *const ignored[] = {
     "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.*", NULL
@@ -97,7 +76,7 @@ static const struct lm_arch_need needs[] = {
     { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .unturned_every = 1, .begin = begin,
+    .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .alibi = 8,
 };
 
 const struct lm_arch lm_arch_jina_bert_v2 = {

@@ -166,12 +166,30 @@ static bool has_prefix_rule(const struct lm_arch_token *t)
     return t && t->key;
 }
 
+/* Numbers that are tensors in the checkpoint. */
+static int number_key(struct lm_convert *c, const struct lm_arch_key *k, struct lm_err *err)
+{
+    float values[LM_MAX_LAYERS];
+    char name[LM_ARCH_NAME];
+    const int r = lm_convert_each_layer(c, k, values, err);
+    lm_arch_key_name(c->cfg.arch, k, name);
+    if (!r)
+        lm_gguf_set_arr(c->w, name, LM_GGUF_F32, values, c->cfg.h.n_layer);
+    return r;
+}
+
 /* What the reference finds out while it makes tensors stands before the rest. */
 static int early_keys(struct lm_convert *c, struct lm_err *err)
 {
     for (const struct lm_arch_key *k = c->cfg.arch->keys; k->name; k++) {
         char name[LM_ARCH_NAME];
         float f = 0;
+        if (k->from == LM_FROM_EACH_LAYER) {
+            const int s = number_key(c, k, err);
+            if (s)
+                return s;
+            continue;
+        }
         uint32_t u = 0;
         const bool early = k->flags & LM_KEY_EARLY;
         const int r = early || k->from == LM_FROM_ROPE_ATTN

@@ -168,6 +168,10 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
 int lm_convert_sparse(const struct lm_convert *c, const struct lm_arch_key *k, float *values,
                       size_t *n, struct lm_err *err);
 
+/* LM_FROM_EACH_LAYER: a float for each layer, room for LM_MAX_LAYERS, read from the checkpoint. */
+int lm_convert_each_layer(struct lm_convert *c, const struct lm_arch_key *k, float *values,
+                          struct lm_err *err);
+
 /* Rows at the beginning of a table of positions that are for padding. */
 uint64_t lm_convert_padding_rows(const struct lm_convert *c);
 

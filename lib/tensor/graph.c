@@ -310,6 +310,11 @@ struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a)
     return node(g, LM_OP_RELU2, NULL, (struct lm_tensor *[]){ a });
 }
 
+struct lm_tensor *lm_xielu(struct lm_graph *g, struct lm_tensor *a, const struct lm_xielu *x)
+{
+    return node(g, LM_OP_XIELU, &(union lm_op_arg){ .xielu = *x }, (struct lm_tensor *[]){ a });
+}
+
 struct lm_tensor *lm_softcap(struct lm_graph *g, struct lm_tensor *a, float cap)
 {
     return node(g, LM_OP_SOFTCAP, &(union lm_op_arg){ .scale = cap }, (struct lm_tensor *[]){ a });
@@ -557,13 +562,7 @@ struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk)
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both)
 {
-    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, both, false } },
-                (struct lm_tensor *[]){ w });
-}
-
-struct lm_tensor *lm_slope_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach)
-{
-    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, true, true } },
+    return node(g, LM_OP_DISTANCE_BIAS, &(union lm_op_arg){ .distance = { reach, both } },
                 (struct lm_tensor *[]){ w });
 }
 

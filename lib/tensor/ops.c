@@ -242,14 +242,6 @@ static int shape_distance_bias(struct lm_tensor *t, struct lm_err *err)
 {
     const struct lm_tensor *w = t->src[0];
     const size_t sides = t->arg.distance.both ? 2 : 1;
-    if (t->arg.distance.slopes) {
-        if (want_f32(w, err))
-            return err->code;
-        if (lm_tensor_len(w) != w->ne[0] || t->arg.distance.reach > 1 << 20)
-            return lm_fail(err, LM_EUSE, "slopes for distances up to %u", t->arg.distance.reach);
-        shape2(t, 2 * (size_t)t->arg.distance.reach + 1, w->ne[0]);
-        return LM_OK;
-    }
     if (!w->type->decode || w->ne[1] < 4 || w->ne[1] % (2 * sides) || w->ne[2] != 1 ||
         t->arg.distance.reach <= w->ne[1] / sides / 2 || t->arg.distance.reach > 1 << 20)
         return lm_fail(err, LM_EUSE, "%zu buckets for distances up to %u", w->ne[1],
@@ -604,6 +596,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_SWIGLU_CLAMP] = { "swiglu_clamp", 2, 0, true, shape_same, flops_silu, NULL },
     [LM_OP_RELU]       = { "relu",       1, 0, true,  shape_same, flops_one, NULL },
     [LM_OP_RELU2]      = { "relu2",      1, 0, true,  shape_same, flops_one, NULL },
+    [LM_OP_XIELU]      = { "xielu",      1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_SOFTCAP]    = { "softcap",    1, 0, true,  shape_same, flops_silu, NULL },
     [LM_OP_CONCAT]     = { "concat",     2, 0, false, shape_concat, flops_none, NULL },
     [LM_OP_SIGMOID]    = { "sigmoid",    1, 0, true,  shape_same, flops_silu, NULL },

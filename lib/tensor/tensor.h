@@ -56,6 +56,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_GELU_QUICK,
     LM_OP_RELU,
     LM_OP_RELU2,
+    LM_OP_XIELU,
     LM_OP_SOFTCAP,
     LM_OP_CONCAT,
     LM_OP_SIGMOID,
@@ -155,12 +156,19 @@ struct lm_kv_layout {
     size_t   k_block, v_block;                   /* stored as lm_hadamard makes rows; 0: not */
 };
 
+/* An activation whose two sides are trained (Huang and Schlag, "Deriving Activation Functions Using
+ * Integration", 2024). */
+struct lm_xielu {
+    float alpha_n, alpha_p, beta, eps;
+};
+
 /* What an operation needs beside its sources. */
 union lm_op_arg {
     float          eps;                                       /* *_NORM                 */
     float          scale;                                     /* SCALE, FILL, SOFTCAP, ABOVE,
                                                                  the least of SOFTPLUS  */
     struct lm_routing route;                                  /* SELECT, GATE           */
+    struct lm_xielu xielu;                                    /* XIELU                  */
     struct {
         float lo, hi;
     } range;                                                  /* CLAMP                  */
@@ -173,7 +181,7 @@ union lm_op_arg {
     } grow;                                                   /* POS_SCALE              */
     struct {
         uint32_t reach;
-        bool     both, slopes;
+        bool     both;
     } distance;                                               /* DISTANCE_BIAS          */
     struct lm_rope rope;                                      /* ROPE_TABLE, ROPE       */
     struct {
@@ -303,6 +311,8 @@ struct lm_tensor *lm_gelu_erf(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_gelu_quick(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_relu2(struct lm_graph *g, struct lm_tensor *a);
+/* alpha_p a^2 + beta a above 0, else alpha_n (exp(min(a, eps)) - 1 - a) + beta a. */
+struct lm_tensor *lm_xielu(struct lm_graph *g, struct lm_tensor *a, const struct lm_xielu *x);
 struct lm_tensor *lm_sigmoid(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_exponential(struct lm_graph *g, struct lm_tensor *a);
 struct lm_tensor *lm_softplus(struct lm_graph *g, struct lm_tensor *a, float least);
@@ -431,7 +441,8 @@ struct lm_tensor *lm_attn_whole(struct lm_graph *g, struct lm_tensor *q, struct 
 /*
  * More for either attention, t being one, NULL included: sinks F32 [n_head], a score of each head
  * that takes part in the softmax and has no value; bias F32 [2 reach + 1, n_head], from
- * lm_distance_bias.  Each may be NULL.
+ * lm_distance_bias, or slopes [1, n_head], each of which takes itself times the distance from a
+ * score (Press et al., "ALiBi", 2022).  Each may be NULL.
  */
 struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
                                  struct lm_tensor *bias);
@@ -452,10 +463,6 @@ struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk);
  */
 struct lm_tensor *lm_distance_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach,
                                    bool both);
-
-/* The same for slopes w [n_head] (Press et al., "ALiBi", 2022): -w[h] times the distance, to either
- * side: F32 [2 reach + 1, n_head]. */
-struct lm_tensor *lm_slope_bias(struct lm_graph *g, struct lm_tensor *w, uint32_t reach);
 
 /*
  * Recurrent layers.  states: I64 [2, n], for each token the address of the state that it

@@ -27,7 +27,7 @@ struct shape {
     size_t d_k, d_v, n_tok, n_head, n_kv, window;
     bool   whole;           /* all n_kv positions are seen, from position `pos` on   */
     size_t pos;
-    bool   flat, bias, sinks;
+    bool   flat, bias, slopes, sinks;
 };
 
 static const struct shape shapes[] = {
@@ -45,6 +45,8 @@ static const struct shape shapes[] = {
     {  24,  16, 30, 1,  40, 100, .pos = 0 },
     {  32,  32, 40, 2, 100,   0, .bias = true, .sinks = true },
     {  32,  32, 20, 2,  90,   8, .sinks = true },
+    {  32,  32, 20, 3, 150,   0, .slopes = true },
+    {  24,  16, 30, 2, 200,  70, .whole = true, .pos = 170, .slopes = true },
     {  16,  16, 16, 2,  16,   0, .whole = true, .flat = true },
     {  24,  16, 16, 1, 150,   0, .whole = true, .pos = 60, .bias = true },
     {  24,  16, 30, 3, 200,   7, .whole = true, .pos = 110, .flat = true },
@@ -131,6 +133,12 @@ static void fill(struct input *in, const struct shape *s, uint32_t type)
         in->a.bias_head = 2 * REACH + 1;
         in->a.reach = REACH;
     }
+    if (s->slopes) {
+        for (size_t i = 0; i < s->n_head; i++)
+            in->bias[i] /= 16;                      /* scores of the others' size */
+        in->a.bias = in->bias;
+        in->a.bias_head = 1;
+    }
     in->a.sinks = s->sinks ? in->sinks : NULL;
 }
 
@@ -174,7 +182,9 @@ static double expected(const struct input *in, size_t t, size_t h, size_t d)
         for (size_t i = 0; i < a->d_k; i++)
             s[p] += (double)q[i] * get(k, a->k_type, i);
         s[p] *= (double)a->scale;
-        if (a->bias)
+        if (a->bias && !a->reach)
+            s[p] -= (double)in->bias[h] * (double)labs(way);
+        else if (a->bias)
             s[p] += (double)in->bias[h * a->bias_head + REACH +
                                      (size_t)(way < -REACH ? -REACH : way > REACH ? REACH : way)];
         top = fmax(top, s[p]);

@@ -59,7 +59,8 @@ struct lm_attn {
     bool         whole;
     size_t       pos;
     /* Added to the score of position p by the token's own position o: bias[h * bias_head +
-     * reach + d], d being p - o, but at least -reach and at most reach.  NULL: none. */
+     * reach + d], d being p - o, but at least -reach and at most reach.  With reach 0 it is a
+     * slope, and minus that times the distance is added.  NULL: none. */
     const float *bias;
     size_t       bias_head, reach;
     const float *sinks;             /* a score for each head, not scaled; NULL: none       */

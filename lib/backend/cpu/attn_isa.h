@@ -45,7 +45,9 @@ static inline void lm_attn_add_bias(const struct lm_attn *a, size_t h, size_t ow
                                     float *s, size_t from, size_t to)
 {
     const float *bias = a->bias + h * a->bias_head;
-    for (size_t p = from; p < to; p++) {
+    for (size_t p = from; !a->reach && p < to; p++)
+        s[p] -= *bias * (float)(p0 + p < own ? own - p0 - p : p0 + p - own);
+    for (size_t p = from; a->reach && p < to; p++) {
         size_t at = p0 + p + a->reach;              /* own + distance + reach */
         s[p] += bias[at < own ? 0 : at - own > 2 * a->reach ? 2 * a->reach : at - own];
     }

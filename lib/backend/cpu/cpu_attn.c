@@ -252,11 +252,7 @@ void lm_cpu_distance_bias(const struct lm_exec *e, const struct lm_step *s, size
     const int64_t reach = t->arg.distance.reach;
     float *scratch = lm_exec_scratch(e, thread);
     (void)job;
-    for (size_t h = 0; t->arg.distance.slopes && h < w->ne[0]; h++)
-        for (int64_t d = -reach; d <= reach; d++)
-            ((float *)(void *)row(t, h, 0))[d + reach] =
-                -((const float *)w->data)[h] * (float)(d < 0 ? -d : d);
-    for (int64_t d = -reach; !t->arg.distance.slopes && d <= reach; d++) {
+    for (int64_t d = -reach; d <= reach; d++) {
         const size_t b = bucket(d, w->ne[1], reach, t->arg.distance.both);
         w->type->decode(row(w, b, 0), scratch, w->ne[0]);
         for (size_t h = 0; h < w->ne[0]; h++)

@@ -158,6 +158,22 @@ static void simple(const struct lm_exec *e, const struct lm_step *s, size_t job,
     }
 }
 
+static void xielu(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t;
+    const struct lm_xielu p = t->arg.xielu;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        const float *x = (const float *)row(t->src[0], r);
+        float *dst = (float *)row(t, r);
+        for (size_t i = 0; i < t->ne[0]; i++)
+            dst[i] = p.beta * x[i] +
+                     (x[i] > 0 ? p.alpha_p * x[i] * x[i]
+                               : p.alpha_n * (expm1f(x[i] < p.eps ? x[i] : p.eps) - x[i]));
+    }
+}
+
 static void concat(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t, *a = t->src[0], *b = t->src[1];
@@ -419,6 +435,7 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_SOFT_MAX]   = { unary, count_rows, NULL, rows_per_job },
     [LM_OP_RELU]       = { simple, count_rows, NULL, rows_per_job },
     [LM_OP_RELU2]      = { unary, count_rows, NULL, rows_per_job },
+    [LM_OP_XIELU]      = { xielu, count_rows, NULL, rows_per_job },
     [LM_OP_SOFTCAP]    = { softcap, count_rows, NULL, rows_per_job },
     [LM_OP_CONCAT]     = { concat, count_rows, NULL, rows_per_job },
     [LM_OP_LAYER_NORM] = { layer_norm, count_rows, NULL, rows_per_job },
