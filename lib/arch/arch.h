@@ -29,6 +29,11 @@
 /* How rotary frequencies are stretched beyond the training length. */
 enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG };
 
+/* What a feed-forward has between its products. */
+enum lm_act {
+    LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2, LM_ACT_XIELU, LM_ACT_SWIGLU_CLAMP
+};
+
 #define LM_MAX_LAYERS 4096
 #define LM_MAX_LABELS 65536
 #define LM_MAX_XIELU 256
@@ -79,6 +84,7 @@ struct lm_hparams {
     uint32_t index_top;               /* at most so many                                 */
     uint32_t near_ctx;                /* positions up to which the graph is the model's; 0:
                                          everywhere                                      */
+    uint32_t act;                     /* 1 + enum lm_act where a key says it; 0: the family's */
     uint32_t n_types;                 /* kinds of segments a token can be in              */
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t class_pooling;           /* the same of what a classifier judges             */
@@ -158,6 +164,11 @@ enum lm_key_from {
                                that begins with # is the number itself                   */
     LM_FROM_SUM,            /* of all config[]                                            */
     LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
+    LM_FROM_8_THIRDS,       /* 8 / 3 of it, cut to a whole number and up to a multiple of 256 */
+    LM_FROM_RATIO,          /* f32: config[0] / config[1]                                 */
+    LM_FROM_ROOT_RATIO,     /* f32: config[0] / the root of config[1]                     */
+    LM_FROM_ACT,            /* str: the activation config[0]; not written where it is the one that
+                               the row's "=NAME" is, which is the family's               */
     LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */
     LM_FROM_PRODUCT,        /* of all config[]; those that begin with / divide            */
     LM_FROM_IS_CLASS,       /* bool: is config[0] the class in config.json                */
@@ -172,8 +183,8 @@ enum lm_key_from {
                                dense, the others being sparse                             */
     LM_FROM_UNLESS,         /* config[0] in rope_parameters or config.json itself, but the
                                default is not written                                    */
-    LM_FROM_EACH_LAYER,     /* f32 array: the tensor config[0] of each layer, one number; `field` is
-                               an offset in struct lm_xielu                              */
+    LM_FROM_EACH_LAYER,     /* f32 array: the tensor config[0] of each layer, one number; `field`
+                               is an offset in struct lm_xielu                           */
     LM_FROM_SPARSE_LAYERS,  /* f32 array: the quantile of the normal distribution at every
                                share of the list config[0]                                */
     LM_FROM_KV_BY_WINDOW,   /* i32 array: config[2] in layers with a window, else as GLOBAL;
@@ -222,7 +233,7 @@ enum {
 /* A metadata key; rows stand in the order in which conversion writes them. */
 struct lm_arch_key {
     const char       *name;         /* after "ARCH.", unless it begins with "general.",
-                                       "tokenizer." or "xielu."                                     */
+                                       "tokenizer." or "xielu."                            */
     enum lm_gguf_kind kind;         /* as written; U32, F32, BOOL, STR or (BOOL) ARR      */
     unsigned          flags;
     enum lm_key_from  from;
@@ -312,6 +323,11 @@ enum lm_transform {
     LM_TRANSPOSE,           /* columns become rows                                        */
     LM_SPLIT_QKV_ROWS,      /* rows in n_head_kv groups of queries, key, value become all
                                queries, all keys, all values                              */
+    /* From one source with n_head_kv groups of queries, a key and a value: all queries, all keys,
+     * both as PAIR_Q_ROWS has them, or all values. */
+    LM_GROUPED_Q, LM_GROUPED_K, LM_GROUPED_V,
+    /* The same from all queries, then all keys, then all values. */
+    LM_PACKED_Q, LM_PACKED_K, LM_PACKED_V,
     LM_STACK,               /* {h} in the source counts tensors that lie one behind the other
                                along the last axis; experts may also be one tensor, with
                                gates and their partners in another                        */
@@ -601,6 +617,10 @@ int lm_arch_read(const struct lm_arch *a, const struct lm_gguf *g, struct lm_hpa
  * naming the key, which is called `name`. */
 int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_t *values, size_t n,
                      struct lm_hparams *h, struct lm_err *err);
+
+/* What an activation of that name is, 1 + enum lm_act, in *act; returns the name that files use for
+ * it, or NULL when it is unknown. */
+const char *lm_arch_act(const char *name, size_t len, uint32_t *act);
 
 /* The same for LM_FROM_SPARSE_LAYERS, whose values are floats. */
 int lm_arch_set_sparse(const char *name, const float *values, size_t n, struct lm_hparams *h,

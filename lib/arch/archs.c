@@ -29,7 +29,11 @@ extern const struct lm_arch
     lm_arch_glm4v_moe, lm_arch_phimoe, lm_arch_youtu, lm_arch_mistral4, lm_arch_bamba,
     lm_arch_cohere2moe, lm_arch_distilbert, lm_arch_distilbert_class, lm_arch_lfm2_both,
     lm_arch_nomic_bert_moe, lm_arch_jina_bert_v2, lm_arch_jina_bert_v3, lm_arch_rwkv6,
-    lm_arch_rwkv7, lm_arch_rwkv6qwen2, lm_arch_arwkv7;
+    lm_arch_rwkv7, lm_arch_rwkv6qwen2, lm_arch_arwkv7,
+    lm_arch_olmo, lm_arch_mpt, lm_arch_bloom, lm_arch_starcoder, lm_arch_codeshell,
+    lm_arch_dbrx, lm_arch_apertus, lm_arch_exaone, lm_arch_internlm2, lm_arch_xverse,
+    lm_arch_baichuan, lm_arch_orion, lm_arch_qwen, lm_arch_minicpm, lm_arch_refact,
+    lm_arch_chatglm, lm_arch_bitnet, lm_arch_dots1;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -55,6 +59,10 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_distilbert_class, &lm_arch_lfm2_both, &lm_arch_nomic_bert_moe,
     &lm_arch_jina_bert_v2, &lm_arch_jina_bert_v3, &lm_arch_rwkv6, &lm_arch_rwkv7,
     &lm_arch_rwkv6qwen2, &lm_arch_arwkv7,
+    &lm_arch_olmo, &lm_arch_mpt, &lm_arch_bloom, &lm_arch_starcoder, &lm_arch_codeshell,
+    &lm_arch_dbrx, &lm_arch_apertus, &lm_arch_exaone, &lm_arch_internlm2, &lm_arch_xverse,
+    &lm_arch_baichuan, &lm_arch_orion, &lm_arch_qwen, &lm_arch_minicpm, &lm_arch_refact,
+    &lm_arch_chatglm, &lm_arch_bitnet, &lm_arch_dots1,
     NULL
 };
 
@@ -270,6 +278,26 @@ static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *
         }
     return lm_fail(err, LM_ENOSUP, "%s: %.*s is not supported", key,
                    (int)(s.len < 64 ? s.len : 64), s.p);
+}
+
+/* Activations as configurations call them, the first name of each as files do. */
+static const struct { const char *name; enum lm_act act; } acts[] = {
+    { "silu", LM_ACT_SILU }, { "swish", LM_ACT_SILU },
+    { "gelu_pytorch_tanh", LM_ACT_GELU }, { "gelu_new", LM_ACT_GELU },
+    { "gelu_fast", LM_ACT_GELU }, { "gelu", LM_ACT_GELU_ERF }, { "relu2", LM_ACT_RELU2 },
+};
+
+const char *lm_arch_act(const char *name, size_t len, uint32_t *act)
+{
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        if (strlen(acts[i].name) != len || memcmp(acts[i].name, name, len) != 0)
+            continue;
+        *act = 1 + (uint32_t)acts[i].act;
+        while (i && acts[i - 1].act == acts[i].act)
+            i--;
+        return acts[i].name;
+    }
+    return NULL;
 }
 
 static int too_many(const char *key, uint64_t n, struct lm_err *err)
@@ -518,6 +546,10 @@ static int read_key(const struct lm_gguf *g, const char *key, const struct lm_ar
         return lm_gguf_f32(g, key, field, err);
     default:
         r = lm_gguf_str(g, key, &s, err);
+        if (r == LM_OK && k->from == LM_FROM_ACT)
+            return lm_arch_act(s.p, s.len, field)
+                       ? LM_OK : lm_fail(err, LM_ENOSUP, "%s: %.*s is not supported", key,
+                                         (int)(s.len < 64 ? s.len : 64), s.p);
         return r == LM_OK ? read_scaling(key, s, field, err) : r;
     }
 }
@@ -785,6 +817,11 @@ void lm_build_missing(const struct lm_build *b, uint32_t layer, enum lm_role rol
             lm_arch_expand(t->name, layer, name);
     if (!b->graph->err.code)
         lm_fail(&b->graph->err, LM_EDATA, "%s: missing", name);
+}
+
+enum lm_act lm_build_act(const struct lm_build *b)
+{
+    return b->h->act ? (enum lm_act)(b->h->act - 1) : b->arch->dense->act;
 }
 
 struct lm_rope lm_build_rope(const struct lm_hparams *h)

@@ -73,6 +73,9 @@ static inline struct lm_tensor *lm_build_states(const struct lm_build *b, uint32
  * Builders pass that of every layer through here. */
 struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 
+/* The activation of the model's feed-forwards. */
+enum lm_act lm_build_act(const struct lm_build *b);
+
 /* The rope scaling that the model's numbers ask for. */
 struct lm_rope lm_build_rope(const struct lm_hparams *h);
 

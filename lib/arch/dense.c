@@ -213,7 +213,8 @@ struct lm_tensor *lm_dense_norm(struct lm_build *b, uint32_t layer, enum lm_role
                                 struct lm_tensor *x)
 {
     struct lm_tensor *weight = lm_build_weight(b, layer, w);
-    if (!weight)
+    if (!weight && !(b->arch->dense->bare_norms &&
+                     (w == LM_ATTN_NORM || w == LM_FFN_NORM || w == LM_OUTPUT_NORM)))
         return x;
     if (b->h->norm_rms_eps > 0)
         return lm_rms_norm(b->graph, x, weight, b->h->norm_rms_eps);
@@ -457,7 +458,7 @@ static struct lm_tensor *mixed(struct lm_build *b, uint32_t layer, struct lm_ten
 
 static struct lm_tensor *act(struct lm_build *b, struct lm_tensor *x)
 {
-    switch (b->arch->dense->act) {
+    switch (lm_build_act(b)) {
     case LM_ACT_SILU:     return lm_silu(b->graph, x);
     case LM_ACT_GELU:     return lm_gelu(b->graph, x);
     case LM_ACT_GELU_ERF: return lm_gelu_erf(b->graph, x);
@@ -471,13 +472,13 @@ static struct lm_tensor *act(struct lm_build *b, struct lm_tensor *x)
 
 static struct lm_tensor *activate(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
 {
-    return b->arch->dense->act == LM_ACT_XIELU ? lm_xielu(b->graph, x, &b->h->xielu[layer])
+    return lm_build_act(b) == LM_ACT_XIELU ? lm_xielu(b->graph, x, &b->h->xielu[layer])
                                                : act(b, x);
 }
 
 struct lm_tensor *lm_dense_gated(struct lm_build *b, struct lm_tensor *gate, struct lm_tensor *up)
 {
-    switch (b->arch->dense->act) {
+    switch (lm_build_act(b)) {
     case LM_ACT_SILU:         return lm_swiglu(b->graph, gate, up);
     case LM_ACT_GELU:         return lm_geglu(b->graph, gate, up);
     case LM_ACT_GELU_ERF:     return lm_geglu_erf(b->graph, gate, up);

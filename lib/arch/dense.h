@@ -36,20 +36,20 @@
 #include "arch/build.h"
 
 enum lm_norm { LM_NORM_RMS, LM_NORM_LAYER };
-enum lm_act { LM_ACT_SILU, LM_ACT_GELU, LM_ACT_GELU_ERF, LM_ACT_RELU2,
-              LM_ACT_XIELU, LM_ACT_SWIGLU_CLAMP };
 
 struct lm_dense {
     enum lm_norm norm;
-    enum lm_act  act;
+    enum lm_act  act;               /* unless a key says another                             */
     bool         rope_halves;       /* rotated pairs are halves of a head, else neighbours   */
     bool         learned_positions; /* position_embd instead of rotation                     */
-    float        alibi;             /* the family's struct lm_hparams' alibi, unless a key says it  */
+    float        alibi;             /* struct lm_hparams' alibi, unless a key says it        */
     uint32_t     all_every;         /* with a window: every n-th layer sees everything; 0:
                                        the window is every layer's                           */
     bool         local_plain;       /* the rotation of layers with a window is not stretched */
     bool         in_chunks;         /* windows are chunks (lm_attn_chunk)                    */
     uint32_t     usual_window;      /* where no key says another                             */
+    bool         bare_norms;        /* norms before attention and feed-forward, and the last, have
+                                       no weights                                            */
     bool         plain_norms;       /* with qk_norms, heads of queries and keys that turned are
                                        normalized without weights                            */
     bool         far_unturned;      /* far_scale is for layers without rotation only, and counts

@@ -61,6 +61,9 @@
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
 /* Queries, keys and values are clipped to that size; null, and then not written, means not. */
 #define LM_KEY_CLAMP_QKV(...) LM_KEY_F32("attention.clamp_kqv", 0, clamp_qkv, __VA_ARGS__)
+/* The activation, where it is not the family's, whose name `usual` is ("=NAME"). */
+#define LM_KEY_ACT(name, usual) \
+    { "hidden_activation", LM_GGUF_STR, 0, LM_FROM_ACT, { name, usual }, LM_FIELD(act) }
 /* Are the shares of a token's experts made to sum to 1?  Where files do not say it, the family's
  * way is meant, which `usual` is ("=true" or "=false"). */
 #define LM_KEY_EXPERTS_NORM(usual) \

@@ -15,15 +15,15 @@ static const struct lm_jval *present(const struct lm_jval *v)
     return v && v->kind != LM_JSON_NULL ? v : NULL;
 }
 
-/* A member, or with a dot in the name one of an object inside. */
+/* A member, or with dots in the name one of objects inside. */
 static const struct lm_jval *member(const struct lm_jval *json, const char *name)
 {
-    const char *dot = strchr(name, '.');
-    char outer[64];
-    if (!dot)
-        return present(lm_jval_get(json, name));
-    snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
-    return present(lm_jval_get(present(lm_jval_get(json, outer)), dot + 1));
+    for (const char *dot; json && (dot = strchr(name, '.')); name = dot + 1) {
+        char outer[64];
+        snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+        json = present(lm_jval_get(json, outer));
+    }
+    return present(lm_jval_get(json, name));
 }
 
 /* Where the scaling of rotary positions stands: transformers 5 has rope_parameters (split
@@ -228,7 +228,7 @@ static char kind_of(const struct lm_convert *c, int64_t i)
 static int check_need(const struct lm_convert *c, const struct lm_arch_need *need,
                       struct lm_err *err)
 {
-    const struct lm_jval *v = present(lm_jval_get(c->cfg.json, need->name));
+    const struct lm_jval *v = member(c->cfg.json, need->name);
     const char *text = lm_jval_str(v);
     bool flag = true, ok = !v;
     if (need->when && !(lm_jval_bool(lm_jval_get(c->cfg.json, need->when), &flag) && flag))
@@ -444,7 +444,8 @@ static int made_number(const struct lm_convert_config *g, const struct lm_arch_k
             return LM_OK;
         sum += ok ? v : 0;
         if (ok && k->from != LM_FROM_SUM)
-            *out = k->from == LM_FROM_4_TIMES ? 4 * v : v;
+            *out = k->from == LM_FROM_4_TIMES ? 4 * v
+                 : k->from == LM_FROM_8_THIRDS ? (8 * v / 3 + 255) / 256 * 256 : v;
     }
     if (k->from == LM_FROM_SUM)
         *out = sum;
@@ -570,7 +571,7 @@ static bool is_computed(enum lm_key_from from)
 static bool is_made(enum lm_key_from from)
 {
     return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
-           from == LM_FROM_4_TIMES || from == LM_FROM_KV_HEADS ||
+           from == LM_FROM_4_TIMES || from == LM_FROM_8_THIRDS || from == LM_FROM_KV_HEADS ||
            from == LM_FROM_GLOBAL_EVERY || is_computed(from);
 }
 
@@ -920,6 +921,35 @@ static int dense_first(const struct lm_convert_config *g, int64_t *out, struct l
     return LM_OK;
 }
 
+/* config[0] divided by config[1] or its root. */
+static int ratio(const struct lm_convert_config *g, const struct lm_arch_key *k, float *f,
+                 struct lm_err *err)
+{
+    double a, b;
+    if (!lm_jval_f64(lm_jval_get(g->json, k->config[0]), &a) ||
+        !lm_jval_f64(lm_jval_get(g->json, k->config[1]), &b) || !(a > 0 && b > 0))
+        return lm_fail(err, LM_EDATA, "config.json: %s and %s: no numbers above 0", k->config[0],
+                       k->config[1]);
+    *f = (float)(a / (k->from == LM_FROM_RATIO ? b : sqrt(b)));
+    return LM_OK;
+}
+
+/* An activation that is not the family's. */
+static int activation(const struct lm_convert_config *g, const struct lm_arch_key *k, uint32_t *u,
+                      const char **s, struct lm_err *err)
+{
+    const struct lm_jval *v = member(g->json, k->config[0]);
+    const char *name = lm_jval_str(v), *usual = k->config[1] + 1;
+    uint32_t family = 0;
+    lm_arch_act(usual, strlen(usual), &family);
+    if (!v)
+        return 1;
+    if (!name || !(*s = lm_arch_act(name, strlen(name), u)))
+        return lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
+                       "converted", k->config[0], name ? name : "something else", g->arch->name);
+    return *u == family;
+}
+
 /* Keys whose values are known without looking for them: 2 for the others. */
 static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u, float *f,
                  const char **s, struct lm_err *err)
@@ -954,6 +984,11 @@ static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32
     case LM_FROM_MODULES:
         memcpy(u, (const char *)&g->h + k->field, sizeof *u);
         return *u ? LM_OK : 1;
+    case LM_FROM_RATIO:
+    case LM_FROM_ROOT_RATIO:
+        return ratio(g, k, f, err);
+    case LM_FROM_ACT:
+        return activation(g, k, u, s, err);
     case LM_FROM_UNLESS:
         return unless(g, k, u, f, err);
     default:

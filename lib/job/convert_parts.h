@@ -59,7 +59,8 @@ struct lm_convert_item {
     size_t                       n_sources;     /* LM_STACK: one a part               */
     struct lm_convert_view      *views;
     size_t                       n_views;
-    uint64_t                     source_rows;   /* LM_DELTA_*: of the whole source    */
+    uint64_t                     source_rows;   /* of the whole source, where the
+                                                   transform takes some of them       */
     float                       *made;  /* [elements] or NULL                         */
     const struct lm_importance_entry *weights;  /* to encode with, or NULL            */
 };

@@ -105,6 +105,33 @@ static int split_qkv(struct lm_convert_item *it, const struct lm_hparams *h, str
     return LM_OK;
 }
 
+/* Queries (0), keys (1) or values (2) of a source that has all of them, in groups or not; the rows
+ * of the first two as pair_rows has them. */
+static int cut_qkv(struct lm_convert_item *it, const struct lm_hparams *h, int part, bool grouped,
+                   struct lm_err *err)
+{
+    uint64_t cols, rows;
+    matrix(&it->t, &cols, &rows);
+    const uint64_t groups = grouped ? h->n_head_kv : 1, d = h->head_k;
+    const uint64_t queries = h->n_head / groups, keys = h->n_head_kv / groups;
+    const uint64_t before = part == 0 ? 0 : part == 1 ? queries : queries + keys;
+    if (d % 2 || queries * groups != h->n_head || h->head_v != d)
+        return lm_fail(err, LM_EDATA, "%s: %u heads of %u and %u values in %u groups",
+                       it->sources[0].name, h->n_head, h->head_k, h->head_v, h->n_head_kv);
+    it->source_rows = groups * (queries + 2 * keys) * d;
+    struct lm_convert_view *v = add_view(it, 0, before * d * cols);
+    add_axis(v, groups, (queries + 2 * keys) * d * cols);
+    add_axis(v, part ? keys : queries, d * cols);
+    if (part < 2) {
+        add_axis(v, d / 2, cols);
+        add_axis(v, 2, d / 2 * cols);
+        add_axis(v, cols, 1);
+    } else {
+        add_axis(v, d * cols, 1);
+    }
+    return LM_OK;
+}
+
 /* The gate comes first, which checkpoints of the second kind have in the second half. */
 static void swap_second(struct lm_convert_item *it)
 {
@@ -375,6 +402,14 @@ int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm
         as_is(it);
         break;
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
+    case LM_GROUPED_Q:
+    case LM_GROUPED_K:
+    case LM_GROUPED_V:
+        return cut_qkv(it, &c->cfg.h, (int)(it->transform - LM_GROUPED_Q), true, err);
+    case LM_PACKED_Q:
+    case LM_PACKED_K:
+    case LM_PACKED_V:
+        return cut_qkv(it, &c->cfg.h, (int)(it->transform - LM_PACKED_Q), false, err);
     case LM_TRANSPOSE:
     case LM_STACKED_ROWS_TURNED: transpose(it); break;
     case LM_SWAP_SECOND:    swap_second(it); break;
@@ -473,6 +508,12 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
     case LM_FLAT:
         shape[0] = elements(t);
         return 1;
+    case LM_GROUPED_Q:
+    case LM_GROUPED_K:
+    case LM_GROUPED_V:
+    case LM_PACKED_Q:
+    case LM_PACKED_K:
+    case LM_PACKED_V:
     case LM_DELTA_QKV:
     case LM_DELTA_GATE:
         shape[0] = it->source_rows;

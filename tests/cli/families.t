@@ -7,7 +7,8 @@ data=$root/tests/data/families
 
 for tar in "$data"/*.tar.zst; do
     name=$(basename "$tar" .tar.zst)
-    gguf-convert -q -T f32 "$tar" "$name.gguf" 2>err
+    spool=; [ "$name" = apertus ] && spool=--spool=.        # numbers that become metadata
+    gguf-convert -q -T f32 $spool "$tar" "$name.gguf" 2>err
     ok "$?:$(cat err)" 0: "$name: converts"
     gguf-inspect --check "$name.gguf" >out 2>&1
     ok "$?" 0 "$name: what belongs to it is there"
@@ -92,8 +93,43 @@ refused '{"architectures": ["DeepseekV3ForCausalLM"], "rope_scaling": {"type": "
 refused '{"architectures": ["GraniteMoeHybridForCausalLM"], "position_embedding_type": "rope",
     "layer_types": ["mamba", "attention"]}' "position_embedding_type is rope" \
     "rotation beside recurrent layers"
+refused '{"architectures": ["MPTForCausalLM"], "attn_config": {"alibi": false}}' \
+    "attn_config.alibi is false" "learned positions"
+refused '{"architectures": ["MptForCausalLM"], "attn_config": {"softmax_scale": 0.1}}' \
+    "attn_config.softmax_scale is 0.1" "another scale"
+refused '{"architectures": ["DbrxForCausalLM"], "ffn_config": {"ffn_act_fn": {"name": "gelu"}}}' \
+    "ffn_config.ffn_act_fn.name is gelu" "another activation of experts"
+refused '{"architectures": ["BloomForCausalLM"],
+    "apply_residual_connection_post_layernorm": true}' \
+    "apply_residual_connection_post_layernorm is true" "another way around a layer"
+refused '{"architectures": ["GPTBigCodeForCausalLM"], "multi_query": false}' \
+    "multi_query is false" "heads with keys of their own"
+refused '{"architectures": ["BaichuanForCausalLM"], "z_loss_weight": 0}' \
+    "z_loss_weight is 0" "a normalized output"
+refused '{"architectures": ["GPTBigCodeForCausalLM"], "n_positions": 64, "n_embd": 16, "n_layer": 1,
+    "n_head": 4, "vocab_size": 8, "activation_function": "mish"}' \
+    "activation_function is mish" "an activation that no family has"
 refused '{"architectures": ["FalconMambaForCausalLM"], "mixer_rms_eps": 0.1}' \
     "mixer_rms_eps is 0.1" "another eps"
+
+# What tensors say of each layer is one number; a stream cannot be read twice.
+zstd -qdc "$data/apertus.tar.zst" | tar -xf -
+gguf-convert -q "$data/apertus.tar.zst" z.gguf 2>err
+ok "$?:$(grep -c 'give --spool DIR with room for' err)" 2:1 "apertus: a stream needs a spool"
+key=xielu.alpha_p
+gguf-edit --delete $key apertus.gguf none.gguf && gguf-edit --set $key=f32:0.5 none.gguf one.gguf
+gguf-edit --set "$key=json:[0.5,0.5]" none.gguf two.gguf
+decode -m one.gguf --text "$data/apertus.ids" >one.out &&
+    decode -m two.gguf --text "$data/apertus.ids" >two.out
+ok "$?:$(cmp one.out two.out 2>&1)" 0: "apertus: one number for all layers"
+gguf-edit --set "$key=json:[0.5,0.5,0.5]" none.gguf bad.gguf
+ok "$(decode -m bad.gguf "$data/apertus.ids" 2>&1)" \
+    "decode: bad.gguf: $key: 3 values for 2 layers" "apertus: as many numbers as layers"
+ok "$(decode -m none.gguf "$data/apertus.ids" 2>&1)" "decode: none.gguf: $key: missing" \
+    "apertus: no number at all"
+gguf-edit --set starcoder.hidden_activation=str:mish starcoder.gguf bad.gguf
+ok "$(decode -m bad.gguf "$data/starcoder.ids" 2>&1)" \
+    "decode: bad.gguf: starcoder.hidden_activation: mish is not supported" "an unknown activation"
 
 # A number that every layer has for itself in some files.
 model=$root/tests/data/m.gguf
