@@ -354,7 +354,8 @@ static int fill_in(struct request *q, struct lm_marked_text *out, const char **a
     free(data);
     if (!t) {
         *at = from.file;
-        return *from.key ? lm_err_at(q->err, LM_EDATA, "%s", from.key) : LM_EDATA;
+        s = q->err ? (int)q->err->code : LM_EDATA;
+        return *from.key ? lm_err_at(q->err, s, "%s", from.key) : s;
     }
     s = render(q, t, out);
     if (s != LM_OK && *from.key)

@@ -121,6 +121,8 @@ struct jparse {
 /* Fail at a place. */
 _Noreturn void lm_jparse_fail(struct jparse *p, struct jpos pos, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for what Jinja2 would do: LM_ENOSUP.  what: followed by "is not supported". */
+_Noreturn void lm_jparse_unsupported(struct jparse *p, struct jpos pos, const char *what);
 void *lm_jparse_alloc(struct jparse *p, size_t size);
 
 /* jinja_lex.c: the next token into p->tok; the one behind it. */
@@ -271,13 +273,15 @@ struct jrun {
     jmp_buf                          out;
     struct jpos                      pos;
     uint64_t                         steps, random;
-    int                              depth;
+    int                              depth, calls;       /* calls: of depth              */
     enum { JR_GO, JR_BREAK, JR_CONTINUE } flow;
     struct jscope                    globals, *scope;
     struct jsb                      *sink;
 };
 
 _Noreturn void lm_jfail(struct jrun *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for what Jinja2 would do: LM_ENOSUP.  what: followed by "is not supported". */
+_Noreturn void lm_junsupported(struct jrun *r, const char *what);
 /* Zeroed memory of the rendering. */
 void *lm_jalloc(struct jrun *r, size_t count, size_t size);
 void lm_jstep(struct jrun *r, uint64_t n);

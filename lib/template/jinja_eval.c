@@ -375,6 +375,7 @@ static struct jv call_value(struct jrun *r, struct jv f, struct jargs *a)
 {
     struct jv v = lm_jundef;
     lm_jdeeper(r);
+    r->calls++;
     switch (f.kind) {
     case J_MACRO:  v = call_macro(r, f.macro, a); break;
     case J_LOOP:   v = call_loop(r, f.loop, a); break;
@@ -389,6 +390,7 @@ static struct jv call_value(struct jrun *r, struct jv f, struct jargs *a)
     case J_UNDEF:  lm_jundef_fail(r, f);
     default:       lm_jfail(r, "'%s' object is not callable", lm_jtype(f));
     }
+    r->calls--;
     r->depth--;
     return v;
 }

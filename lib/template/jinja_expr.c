@@ -11,7 +11,7 @@ enum { MAX_DEPTH = 200 };
 void lm_jenter(struct jparse *p)
 {
     if (++p->depth > MAX_DEPTH)
-        lm_jparse_fail(p, p->tok.pos, "nested deeper than %d", MAX_DEPTH);
+        lm_jparse_fail(p, p->tok.pos, "tags or expressions nested deeper than %d", MAX_DEPTH);
 }
 
 struct jnode *lm_jnode(struct jparse *p, enum jnode_kind kind, struct jpos pos)

@@ -59,7 +59,7 @@ static void whole_digits(struct jsb *b, struct jv v, char type)
     bool neg = v.kind == J_INT && v.i < 0;
     if (v.kind == J_BIG) {
         if (type != 'd')
-            lm_jfail(r, "a number of more than 64 bits is formatted as 'd' alone");
+            lm_junsupported(r, "a number of more than 64 bits in another form than 'd'");
         struct jsb all = JSB(r);
         lm_jbig_text(&all, v.big);
         lm_jsb_add(b, all.p + v.big->neg, NULL, all.len - v.big->neg);

@@ -303,7 +303,7 @@ static size_t escape(struct jparse *p, size_t i, char *out, size_t *n)
     }
     int width = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (c == 'N' && at(p, i + 2) == '{')
-        lm_jparse_fail(p, p->pos, "characters by name, \\N{...}, are not supported");
+        lm_jparse_unsupported(p, p->pos, "a character by its name, \\N{...},");
     if (width) {
         *n += put_rune(p, out + *n, hex(p, i + 2, width));
         return i + 2 + (size_t)width;

@@ -69,7 +69,7 @@ static struct jv float_op(struct jrun *r, enum jop op, double x, double y)
         if (x == 0 && y < 0)
             lm_jfail(r, "0.0 cannot be raised to a negative power");
         if (x < 0 && isfinite(x) && isfinite(y) && y != floor(y))
-            lm_jfail(r, "complex numbers are not supported");
+            lm_junsupported(r, "a complex number");
         m = pow(x, y);
         if (isinf(m) && isfinite(x) && isfinite(y))
             lm_jfail(r, "(34, 'Numerical result out of range')");

@@ -18,6 +18,12 @@ void lm_jparse_fail(struct jparse *p, struct jpos pos, const char *fmt, ...)
     longjmp(p->out, 1);
 }
 
+void lm_jparse_unsupported(struct jparse *p, struct jpos pos, const char *what)
+{
+    lm_fail(p->err, LM_ENOSUP, "line %u, column %u: %s is not supported", pos.line, pos.col, what);
+    longjmp(p->out, 1);
+}
+
 static struct jnode *body(struct jparse *p, const char *const ends[], const char *what);
 
 /* A list of names that end a body, and what the innermost block is called. */

@@ -92,7 +92,7 @@ static int run(struct jrun *r, const struct lm_template_layer *layers, size_t n,
 {
     int failed = setjmp(r->out);
     if (failed)
-        return failed == 2 ? LM_ENOMEM : LM_EDATA;
+        return failed == 2 ? LM_ENOMEM : failed == 3 ? LM_ENOSUP : LM_EDATA;
     lm_jadd_globals(r);
     add_layers(r, layers, n);
     r->sink = out;

@@ -781,7 +781,7 @@ METHOD(m_encode)
     if (arg[0]) {
         const struct jstr *e = lm_jneed_str(r, *arg[0], "encode");
         if (!lm_jstr_is(e, "utf-8") && !lm_jstr_is(e, "utf8") && !lm_jstr_is(e, "UTF-8"))
-            lm_jfail(r, "encode: only utf-8 is supported");
+            lm_junsupported(r, "encode() to another encoding than utf-8");
     }
     return (struct jv){ .kind = J_BYTES, .s = self.s };
 }

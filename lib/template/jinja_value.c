@@ -21,6 +21,13 @@ void lm_jfail(struct jrun *r, const char *fmt, ...)
     longjmp(r->out, 1);
 }
 
+void lm_junsupported(struct jrun *r, const char *what)
+{
+    lm_fail(r->err, LM_ENOSUP, "line %u, column %u: %s is not supported", r->pos.line, r->pos.col,
+            what);
+    longjmp(r->out, 3);
+}
+
 void lm_jstep(struct jrun *r, uint64_t n)
 {
     if (n > r->limits->steps - r->steps)
@@ -38,7 +45,9 @@ void lm_jread(struct jrun *r, struct jv v)
 void lm_jdeeper(struct jrun *r)
 {
     if (++r->depth > r->limits->depth)
-        lm_jfail(r, "nested deeper than %d: does something call itself?", r->limits->depth);
+        lm_jfail(r, "expressions, blocks, calls or values nested deeper than %d%s",
+                 r->limits->depth, r->calls > r->limits->depth / 10
+                                       ? ": does something call itself?" : "");
 }
 
 void *lm_jalloc(struct jrun *r, size_t count, size_t size)

@@ -27,8 +27,8 @@ struct lm_template;
 /*
  * lm_template_parse - read a template; src is not referred to afterwards.
  *
- * LM_EDATA, with line and column, for what is not Jinja or not UTF-8.  NULL with *err
- * filled.
+ * LM_EDATA, with line and column, for what is not Jinja or not UTF-8; LM_ENOSUP for what is, but
+ * not done here.  NULL with *err filled.
  */
 struct lm_template *lm_template_parse(const char *src, size_t len, struct lm_err *err);
 void lm_template_free(struct lm_template *t);
@@ -69,7 +69,8 @@ void lm_marked_text_release(struct lm_marked_text *m);
  *   limits  NULL: lm_template_limits
  *
  * LM_EDATA with line, column and the words Jinja2 has for it when the template fails (for
- * raise_exception its argument) or exceeds a limit; *out is unchanged then.
+ * raise_exception its argument) or exceeds a limit, LM_ENOSUP for what is not done here; *out is
+ * unchanged then.
  */
 int lm_template_render(const struct lm_template *t, const struct lm_template_layer *layers,
                        size_t n_layers, const struct tm *now,

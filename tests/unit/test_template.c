@@ -254,8 +254,12 @@ static void test_errors(void **state)
         { "{% for i in range(1200) %}{% endfor %}", "1000 steps" },
         { "{{ 'abcdefgh' * 10000 }}",    "50000 bytes of memory" },
         { "{{ [0] * 10000000000 }}",     "steps" },
-        { "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested deeper than 60" },
-        { "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "nested deeper than 60" },
+        { "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+          "calls or values nested deeper than 60: does something call itself?" },
+        { "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "values nested deeper than 60\n" },
+        { "{% set x = 1 %}{{ x+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1"
+          "+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 }}",
+          ": expressions, blocks, calls or values nested deeper than 60\n" },
         { "{% set n = namespace(l=[]) %}{% for i in range(70) %}{% set n.l = [n.l, n.l] %}"
           "{% endfor %}{{ n.l == n.l + [] }}", "nested deeper" },
         { "{{ 9**(9**9) }}",             "1000 steps" },
@@ -275,8 +279,22 @@ static void test_errors(void **state)
         struct lm_template *t = lm_template_parse(src, strlen(src), &err);
         if (t)
             lm_template_render(t, NULL, 0, NULL, &small, &out, &err);
+        strncat(err.text, "\n", sizeof err.text - strlen(err.text) - 1);
         if (!strstr(err.text, cases[i].part))
             fail_msg("%s: '%s', not '%s'", cases[i].template, err.text, cases[i].part);
+        lm_template_free(t);
+        lm_marked_text_release(&out);
+    }
+    static const char *const unsupported[] = {
+        "{{ '\\N{BULLET}' }}", "{{ (-8) ** 0.5 }}", "{{ 'a'.encode('latin-1') }}",
+    };
+    for (size_t i = 0; i < N(unsupported); i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        struct lm_template *t = lm_template_parse(unsupported[i], strlen(unsupported[i]), &err);
+        assert_true(!t || lm_template_render(t, NULL, 0, NULL, &small, &out, &err) == LM_ENOSUP);
+        assert_int_equal(err.code, LM_ENOSUP);
+        assert_non_null(strstr(err.text, "is not supported"));
         lm_template_free(t);
         lm_marked_text_release(&out);
     }
