@@ -78,10 +78,10 @@ static void fault(struct lm_request *q, enum lm_loop_code code, const char *fmt,
 static void add_id(struct lm_request_reader *r, struct lm_request *q)
 {
     int32_t id = 0;
+    char shown[LM_WORD_SHOWN];
     switch (lm_word_id(&r->words, &id)) {
     case LM_WORD_OTHER:
-        fault(q, LM_LOOP_MALFORMED, "'%s%s' is no token id", r->words.word,
-              r->words.word_len >= sizeof r->words.word ? "..." : "");
+        fault(q, LM_LOOP_MALFORMED, "'%s' is no token id", lm_word_show(&r->words, shown));
         return;
     case LM_WORD_ID:
         if (!r->n_vocab || (uint32_t)id < r->n_vocab)

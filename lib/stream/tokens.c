@@ -56,7 +56,7 @@ static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault
 {
     const struct lm_words *w = &r->words;
     unsigned long long line = w->line + 1;
-    const char *more = w->word_len >= sizeof w->word ? "..." : "";
+    char shown[LM_WORD_SHOWN];
     struct lm_err *e = &r->why;
     r->fault = fault;
     switch (fault) {
@@ -78,10 +78,11 @@ static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault
         break;
     default:
         if (r->n_vocab)
-            lm_fail(e, LM_EDATA, "line %llu: '%s%s' is no token id, in a vocabulary of %u", line,
-                    w->word, more, r->n_vocab);
+            lm_fail(e, LM_EDATA, "line %llu: '%s' is no token id, in a vocabulary of %u", line,
+                    lm_word_show(w, shown), r->n_vocab);
         else
-            lm_fail(e, LM_EDATA, "line %llu: '%s%s' is no token id", line, w->word, more);
+            lm_fail(e, LM_EDATA, "line %llu: '%s' is no token id", line,
+                    lm_word_show(w, shown));
     }
     return LM_TOKEN_ERROR;
 }

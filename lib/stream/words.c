@@ -174,6 +174,19 @@ enum lm_word_id lm_word_id(const struct lm_words *w, int32_t *id)
     return LM_WORD_ID;
 }
 
+const char *lm_word_show(const struct lm_words *w, char out[LM_WORD_SHOWN])
+{
+    const size_t most = sizeof w->word - 1, n = w->word_len < most ? w->word_len : most;
+    char *to = out;
+    for (size_t i = 0; i < n; i++)
+        if (w->word[i])
+            *to++ = w->word[i];
+        else
+            to = stpcpy(to, "\\x00");
+    strcpy(to, w->word_len > most ? "..." : "");
+    return out;
+}
+
 bool lm_word_u32(const char *s, size_t len, uint32_t *out)
 {
     uint32_t v = 0;

@@ -65,6 +65,10 @@ enum lm_word_id {
 };
 enum lm_word_id lm_word_id(const struct lm_words *w, int32_t *id);
 
+/* The word for a message: what fits of it, a NUL in it made visible, "..." where there is more. */
+#define LM_WORD_SHOWN (4 * LM_WORD_MAX + 4)
+const char *lm_word_show(const struct lm_words *w, char out[LM_WORD_SHOWN]);
+
 /* s[0 .. len-1] as a decimal number that fits 32 bits. */
 bool lm_word_u32(const char *s, size_t len, uint32_t *out);
 
