@@ -317,8 +317,6 @@ int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f
     if (eos >= (int64_t)v->n)
         return lm_fail(err, LM_EDATA, "config.json: eos_token_id %lld: the vocabulary has only "
                        "%u pieces", (long long)eos, v->n);
-    if (get_id(v, specials[EOS].key) < 0)
-        lm_note(env, LM_WARN, "no file names an end token");
     return LM_OK;
 }
 

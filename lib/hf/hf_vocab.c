@@ -369,6 +369,11 @@ static int model_pieces(struct lm_hf_vocab *v, const struct files *f, const char
         r = m.kind == 1 ? lm_hf_load_unigram_spm(v, &m, xlmr, f->beside.added, f->beside.n_rows,
                                                  err)
                         : load_spm(v, &m, f, err);
+    for (size_t i = 0; !r && !xlmr && i < m.n; i++)
+        if (m.pieces[i].type == LM_PIECE_CONTROL) {
+            v->usual_bos = is_text(&m.pieces[i], m.bos) ? (int32_t)i : v->usual_bos;
+            v->usual_eos = is_text(&m.pieces[i], m.eos) ? (int32_t)i : v->usual_eos;
+        }
     lm_spm_model_release(&m);
     return r;
 }

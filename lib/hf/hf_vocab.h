@@ -65,7 +65,8 @@ struct lm_hf_vocab {
     bool           nfc, whole_words;    /* with by_ranks: text is normalized first, words that
                                            are pieces are not merged                       */
     bool           ids_first;           /* merges and special ids stand before the pieces  */
-    int32_t        usual_bos, usual_eos, usual_unk;     /* by_ranks: where no file has one, -1 */
+    int32_t        usual_bos, usual_eos, usual_unk;     /* where no file has one, by ranks or
+                                           (not written) by a SentencePiece model; or -1   */
     int64_t        token_types;         /* token_type_count of an encoder, -1: no key      */
     struct lm_str  charsmap;            /* precompiled_charsmap, len 0: none               */
     struct lm_hf_template *templates;   /* chat templates, the default one first           */

@@ -166,7 +166,8 @@ static int read_ranks(struct lm_rank_file *l, const char *p, const char *end, st
         lm_buf_clear(&l->bytes);
         if (!blank || !number(&q, limit, &rank) || q != limit ||
             !lm_buf_base64(&l->bytes, line.p, (size_t)(blank - line.p)))
-            return lm_fail(err, LM_EDATA, "line %zu is not a piece in base64 and its rank", n);
+            return lm_fail(err, LM_EDATA, "line %zu is not a piece in base64 and its rank, as "
+                           "tiktoken has them", n);
         int s = l->bytes.failed ? lm_fail_nomem(err)
                                 : put_bytes(l, rank, l->bytes.data, l->bytes.len, err);
         if (s != LM_OK)
@@ -206,6 +207,8 @@ int lm_rank_tiktoken(struct lm_rank_file *l, const char *data, size_t len, struc
 {
     const struct family *f = NULL;
     int s = read_ranks(l, data, data + len, err);
+    if (s == LM_OK && !l->n_ranks)
+        s = lm_fail(err, LM_EDATA, "has no ranks");
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (families[i].n_ranks == l->n_ranks)
             f = &families[i];

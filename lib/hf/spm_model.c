@@ -171,7 +171,7 @@ int lm_spm_model_parse(struct lm_spm_model *m, const char *data, size_t len, str
             ok = read_normalizer(f.bytes, m);
         }
         if (!ok)
-            return lm_fail(err, LM_EDATA, "byte %zu: not a SentencePiece model, or damaged", at);
+            return lm_fail(err, LM_EDATA, "not a SentencePiece model, or damaged at byte %zu", at);
     }
     if (!m->n)
         return lm_fail(err, LM_EDATA, "has no pieces: not a SentencePiece model");

@@ -344,6 +344,14 @@ static int load_vocab(struct lm_hf_vocab *v, struct lm_convert *c,
     return r;
 }
 
+static void note_no_end(const struct lm_convert *c, const struct lm_hf_vocab *v)
+{
+    for (size_t i = 0; i < v->n_ids; i++)
+        if (!strcmp(v->ids[i].key, "eos_token_id"))
+            return;
+    lm_note(c->env, LM_WARN, "no file names an end token");
+}
+
 static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     struct lm_hf_vocab v;
@@ -351,6 +359,7 @@ static int vocab_keys(struct lm_convert *c, const struct lm_convert_options *o, 
     int r = load_vocab(&v, c, o, err);
     if (r)
         return r;
+    note_no_end(c, &v);
     for (const char *const *p = c->cfg.arch->pre_names; p && *p && v.pre && !o->pre; p += 2)
         if (!strcmp(v.pre, *p)) {
             v.pre = p[1];

@@ -312,15 +312,13 @@ void lm_encoder_to(struct lm_encoder *e, lm_take_ids *take, void *arg)
 }
 
 /* A start or end token, at the end of what is there. */
-static int add_special(struct lm_encoder *e, int32_t id, const char *what, bool asked, size_t at,
-                       struct lm_err *err)
+static int add_special(struct lm_encoder *e, enum lm_named kind, size_t at, struct lm_err *err)
 {
-    if (id < 0 && asked)
-        return lm_fail(err, LM_EDATA, "there is no such token to add: no "
-                       "tokenizer.ggml.%s_token_id", what);
+    static const char *const names[LM_N_NAMED] = { "start token", "end token", "separator" };
+    const struct lm_vocab *v = e->v;
+    const int32_t id = kind == LM_NAMED_BOS ? v->bos : kind == LM_NAMED_EOS ? v->eos : v->sep;
     if (id < 0)
-        return lm_fail(err, LM_EDATA, "tokenizer.ggml.add_%s_token is true, but there is no "
-                       "tokenizer.ggml.%s_token_id", what, what);
+        return lm_fail(err, LM_EDATA, "there is no %s to add: %s", names[kind], v->lacks[kind]);
     return push(e->ids, id, at, 0) ? LM_OK : lm_fail_nomem(err);
 }
 
@@ -420,7 +418,7 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     bool eos = (ends && v->add_eos) || (last && flags & LM_ENCODE_EOS);
     bool on = flags & LM_ENCODE_ON, goes_on = flags & LM_ENCODE_MORE, first = true;
     int s;
-    if ((bos && (s = add_special(e, v->bos, "bos", false, 0, err))) ||
+    if ((bos && (s = add_special(e, LM_NAMED_BOS, 0, err))) ||
         (begins && (s = add_more(e, v->before, v->n_before, 0, err))))
         return s;
     e->from = ids->n;
@@ -438,10 +436,9 @@ static int encode(struct lm_encoder *e, const char *text, size_t len, unsigned f
     size_t end = on ? e->parts->before + e->parts->raw.len : len;
     if (ends && (s = add_more(e, v->after, v->n_after, end, err)))
         return s;
-    if (eos && (s = add_special(e, v->eos, "eos", flags & LM_ENCODE_EOS, end, err)))
+    if (eos && (s = add_special(e, LM_NAMED_EOS, end, err)))
         return s;
-    return last && flags & LM_ENCODE_SEP ? add_special(e, v->sep, "seperator", true, end, err)
-                                         : LM_OK;
+    return last && flags & LM_ENCODE_SEP ? add_special(e, LM_NAMED_SEP, end, err) : LM_OK;
 }
 
 int lm_encoder_text(struct lm_encoder *e, const char *text, size_t len, unsigned flags,

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "hf/hf_named.h"
 #include "vocab/pretok.h"
 #include "vocab/trie.h"
 #include "vocab/unicode.h"
@@ -110,6 +111,7 @@ struct lm_vocab {
     uint32_t                   slot_mask, slot_id;   /* slot_id: the bits of a slot for that */
 
     int32_t                    bos, eos, eot, unk, sep, fim[LM_N_FIM];
+    char                      *lacks[LM_N_NAMED];        /* why bos, eos, sep is not there */
     bool                       add_bos, add_eos, space_prefix;
     int32_t                   *eog;
     size_t                     n_eog;
@@ -303,6 +305,11 @@ struct lm_vocab_src {
     const int32_t       *before, *after;     /* see struct lm_vocab                     */
     size_t               n_before, n_after;
     int32_t              bos, eos, unk, eot, eom;
+    const int32_t       *ends;               /* [n_ends] other ids that end a generation; those
+                                                out of range are none                   */
+    size_t               n_ends;
+    const char          *lacks[LM_N_NAMED];  /* what messages say where bos, eos, sep is not
+                                                there: which field of which file names none */
     int32_t              fim_1[LM_N_FIM];    /* plus 1; 0: not said                     */
     int                  add_bos, add_eos, space_prefix;    /* 0, 1, LM_UNSAID          */
     int                  nfc, whole_words;   /* 0, 1; LM_UNSAID: as the pre-tokenizer   */
@@ -336,10 +343,18 @@ struct lm_vocab_src {
 struct lm_vocab *lm_vocab_load(const struct lm_vocab_src *src, const struct lm_env *env,
                                struct lm_err *err);
 
+/* Take the ids of special tokens that src does not say, and more ends of a generation, from what
+ * other files name.  src->tokens is there; x has to live as long as src is used. */
+void lm_take_named(struct lm_vocab_src *src, struct lm_hf_named *x);
+
 /* The vocabulary in a tokenizer.json, whose len bytes of text are borrowed.  LM_ENOSUP,
- * naming it, for anything in it that this version would not do as the library does. */
+ * naming it, for anything in it that this version would not do as the library does.  The other
+ * one knows what the files beside it name (NULL: nothing). */
 struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct lm_env *env,
                                     struct lm_err *err);
+struct lm_vocab *lm_vocab_from_json_beside(const char *text, size_t len,
+                                           struct lm_hf_named *beside, const struct lm_env *env,
+                                           struct lm_err *err);
 
 /* The vocabulary in a SentencePiece model file, BPE or Unigram, as that library has it: it adds
  * no start and end tokens.  LM_ENOSUP for words and characters. */

@@ -228,7 +228,7 @@ static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct 
     size_t n_list = sizeof turn_ends / sizeof *turn_ends;
     const int32_t named[3] = { v->eos, id_or(v, src->eot, -1), id_or(v, src->eom, -1) };
     v->eot = named[1];
-    v->eog = lm_malloc_array(n_list + 3, sizeof *v->eog);
+    v->eog = lm_malloc_array(n_list + 3 + src->n_ends, sizeof *v->eog);
     if (!v->eog)
         return lm_fail_nomem(err);
 
@@ -251,6 +251,9 @@ static int load_ends(struct lm_vocab *v, const struct lm_vocab_src *src, struct 
     for (int i = 0; i < 3; i++)                  /* listed, but left out above */
         if (named[i] >= 0 && !lm_vocab_is_eog(v, named[i]))
             v->eog[v->n_eog++] = named[i];
+    for (size_t i = 0; i < src->n_ends; i++)
+        if (src->ends[i] >= 0 && (uint32_t)src->ends[i] < v->n)
+            v->eog[v->n_eog++] = src->ends[i];
     qsort(v->eog, v->n_eog, sizeof *v->eog, by_value);
     size_t k = 0;
     for (size_t i = 0; i < v->n_eog; i++)
@@ -284,6 +287,15 @@ static void guess_strips(struct lm_vocab *v, struct lm_str name)
         mask = find_str(v, "<mask>");
     if (mask >= 0)
         v->attr[mask] |= LM_ATTR_LSTRIP;
+}
+
+/* Why special tokens are not there, for messages. */
+static int copy_lacks(struct lm_vocab *v, const struct lm_vocab_src *src, struct lm_err *err)
+{
+    for (size_t k = 0; k < LM_N_NAMED; k++)
+        if (!(v->lacks[k] = strdup(src->lacks[k] ? src->lacks[k] : "the file names none")))
+            return lm_fail_nomem(err);
+    return LM_OK;
 }
 
 /* The ids around a text, besides the start and end tokens. */
@@ -327,6 +339,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->add_eos = v->model->add_eos;
     v->user_inside = src->sentencepiece;
     if ((s = v->model->load(v, src, env, err)) || (s = copy_ids(v, src, err)) ||
+        (s = copy_lacks(v, src, err)) ||
         (v->rules && (s = lm_rules_load_bytes(v, err))))
         return s;
     if (src->add_bos >= 0)
@@ -377,6 +390,8 @@ void lm_vocab_free(struct lm_vocab *v)
     lm_rules_free(v->rules);
     free(v->before);
     free(v->after);
+    for (size_t k = 0; k < LM_N_NAMED; k++)
+        free(v->lacks[k]);
     if (v->model && v->model->release)
         v->model->release(v);
     free(v->rune_id);

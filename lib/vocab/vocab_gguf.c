@@ -177,6 +177,9 @@ struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env
                                     struct lm_err *err)
 {
     struct lm_vocab_src src = LM_VOCAB_SRC;
+    src.lacks[LM_NAMED_BOS] = KEY("bos_token_id") " is missing";
+    src.lacks[LM_NAMED_EOS] = KEY("eos_token_id") " is missing";
+    src.lacks[LM_NAMED_SEP] = KEY("seperator_token_id") " is missing, and there is no piece [SEP]";
     return read_keys(g, &src, err) == LM_OK && model_by_pre(&src, err) == LM_OK
                ? lm_vocab_load(&src, env, err) : NULL;
 }

@@ -44,20 +44,29 @@ static int32_t find(const struct lm_hf_vocab *h, int type, const char *text)
     return LM_UNSAID;
 }
 
-/* No file beside a SentencePiece model names its special pieces: they have their usual names. */
+/* No file beside a SentencePiece model names its special pieces: they have their usual names, or
+ * those that it says. */
 static void usual_ids(const struct lm_hf_vocab *h, struct lm_vocab_src *src)
 {
     if (src->bos == LM_UNSAID)
         src->bos = find(h, LM_PIECE_CONTROL, "<s>");
     if (src->eos == LM_UNSAID)
         src->eos = find(h, LM_PIECE_CONTROL, "</s>");
+    if (src->bos == LM_UNSAID)
+        src->bos = h->usual_bos;
+    if (src->eos == LM_UNSAID)
+        src->eos = h->usual_eos;
     if (src->unk == LM_UNSAID)
         src->unk = find(h, LM_PIECE_UNKNOWN, NULL);
 }
 
-static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *env,
-                             struct lm_err *err)
+/* named: what files beside it name; NULL: it is a vocab.txt alone. */
+static struct lm_vocab *load(const struct lm_hf_vocab *h, struct lm_hf_named *named,
+                             const struct lm_env *env, struct lm_err *err)
 {
+    static const char *const txt_lacks[LM_N_NAMED] = {
+        "no line is [CLS]", "no line is [SEP]", "no line is [SEP]",
+    };
     struct lm_vocab_src src = LM_VOCAB_SRC;
     src.model = str(h->model);
     src.pre = str(h->pre ? h->pre : "");
@@ -78,11 +87,16 @@ static struct lm_vocab *load(const struct lm_hf_vocab *h, const struct lm_env *e
     src.sep = id_of(h, "seperator_token_id");
     src.eot = id_of(h, "eot_token_id");
     src.eom = id_of(h, "eom_token_id");
+    memcpy(src.lacks, txt_lacks, sizeof src.lacks);
     if (h->scores)
         usual_ids(h, &src);
+    if (named)
+        lm_take_named(&src, named);
+    src.bos = src.bos < 0 ? -1 : src.bos;
+    src.eos = src.eos < 0 ? -1 : src.eos;
     src.add_bos = adds(h, "add_bos_token");
     src.add_eos = adds(h, "add_eos_token");
-    if (h->by_ranks && src.bos == LM_UNSAID && src.add_bos == LM_UNSAID)
+    if (h->by_ranks && src.bos < 0 && src.add_bos == LM_UNSAID)
         src.add_bos = 0;                    /* whatever others of the same rules do */
     src.space_prefix = said(h->add_space_prefix);
     src.extra_spaces = said(h->extra_spaces);
@@ -98,7 +112,7 @@ struct lm_vocab *lm_vocab_from_txt(const char *data, size_t len, const struct lm
     struct lm_hf_vocab h;
     if (lm_hf_vocab_txt(&h, data, len, err) != LM_OK)
         return NULL;
-    struct lm_vocab *v = load(&h, env, err);
+    struct lm_vocab *v = load(&h, NULL, env, err);
     lm_hf_vocab_release(&h);
     return v;
 }
@@ -135,13 +149,15 @@ static int find_any(const struct lm_hf_source *s, struct lm_err *err)
 struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, struct lm_err *err)
 {
     const struct lm_jval *config = NULL, *generation = NULL;
+    struct lm_err broken;
     struct lm_arena arena = { 0 };
+    struct lm_hf_named named = { .n_ends = 0 };
     struct lm_hf_vocab h;
     struct lm_vocab *v = NULL;
     struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
     if (s && find_any(s, err) == LM_OK &&
-        tree(&arena, s, "config.json", &config, err) == LM_OK &&
-        tree(&arena, s, "generation_config.json", &generation, err) == LM_OK) {
+        tree(&arena, s, "config.json", &config, err) == LM_OK) {
+        tree(&arena, s, "generation_config.json", &generation, &broken);     /* need not be good */
         int r = lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err);
         if (r == LM_ENOSUP) {
             r = lm_hf_vocab_load(&h, s, config, generation, 0, "llama-bpe", env, err);
@@ -150,7 +166,9 @@ struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, st
                         "cl100k_base");
         }
         if (r == LM_OK) {
-            v = load(&h, env, err);
+            if (lm_hf_named_read(&named, path, env, err) == LM_OK)
+                v = load(&h, &named, env, err);
+            lm_hf_named_release(&named);
             lm_hf_vocab_release(&h);
         }
     }

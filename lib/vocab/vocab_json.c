@@ -242,6 +242,21 @@ static void set_around(struct reading *r)
     src->n_after = r->n_after ? r->n_after - 1 : 0;
 }
 
+/* Others are what files beside it name, or there are none. */
+static void set_named(struct lm_vocab_src *src, struct lm_hf_named *beside)
+{
+    static const char lack[] = "the file itself adds none, and others are asked only beside a "
+                               "tokenizer.json";
+    if (beside) {
+        lm_take_named(src, beside);
+        return;
+    }
+    src->bos = src->bos < 0 ? -1 : src->bos;
+    src->eos = src->eos < 0 ? -1 : src->eos;
+    for (size_t k = 0; k < LM_N_NAMED; k++)
+        src->lacks[k] = lack;
+}
+
 /* ---- the families with ways of their own --------------------------------------------------- */
 
 /* Can an occurrence of one text lie over one of the other? */
@@ -585,6 +600,13 @@ static int read_all(struct reading *r, struct lm_err *err)
 struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct lm_env *env,
                                     struct lm_err *err)
 {
+    return lm_vocab_from_json_beside(text, len, NULL, env, err);
+}
+
+struct lm_vocab *lm_vocab_from_json_beside(const char *text, size_t len,
+                                           struct lm_hf_named *beside, const struct lm_env *env,
+                                           struct lm_err *err)
+{
     struct reading *r = calloc(1, sizeof *r);
     if (!r) {
         lm_fail_nomem(err);
@@ -595,6 +617,7 @@ struct lm_vocab *lm_vocab_from_json(const char *text, size_t len, const struct l
     r->src = (struct lm_vocab_src)LM_VOCAB_SRC;
     struct lm_vocab *v = NULL;
     if (read_all(r, err) == LM_OK) {
+        set_named(&r->src, beside);
         r->src.rules = r->rules;                 /* the vocabulary's from here on */
         r->rules = NULL;
         v = lm_vocab_load(&r->src, env, err);

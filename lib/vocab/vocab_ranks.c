@@ -6,7 +6,17 @@
 #include "hf/rank_files.h"
 #include "vocab/tokenizer.h"
 
-static struct lm_vocab *load(lm_rank_reader *read, const char *data, size_t len,
+/* What messages say where a file has no start token, end token, separator. */
+#define UNKNOWN "ranks name no special tokens, and none is known for this number of them"
+static const char *const ranks_lack[LM_N_NAMED] = { UNKNOWN, UNKNOWN, UNKNOWN };
+static const char *const tekken_lacks[LM_N_NAMED] = {
+    "special_tokens has no <s>", "special_tokens has no </s>", "special_tokens has no [SEP]",
+};
+static const char *const rwkv_lacks[LM_N_NAMED] = {
+    "the list has none", "the list has none", "the list has none, and no piece [SEP]",
+};
+
+static struct lm_vocab *load(lm_rank_reader *read, const char *const lacks[], const char *data, size_t len,
                              const struct lm_env *env, struct lm_err *err)
 {
     struct lm_rank_file f = { 0 };
@@ -29,9 +39,10 @@ static struct lm_vocab *load(lm_rank_reader *read, const char *data, size_t len,
             src.nfc = f.nfc;
             src.whole_words = 1;
         }
-        src.bos = f.bos >= 0 ? f.bos : LM_UNSAID;
-        src.eos = f.eos >= 0 ? f.eos : LM_UNSAID;
-        src.unk = f.unk >= 0 ? f.unk : LM_UNSAID;
+        src.bos = f.bos;
+        src.eos = f.eos;
+        src.unk = f.unk;
+        memcpy(src.lacks, lacks, sizeof src.lacks);
         if (bpe) {
             src.add_bos = f.add_bos;
             src.add_eos = 0;
@@ -45,17 +56,17 @@ static struct lm_vocab *load(lm_rank_reader *read, const char *data, size_t len,
 struct lm_vocab *lm_vocab_from_ranks(const char *data, size_t len, const struct lm_env *env,
                                      struct lm_err *err)
 {
-    return load(lm_rank_tiktoken, data, len, env, err);
+    return load(lm_rank_tiktoken, ranks_lack, data, len, env, err);
 }
 
 struct lm_vocab *lm_vocab_from_tekken(const char *data, size_t len, const struct lm_env *env,
                                       struct lm_err *err)
 {
-    return load(lm_rank_tekken, data, len, env, err);
+    return load(lm_rank_tekken, tekken_lacks, data, len, env, err);
 }
 
 struct lm_vocab *lm_vocab_from_rwkv(const char *data, size_t len, const struct lm_env *env,
                                     struct lm_err *err)
 {
-    return load(lm_rank_rwkv, data, len, env, err);
+    return load(lm_rank_rwkv, rwkv_lacks, data, len, env, err);
 }

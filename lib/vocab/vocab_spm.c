@@ -50,6 +50,9 @@ static int fill(struct lm_vocab_src *src, const struct lm_spm_model *m, struct c
     src->bos = find(m, LM_PIECE_CONTROL, m->bos);
     src->eos = find(m, LM_PIECE_CONTROL, m->eos);
     src->unk = find(m, LM_PIECE_UNKNOWN, NULL);
+    src->lacks[LM_NAMED_BOS] = "the bos_piece of trainer_spec is no control piece";
+    src->lacks[LM_NAMED_EOS] = "the eos_piece of trainer_spec is no control piece";
+    src->lacks[LM_NAMED_SEP] = "a SentencePiece model names none, and this has no piece [SEP]";
     src->add_bos = src->add_eos = 0;
     src->space_prefix = m->add_prefix;
     src->space_suffix = m->suffix;
