@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What people hand to a GGUF reader by mistake, told by its first bytes. */
-#include "gguf/gguf_internal.h"
+#include "gguf/gguf_foreign.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 struct magic {
@@ -86,7 +87,7 @@ static bool is_safetensors(const uint8_t *p, size_t n)
     return n >= 9 && p[8] == '{' && p[5] == 0 && p[6] == 0 && p[7] == 0;
 }
 
-const char *lm_gguf_foreign(const uint8_t *p, size_t n)
+const char *lm_foreign_file(const uint8_t *p, size_t n)
 {
     if (is_pytorch(p, n))
         return "a PyTorch checkpoint, a zip archive (convert it first)";
@@ -101,6 +102,14 @@ const char *lm_gguf_foreign(const uint8_t *p, size_t n)
         return "a web page (a download that went wrong)";
     if (text_begins(p, n, "<?xml"))
         return "an XML document (a download that went wrong)";
+    return NULL;
+}
+
+const char *lm_gguf_foreign(const uint8_t *p, size_t n)
+{
+    const char *what = lm_foreign_file(p, n);
+    if (what)
+        return what;
     if (text_begins(p, n, "{"))
         return "a JSON text";
     if (is_text(p, n))

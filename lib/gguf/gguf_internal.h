@@ -6,11 +6,6 @@
 
 #include "gguf/gguf.h"
 
-/* What a file that begins with these n bytes (up to LM_FOREIGN_SIZE) is instead
- * of a GGUF, in words that follow "it is", or NULL. */
-#define LM_FOREIGN_SIZE 264
-const char *lm_gguf_foreign(const uint8_t *p, size_t n);
-
 /* Is it UTF-8, all of it? */
 bool lm_gguf_is_utf8(const struct lm_str *s);
 

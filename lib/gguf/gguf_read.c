@@ -6,6 +6,7 @@
  * file has left; where that is unknown, or where a sparse file makes it worth
  * nothing, memory grows with the bytes that have arrived.
  */
+#include "gguf/gguf_foreign.h"
 #include "gguf/gguf_internal.h"
 
 #include <stdio.h>

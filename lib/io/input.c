@@ -373,7 +373,7 @@ int lm_in_pread(struct lm_in *in, uint64_t off, void *dst, size_t n, struct lm_e
     return LM_OK;
 }
 
-static int slurp(struct lm_in *in, size_t limit, char **data, size_t *len, struct lm_err *err)
+int lm_in_read_rest(struct lm_in *in, size_t limit, char **data, size_t *len, struct lm_err *err)
 {
     char *buf = NULL;
     size_t cap = 0, n = 0, got;
@@ -421,7 +421,7 @@ int lm_read_file(const char *path, size_t limit, char **data, size_t *len, struc
     struct lm_in *in = lm_in_open(path, 0, err);
     if (!in)
         return err ? err->code : LM_EIO;
-    int s = slurp(in, limit, data, len, err);
+    int s = lm_in_read_rest(in, limit, data, len, err);
     lm_in_close(in);
     return s;
 }

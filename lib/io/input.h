@@ -79,6 +79,9 @@ bool lm_in_is(const struct lm_in *in, const char *path);
 /* The descriptor, for fstat and poll; owned by in. */
 int lm_in_fd(const struct lm_in *in);
 
+/* lm_read_file for an input that is open: all that was not read yet. */
+int lm_in_read_rest(struct lm_in *in, size_t limit, char **data, size_t *len, struct lm_err *err);
+
 /*
  * lm_read_file - a whole file (or "-") in memory, at most `limit` bytes.
  * *data is malloc'ed, has a NUL after its *len bytes, and is the caller's.

@@ -25,8 +25,8 @@ struct lm_chat;
 
 /*
  * lm_chat_open - the templates and special tokens that belong to a model: those of a GGUF
- * file, of a directory with a tokenizer_config.json, or of the directory in which a file
- * with a name in .json lies.
+ * file, of a directory with a tokenizer_config.json, or of the directory in which another file
+ * lies.
  *
  * Templates are read when they are rendered: one that is bad stands in nobody's way.  A
  * model without any is fine as long as lm_chat_render is told which to use.  NULL with *err

@@ -8,6 +8,7 @@
 #include "hf/hf_vocab_parts.h"
 #include "io/input.h"
 #include "job/chat_parts.h"
+#include "vocab/vocab.h"
 
 const struct lm_chat_template *lm_chat_find(const struct lm_chat *c, const char *name)
 {
@@ -214,10 +215,10 @@ struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct 
         s = lm_fail_nomem(err);
     else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         s = from_directory(c, path, env, err);
-    else if (len > 5 && !strcmp(path + len - 5, ".json"))
-        s = beside(c, path, env, err);
-    else
+    else if (lm_vocab_is_gguf(path))
         s = from_gguf(c, path, err);
+    else
+        s = beside(c, path, env, err);
     if (s == LM_OK)
         return c;
     lm_chat_free(c);

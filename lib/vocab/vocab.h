@@ -59,12 +59,15 @@ struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env
 /*
  * lm_vocab_open - the vocabulary of a file or a directory.
  *
- * A GGUF file ("-": standard input), a tokenizer.json (its name ends in .json), tekken.json,
- * vocab.json or merges.txt by their names, a SentencePiece model, tiktoken's or RWKV's list by
- * their first bytes, a vocab.txt (its name ends in .txt); a directory: its tokenizer.json, or
- * else one of the others.  The text of *err does not name path.
+ * path: a file, "-" for standard input, a pipe; zstd-compressed or not.  What it is, its name
+ * tells (*.json, *.tiktoken, *.model, *.txt, *.gguf, a .zst behind it left out), or else its first
+ * bytes; vocab.json and merges.txt stand for their directory.  A directory: its tokenizer.json, or
+ * else one of the others.  Files beside a tokenizer.json say which of its tokens begin and end a
+ * text (hf/hf_named.h).  The text of *err does not name path.
  */
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err);
+/* Does lm_vocab_open take it for a GGUF file?  So it does with all that nothing tells of. */
+bool lm_vocab_is_gguf(const char *path);
 void lm_vocab_free(struct lm_vocab *v);
 
 /*

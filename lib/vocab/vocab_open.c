@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A vocabulary by path, whatever is there. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
+#include "gguf/gguf_foreign.h"
 #include "hf/rank_files.h"
 #include "io/map.h"
 #include "vocab/tokenizer.h"
@@ -14,63 +15,180 @@
 typedef struct lm_vocab *reader(const char *data, size_t len, const struct lm_env *env,
                                 struct lm_err *err);
 
-static bool is_named(const char *path, const char *base)
+/* ---- what a file is ------------------------------------------------------------ */
+
+static bool looks_like_gguf(const unsigned char *head, size_t len)
+{
+    return len >= 4 && memcmp(head, "GGUF", 4) == 0;
+}
+
+static bool looks_like_json(const unsigned char *head, size_t len)
+{
+    size_t i = 0;
+    while (i < len && strchr(" \t\r\n", head[i]) && head[i])
+        i++;
+    return i < len && head[i] == '{';
+}
+
+/* The first row whose name and first bytes both fit. */
+static const struct form {
+    const char *begin, *end;                     /* of the file's name                */
+    bool (*looks)(const unsigned char *head, size_t len);       /* NULL: any          */
+    reader     *read;                            /* NULL: a GGUF file                 */
+    const char *what;
+} forms[] = {
+    { "tekken.json", "",     NULL,               lm_vocab_from_tekken, "tekken.json" },
+    { "",            ".json", NULL,              lm_vocab_from_json,   "a tokenizer.json" },
+    { "",            ".txt", lm_looks_like_rwkv, lm_vocab_from_rwkv,   "RWKV's list of pieces" },
+    { "rwkv_vocab_", ".txt", NULL,               lm_vocab_from_rwkv,   "RWKV's list of pieces" },
+    { "",            "",     lm_looks_like_ranks, lm_vocab_from_ranks, "tiktoken's ranks" },
+    { "",       ".tiktoken", NULL,               lm_vocab_from_ranks,  "tiktoken's ranks" },
+    { "",            ".txt", NULL,               lm_vocab_from_txt,    "a vocab.txt" },
+    { "",            "",     looks_like_gguf,    NULL,                 "a GGUF file" },
+    { "",           ".gguf", NULL,               NULL,                 "a GGUF file" },
+    { "",            "",     lm_looks_like_spm,  lm_vocab_from_spm,    "a SentencePiece model" },
+    { "",          ".model", NULL,               lm_vocab_from_spm,    "a SentencePiece model" },
+    { "",            "",     lm_looks_like_rwkv, lm_vocab_from_rwkv,   "RWKV's list of pieces" },
+    { "",            "",     looks_like_json,    lm_vocab_from_json,   "a tokenizer.json" },
+    { "",            "",     NULL,               NULL,                 "a GGUF file" },
+};
+
+static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return strcmp(slash ? slash + 1 : path, base) == 0;
+    return slash ? slash + 1 : path;
 }
 
-/* What a file begins with tells what it is, if its name does not. */
-static reader *reader_of(const char *path)
+/* By the name, less a .zst, and the first bytes, of which none are seen where it is compressed. */
+static const struct form *form_of(const char *path, const unsigned char *head, size_t len)
 {
-    unsigned char head[256];
-    size_t len = strlen(path);
-    FILE *f;
-    if (is_named(path, "tekken.json"))
-        return lm_vocab_from_tekken;
-    if (len >= 5 && strcmp(path + len - 5, ".json") == 0)
-        return lm_vocab_from_json;
-    f = fopen(path, "rb");
-    len = f ? fread(head, 1, sizeof head, f) : 0;
-    if (f)
-        fclose(f);
-    if (lm_looks_like_spm(head, len))
-        return lm_vocab_from_spm;
-    if (lm_looks_like_ranks(head, len))
-        return lm_vocab_from_ranks;
-    if (lm_looks_like_rwkv(head, len))
-        return lm_vocab_from_rwkv;
-    len = strlen(path);
-    return len >= 4 && strcmp(path + len - 4, ".txt") == 0 ? lm_vocab_from_txt : NULL;
+    const struct form *f = forms;
+    char name[256] = "";
+    const char *base = base_of(path);
+    const size_t n = strlen(base) - (lm_ends_with(base, ".zst") ? 4 : 0);
+    memcpy(name, base, n < sizeof name ? n : sizeof name - 1);
+    while (!lm_begins_with(name, f->begin) || !lm_ends_with(name, f->end) ||
+           (f->looks && !f->looks(head, len)))
+        f++;
+    return f;
 }
 
-/* Map a plain file; false if it is none, or another way of reading it tells why not. */
-static bool map_plain(const char *path, struct lm_map *map)
+static bool is_directory(const char *path)
 {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Two files that stand for the directory that they are in. */
+static bool is_half(const char *path)
+{
+    struct stat st;
+    const char *base = base_of(path);
+    return (strcmp(base, "vocab.json") == 0 || strcmp(base, "merges.txt") == 0) &&
+           stat(path, &st) == 0;
+}
+
+bool lm_vocab_is_gguf(const char *path)
+{
+    unsigned char head[LM_FOREIGN_SIZE];
+    size_t n = 0;
+    if (is_directory(path) || is_half(path))
+        return false;
     struct lm_in *in = lm_in_open(path, 0, NULL);
-    bool there = in && lm_in_seekable(in) && lm_in_size(in) <= MAX_FILE &&
-                 lm_map_fd(map, lm_in_fd(in), NULL) == LM_OK;
+    if (in && lm_in_peek(in, head, sizeof head, &n, NULL) != LM_OK)
+        n = 0;
     lm_in_close(in);
-    return there;
+    return !form_of(path, head, n)->read;
 }
 
-static struct lm_vocab *open_with(reader *read, const char *path, const struct lm_env *env,
-                                  struct lm_err *err)
+/* ---- reading it ---------------------------------------------------------------- */
+
+/* The directory that a file is in; NULL when memory is short. */
+static char *folder_of(const char *path)
+{
+    const char *base = base_of(path);
+    return base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+}
+
+static struct lm_vocab *open_gguf(struct lm_in *in, const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_gguf *g = lm_gguf_read(in, false, err);
+    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
+    lm_gguf_free(g);
+    return v;
+}
+
+/* A tokenizer.json, which is not copied where it can be mapped: it may be large. */
+static struct lm_vocab *read_json(struct lm_in *in, struct lm_hf_named *beside,
+                                  const struct lm_env *env, struct lm_err *err)
 {
     struct lm_vocab *v;
     struct lm_map map;
     char *data;
     size_t len;
-    /* a tokenizer.json may be large: no copy of it is made */
-    if (read == lm_vocab_from_json && map_plain(path, &map)) {
-        v = read((const char *)map.data, (size_t)map.size, env, err);
+    if (lm_in_seekable(in) && lm_in_size(in) <= MAX_FILE &&
+        lm_map_fd(&map, lm_in_fd(in), NULL) == LM_OK) {
+        v = lm_vocab_from_json_beside((const char *)map.data, (size_t)map.size, beside, env, err);
         lm_map_close(&map);
         return v;
     }
-    if (lm_read_file(path, MAX_FILE, &data, &len, err) != LM_OK)
+    if (lm_in_read_rest(in, MAX_FILE, &data, &len, err) != LM_OK)
         return NULL;
-    v = read(data, len, env, err);
+    v = lm_vocab_from_json_beside(data, len, beside, env, err);
     free(data);
+    return v;
+}
+
+/* folder: where the files beside it are; NULL: they are not asked. */
+static struct lm_vocab *open_json(struct lm_in *in, const char *folder, const struct lm_env *env,
+                                  struct lm_err *err)
+{
+    struct lm_hf_named named = { .n_ends = 0 };
+    struct lm_vocab *v = NULL;
+    if (!folder || lm_hf_named_read(&named, folder, env, err) == LM_OK)
+        v = read_json(in, folder ? &named : NULL, env, err);
+    lm_hf_named_release(&named);
+    return v;
+}
+
+static struct lm_vocab *open_form(struct lm_in *in, const struct form *form, const char *path,
+                                  const struct lm_env *env, struct lm_err *err)
+{
+    struct lm_vocab *v;
+    char *data;
+    size_t len;
+    if (form->read == lm_vocab_from_json) {
+        char *folder = strcmp(base_of(path), "tokenizer.json") == 0 ? folder_of(path) : NULL;
+        v = open_json(in, folder, env, err);
+        free(folder);
+        return v;
+    }
+    if (lm_in_read_rest(in, MAX_FILE, &data, &len, err) != LM_OK)
+        return NULL;
+    v = form->read(data, len, env, err);
+    free(data);
+    return v;
+}
+
+static struct lm_vocab *open_file(const char *path, const struct lm_env *env, struct lm_err *err)
+{
+    unsigned char head[LM_FOREIGN_SIZE];
+    size_t n = 0;
+    struct lm_vocab *v = NULL;
+    struct lm_in *in = lm_in_open(path, 0, err);
+    if (!in || lm_in_peek(in, head, sizeof head, &n, err) != LM_OK) {
+        lm_in_close(in);
+        return NULL;
+    }
+    const struct form *form = form_of(path, head, n);
+    const char *other = form->read ? lm_foreign_file(head, n) : NULL;
+    if (!form->read)
+        v = open_gguf(in, env, err);
+    else if (other)
+        lm_fail(err, LM_EDATA, "not %s: it is %s", form->what, other);
+    else
+        v = open_form(in, form, path, env, err);
+    lm_in_close(in);
     return v;
 }
 
@@ -85,49 +203,27 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
         lm_fail_nomem(err);
     else if (stat(name.data, &st) != 0)
         v = lm_vocab_from_hf(path, env, err);
-    else if (!(v = open_with(lm_vocab_from_json, name.data, env, err)) && err)
+    else if (!(v = open_file(name.data, env, err)) && err)
         lm_err_at(err, (int)err->code, "tokenizer.json");
     lm_buf_release(&name);
     return v;
 }
 
-/* vocab.json and merges.txt stand for the directory that they are in. */
-static struct lm_vocab *open_beside(const char *path, const struct lm_env *env,
-                                    struct lm_err *err)
+static struct lm_vocab *open_half(const char *path, const struct lm_env *env, struct lm_err *err)
 {
-    const char *slash = strrchr(path, '/');
-    struct lm_buf name = { 0 };
+    char *folder = folder_of(path);
     struct lm_vocab *v = NULL;
-    if (slash)
-        lm_buf_add(&name, path, (size_t)(slash - path) + 1);
+    if (folder)
+        v = lm_vocab_from_hf(folder, env, err);
     else
-        lm_buf_str(&name, ".");
-    if (name.failed)
         lm_fail_nomem(err);
-    else
-        v = lm_vocab_from_hf(name.data, env, err);
-    lm_buf_release(&name);
-    return v;
-}
-
-static struct lm_vocab *open_gguf(const char *path, const struct lm_env *env, struct lm_err *err)
-{
-    struct lm_in *in = lm_in_open(path, 0, err);
-    struct lm_gguf *g = in ? lm_gguf_read(in, false, err) : NULL;
-    struct lm_vocab *v = g ? lm_vocab_from_gguf(g, env, err) : NULL;
-    lm_gguf_free(g);
-    lm_in_close(in);
+    free(folder);
     return v;
 }
 
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err)
 {
-    struct stat st;
-    bool there = stat(path, &st) == 0;
-    if (there && S_ISDIR(st.st_mode))
-        return open_directory(path, env, err);
-    if (there && (is_named(path, "vocab.json") || is_named(path, "merges.txt")))
-        return open_beside(path, env, err);
-    reader *read = there && S_ISREG(st.st_mode) ? reader_of(path) : NULL;
-    return read ? open_with(read, path, env, err) : open_gguf(path, env, err);
+    return is_directory(path) ? open_directory(path, env, err)
+           : is_half(path)    ? open_half(path, env, err)
+                              : open_file(path, env, err);
 }
