@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,7 +103,9 @@ static struct {
     const char **files;
     size_t       n_files, files_cap;
     unsigned     n_forms;            /* of --binary, --count, --offsets and --pieces */
-    bool         detok, vocab, force, is_chat, render, chat_options;
+    bool         detok, vocab, force, is_chat, render;
+    /* an option of those given that are for text, for ids, for conversations; 0: none */
+    int          text_option, ids_option, chat_option;
     struct lm_chat_options chat;
     const char  *kwargs;
     struct cli_env_options env;
@@ -115,31 +118,68 @@ static void set_form(int c)
     opt.to.form = (char)c;
 }
 
-static void set_ids(enum cli_ids_form form)
+static void set_ids(int c)
 {
+    const enum cli_ids_form form = c == OPT_BINARY ? CLI_IDS_BINARY
+                                   : c == OPT_COUNT ? CLI_IDS_COUNT
+                                   : c == OPT_OFFSETS ? CLI_IDS_OFFSETS : CLI_IDS_PIECES;
     opt.n_forms += opt.to.ids != form;
     opt.to.ids = form;
+    opt.ids_option = c;
 }
 
 static void add_file(const char *path)
 {
+    opt.text_option = 'f';
     if (!lm_grow(&opt.files, &opt.files_cap, opt.n_files + 1, sizeof *opt.files))
         cli_out_of_memory();
     opt.files[opt.n_files++] = path;
 }
 
+static const char *name_of(int c)
+{
+    const struct option *o = options;
+    while (o->val != c)
+        o++;
+    return o->name;
+}
+
 /* Options that say nothing together, of those for conversations. */
 static void check_chat(void)
 {
-    if (opt.chat_options && !opt.is_chat)
-        cli_bad_usage("--continue-final-message, --kwargs, --no-generation-prompt, --now, --render "
-                      "and --template go with --chat");
-    if (opt.is_chat && (opt.detok || opt.vocab || opt.to.form || opt.n_files || opt.to.escape))
-        cli_bad_usage("-0, -d, -f, -j, -l, --escape and --vocab do not go with --chat");
-    if (opt.render && (opt.n_forms || opt.to.window))
-        cli_bad_usage("--render prints text: no --binary, --count, --offsets, --pieces, --window");
-    if (opt.is_chat && strcmp(opt.to.model, "-") == 0)
+    const struct cli_tokenize *to = &opt.to;
+    const char form[] = { '-', to->form, 0 };
+    const char *other = opt.detok ? "-d" : opt.vocab ? "--vocab" : to->form ? form
+                        : opt.n_files ? "-f" : to->escape ? "--escape" : NULL;
+    if (opt.chat_option && !opt.is_chat)
+        cli_bad_usage("--%s goes with --chat", name_of(opt.chat_option));
+    if (opt.is_chat && other)
+        cli_bad_usage("%s does not go with --chat, which reads conversations in JSON from its "
+                      "operands, files, or standard input", other);
+    if (opt.render && opt.ids_option)
+        cli_bad_usage("--%s does not go with --render, which prints text",
+                      name_of(opt.ids_option));
+    if (opt.is_chat && strcmp(to->model, "-") == 0)
         cli_bad_usage("with --chat the model cannot come from standard input");
+}
+
+/* Operands that are meant as what they are not. */
+static void check_operands(char *const *operands)
+{
+    struct stat st;
+    const char *first = operands[0];
+    if (!first)
+        return;
+    const bool there = stat(first, &st) == 0;
+    if (opt.detok && !there && first[strspn(first, "0123456789")] == 0)
+        cli_bad_usage("the operands of -d are files, and ids come from standard input: '%s' is "
+                      "no file", first);
+    if (opt.is_chat && !there && (*first == '[' || *first == '{'))
+        cli_bad_usage("the operands of --chat are files: a conversation comes from one, or from "
+                      "standard input");
+    if (!opt.detok && !opt.is_chat && !operands[1] && there && S_ISREG(st.st_mode) &&
+        strpbrk(first, "./") && !opt.env.quiet)
+        cli_warn("'%s' is taken as text: the file of that name is read by -f", first);
 }
 
 static void check_usage(char **operands)
@@ -152,19 +192,21 @@ static void check_usage(char **operands)
                       "--vocab");
     if (to->special && !opt.detok)
         cli_bad_usage("--special goes with -d");
-    if ((opt.detok || opt.vocab) &&
-        (opt.n_files || to->escape || to->window || to->flags != LM_ENCODE_DEFAULT))
-        cli_bad_usage("-f, --eos, --escape, --no-add-special, --no-bos, --no-parse-special, --sep "
-                      "and --window are for text");
-    if (opt.vocab && (*operands || to->form))
-        cli_bad_usage("--vocab takes no text and no form of it");
+    if ((opt.detok || opt.vocab) && opt.text_option)
+        cli_bad_usage("--%s is for text: it does not go with %s", name_of(opt.text_option),
+                      opt.detok ? "-d" : "--vocab");
+    if (opt.vocab && to->form)
+        cli_bad_usage("-%c does not go with --vocab", to->form);
+    if (opt.vocab && *operands)
+        cli_bad_usage("--vocab takes no operands");
     if (to->stride && !to->window)
         cli_bad_usage("--stride goes with --window");
+    check_chat();
     if (to->escape && !*operands)
         cli_bad_usage("--escape is for operands: files are taken as they are");
     if (*operands && opt.n_files)
-        cli_bad_usage("text comes from operands or from -f, not both");
-    check_chat();
+        cli_bad_usage("text comes from operands or from -f, not both: each file needs an -f");
+    check_operands(operands);
     if (to->ids == CLI_IDS_BINARY && !opt.force && isatty(STDOUT_FILENO))
         cli_die(CLI_TROUBLE, "<stdout>: is a terminal, and this output is binary: use --force");
 }
@@ -172,7 +214,7 @@ static void check_usage(char **operands)
 static void chat_option(int c, const char *arg)
 {
     static struct tm now;
-    opt.chat_options = true;
+    opt.chat_option = c;
     switch (c) {
     case OPT_CONTINUE: opt.chat.continue_final = true; break;
     case OPT_KWARGS: opt.kwargs = arg; break;
@@ -189,13 +231,11 @@ static void chat_option(int c, const char *arg)
 static void text_option(int c, const char *arg)
 {
     struct cli_tokenize *to = &opt.to;
+    opt.text_option = c;
+    if (c != OPT_ESCAPE && c != OPT_NO_ADD && c != OPT_NO_BOS)
+        opt.ids_option = c;
     switch (c) {
-    case OPT_BINARY: set_ids(CLI_IDS_BINARY); break;
-    case OPT_COUNT: set_ids(CLI_IDS_COUNT); break;
-    case OPT_OFFSETS: set_ids(CLI_IDS_OFFSETS); break;
-    case OPT_PIECES: set_ids(CLI_IDS_PIECES); break;
     case OPT_ESCAPE: to->escape = true; break;
-    case OPT_SPECIAL: to->special = true; break;
     case OPT_EOS: to->flags |= LM_ENCODE_EOS; break;
     case OPT_SEP: to->flags |= LM_ENCODE_SEP; break;
     case OPT_NO_BOS: to->flags |= LM_ENCODE_NO_BOS; break;
@@ -242,7 +282,10 @@ int main(int argc, char **argv)
         case '0': case 'j': case 'l': set_form(c); break;
         case 'd': opt.detok = true; break;
         case 'f': add_file(optarg); break;
-        case 'm': opt.to.model = optarg; break;
+        case 'm':
+            opt.to.model = optarg;
+            opt.to.model_name = strcmp(optarg, "-") ? optarg : "<stdin>";
+            break;
         case 'q': opt.env.quiet = true; break;
         case 't': opt.env.n_threads = cli_threads("threads", optarg); break;
         case 'v': opt.env.verbose = true; break;
@@ -251,9 +294,10 @@ int main(int argc, char **argv)
         case OPT_CHAT: opt.is_chat = true; break;
         case OPT_CONTINUE: case OPT_KWARGS: case OPT_NO_PROMPT: case OPT_NOW: case OPT_RENDER:
         case OPT_TEMPLATE: chat_option(c, optarg); break;
-        case OPT_BINARY: case OPT_COUNT: case OPT_EOS: case OPT_ESCAPE: case OPT_NO_ADD:
-        case OPT_NO_BOS: case OPT_NO_PARSE: case OPT_OFFSETS: case OPT_PIECES: case OPT_SEP:
-        case OPT_SPECIAL: case OPT_STRIDE: case OPT_WINDOW: text_option(c, optarg); break;
+        case OPT_SPECIAL: opt.to.special = true; break;
+        case OPT_BINARY: case OPT_COUNT: case OPT_OFFSETS: case OPT_PIECES: set_ids(c); break;
+        case OPT_EOS: case OPT_ESCAPE: case OPT_NO_ADD: case OPT_NO_BOS: case OPT_NO_PARSE:
+        case OPT_SEP: case OPT_STRIDE: case OPT_WINDOW: text_option(c, optarg); break;
         case 'h': return cli_help(usage, help);
         case 'V': return cli_version();
         default: cli_try_help();

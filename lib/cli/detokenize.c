@@ -99,7 +99,7 @@ int cli_detokenize(const struct cli_tokenize *o, char *const *files)
     int status = CLI_OK;
     w.detok = lm_detok_new(o->vocab, o->special, &err);
     if (!w.detok)
-        cli_die_err(o->model, &err);
+        cli_die_err(o->model_name, &err);
     for (char *const *f = *files ? files : from_stdin; *f; f++) {
         int s = decode_file(&w, *f);
         status = s > status ? s : status;

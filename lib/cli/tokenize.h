@@ -21,7 +21,7 @@
 enum cli_ids_form { CLI_IDS, CLI_IDS_COUNT, CLI_IDS_PIECES, CLI_IDS_OFFSETS, CLI_IDS_BINARY };
 
 struct cli_tokenize {
-    const char            *model;
+    const char            *model, *model_name;   /* its path; what messages call it          */
     struct lm_vocab       *vocab;
     const struct lm_env   *env;
     char                   form;         /* of a sequence's text: 'l' '0' 'j', or 0: all    */

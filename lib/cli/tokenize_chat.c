@@ -63,10 +63,10 @@ int cli_tokenize_chat(struct cli_tokenize *o, const struct lm_chat_options *opti
     struct chats c = { .o = o, .options = *options, .render = render, .writer = { .o = o } };
     struct lm_chat *chat = lm_chat_open(o->model, o->env, &err);
     if (!chat)
-        cli_die_err(o->model, &err);
+        cli_die_err(o->model_name, &err);
     c.chat = chat;
     if (!render && !(c.encoder = lm_encoder_new(o->vocab, o->env, &err)))
-        cli_die_err(o->model, &err);
+        cli_die_err(o->model_name, &err);
     if (c.encoder)
         status = cli_ids_begin(&c.writer, o, c.encoder);
     if (options->template && lm_chat_built_in(chat, options->template))

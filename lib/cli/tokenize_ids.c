@@ -309,10 +309,11 @@ int cli_ids_begin(struct cli_id_writer *w, const struct cli_tokenize *o, struct 
     keep(&w->around, &behind);
     lm_ids_release(&behind);
     if (s != LM_OK)
-        return cli_report(o->model, &err);
+        return cli_report(o->model_name, &err);
     if (o->window && o->window <= w->around.n + o->stride)
-        cli_bad_usage("--window: %zu ids have no room for %zu that are put around a text, %zu of "
-                      "the window before and one more", o->window, w->around.n, o->stride);
+        cli_bad_usage("--window: %zu is less than %zu: %zu for start and end tokens, %zu for "
+                      "--stride and 1", o->window, w->around.n + o->stride + 1, w->around.n,
+                      o->stride);
     return CLI_OK;
 }
 

@@ -371,7 +371,7 @@ int cli_tokenize_text(const struct cli_tokenize *o, char *const *text, const cha
     struct texts t = { .o = o };
     struct lm_err err;
     if (!(t.encoder = lm_encoder_new(o->vocab, o->env, &err)))
-        cli_die_err(o->model, &err);
+        cli_die_err(o->model_name, &err);
     int status = cli_ids_begin(&t.writer, o, t.encoder);
     if (status == CLI_OK)
         status = encode_all(&t, text, files, n_files);

@@ -4,11 +4,21 @@
 #include "cli/cli.h"
 #include "cli/tokenize.h"
 
+/* What is said while it loads is said of the model. */
+static void note_of_model(void *user, enum lm_level level, const char *text)
+{
+    const struct cli_tokenize *o = user;
+    lm_note(o->env, level, "%s: %s", o->model_name, text);
+}
+
 void cli_load_vocab(struct cli_tokenize *o)
 {
+    struct lm_env env = *o->env;
     struct lm_err err;
-    if (!o->vocab && !(o->vocab = lm_vocab_open(o->model, o->env, &err)))
-        cli_die_err(o->model, &err);
+    env.user = o;
+    env.note = note_of_model;
+    if (!o->vocab && !(o->vocab = lm_vocab_open(o->model, &env, &err)))
+        cli_die_err(o->model_name, &err);
 }
 
 /* What else is special of a piece, in a column of its own. */

@@ -89,7 +89,7 @@ ok "$(cat err)" "tokenize: operand: line 1: column 1: string without end" "with 
 printf '"a"\nx\n' | tokenize -m "$m" -j 2>err >out;      has "$(cat err)" ": line 2: column 1: " "and the second line's"
 gguf-edit --set tokenizer.ggml.add_bos_token=bool:true --delete tokenizer.ggml.bos_token_id "$m" nobos.gguf
 tokenize -m nobos.gguf x >out 2>err;                     ok $? 1 "a start token that is wanted but not there"
-has "$(cat err)" "tokenize: nobos.gguf: tokenizer.ggml.add_bos_token" "is the model's fault"
+has "$(cat err)" "tokenize: nobos.gguf: there is no start token to add: tokenizer.ggml.bos_token_id is missing" "is the model's fault"
 zstd -q f && rm f && tokenize -m "$m" -f f.zst >out;      ok "$(cat out)" "360 39 68 277 78" "a compressed file"
 
 # ---- bytes stay what they are ----
