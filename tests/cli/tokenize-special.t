@@ -1,21 +1,10 @@
 #!/bin/sh
 # tokenize-special.t - start, end and separator by source, and what messages say; speaks TAP.
 # The ids that files beside a tokenizer.json name are those of transformers 5.24.
-root=$(cd "$(dirname "$0")/../.." && pwd)
-dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-m=$root/tests/data/m.gguf
+. "$(dirname "$0")/../tap.sh"
 hf=$root/tests/data/hf
 kinds=$root/tests/data/vocab/kinds
-n=0
-ok() { # GOT WANT NAME
-    n=$((n + 1))
-    if [ "$1" = "$2" ]; then echo "ok $n - $3"; else
-        echo "not ok $n - $3"; printf '%s\n' "got '$1'" "want '$2'" | sed 's/^/# /'
-    fi
-}
-has() { # TEXT PART NAME
-    case $1 in *"$2"*) ok yes yes "$3" ;; *) ok "$1" "... $2 ..." "$3" ;; esac
-}
+
 says() { # STATUS MESSAGE NAME COMMAND...
     status=$1 message=$2 name=$3; shift 3
     "$@" >out 2>err </dev/null
