@@ -832,15 +832,13 @@ static void tell_divergence(const struct lm_divergence *d)
 /* An encoder's texts are for models that have one beside their decoder, and needed there. */
 static void check_encoder(const struct lm_model *m)
 {
-    const char *not = opt.ctx.embed ? "embed" : opt.load_state ? "load-state"
-                      : opt.save_state ? "save-state" : NULL;
-    if (not && lm_model_has_encoder(m))
-        cli_die(CLI_TROUBLE, "%s: a %s model has an encoder beside its decoder: no --%s",
-                opt.model, lm_model_arch(m), not);
+    if (opt.ctx.embed && lm_model_has_encoder(m))
+        cli_die(CLI_TROUBLE, "%s: a %s model has an encoder beside its decoder: no --embed",
+                opt.model, lm_model_arch(m));
     if (opt.encoder && !lm_model_has_encoder(m))
         cli_die(CLI_TROUBLE, "%s: a %s model has no encoder beside a decoder: no --encoder",
                 opt.model, lm_model_arch(m));
-    if (!opt.encoder && !opt.loop && lm_model_has_encoder(m))
+    if (!opt.encoder && !opt.loop && !opt.load_state && lm_model_has_encoder(m))
         cli_die(CLI_TROUBLE, "%s: a %s model needs texts for its encoder: use --encoder", opt.model,
                 lm_model_arch(m));
 }

@@ -44,7 +44,7 @@ static int evaluate(struct maker *k, const int32_t *ids, size_t n, struct lm_err
 {
     const uint32_t most = lm_ctx_n_batch(k->c);
     struct lm_batch_token *t = lm_malloc_array(most, sizeof *t);
-    int r = t ? LM_OK : lm_fail_nomem(err);
+    int r = t ? lm_ctx_expect(k->c, 0, ids, n, err) : lm_fail_nomem(err);
     memset(k->seen, 0, k->n_layer * sizeof *k->seen);
     for (size_t at = 0; at < n && !r;) {
         uint32_t i = 0;

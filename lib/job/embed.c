@@ -32,6 +32,8 @@ struct embed {
     size_t                  n, first;   /* tokens; where the line that is read begins      */
     uint64_t                line, done; /* lines read and tokens evaluated                 */
     uint32_t                pos;        /* tokens of the line so far                       */
+    int32_t                *ids;        /* [n_ids] them, where results depend on the whole line */
+    size_t                  n_ids, cap_ids;
     size_t                  len;        /* of a vector                                     */
     double                 *sum;        /* [len]                                           */
     float                  *vector;     /* [len]                                           */
@@ -51,6 +53,7 @@ static void release(struct embed *b)
     free(b->sum);
     free(b->vector);
     free(b->out);
+    free(b->ids);
 }
 
 static int init(struct embed *b, struct lm_eval *e, struct lm_in *in, struct lm_err *err)
@@ -176,7 +179,7 @@ static int flush(struct embed *b, size_t n, struct lm_err *err)
 static int too_long(struct embed *b, struct lm_err *err)
 {
     const uint32_t train = b->e->n_train;
-    uint32_t n = b->pos + 1;
+    uint32_t n = b->pos + (uint32_t)b->n_ids + 1;
     int32_t id;
     while (n <= train && lm_token_next(b->reader, &id, NULL) == LM_TOKEN_ID)
         n++;
@@ -187,10 +190,8 @@ static int too_long(struct embed *b, struct lm_err *err)
                    PRIu32, b->line + 1, n, b->e->n_ctx);
 }
 
-static int take_id(struct embed *b, int32_t id, struct lm_err *err)
+static int add(struct embed *b, int32_t id, struct lm_err *err)
 {
-    if (b->pos == b->e->n_ctx)
-        return too_long(b, err);
     const bool want = b->pooling == LM_POOLING_NONE || b->pooling == LM_POOLING_MEAN ||
                       (b->pooling == LM_POOLING_CLS && b->pos == 0);
     b->ends[b->n] = false;
@@ -202,8 +203,26 @@ static int take_id(struct embed *b, int32_t id, struct lm_err *err)
     return flush(b, b->whole ? b->first : b->n - 1, err);
 }
 
+static int take_id(struct embed *b, int32_t id, struct lm_err *err)
+{
+    if (b->pos + b->n_ids == b->e->n_ctx)
+        return too_long(b, err);
+    if (!lm_ctx_by_length(b->e->ctx))
+        return add(b, id, err);
+    if (!lm_grow(&b->ids, &b->cap_ids, b->n_ids + 1, sizeof *b->ids))
+        return lm_fail_nomem(err);
+    b->ids[b->n_ids++] = id;
+    return LM_OK;
+}
+
 static int take_line(struct embed *b, struct lm_err *err)
 {
+    int s = lm_ctx_expect(b->e->ctx, (uint32_t)b->line, b->ids, b->n_ids, err);
+    for (size_t i = 0; i < b->n_ids && !s; i++)
+        s = add(b, b->ids[i], err);
+    if (s)
+        return s;
+    b->n_ids = 0;
     if (b->pos) {
         b->ends[b->n - 1] = true;
         b->t[b->n - 1].want |= b->pooling == LM_POOLING_LAST;

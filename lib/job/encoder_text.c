@@ -16,9 +16,11 @@ int lm_eval_set_encoder(struct lm_eval *e, struct lm_in *in, struct lm_err *err)
     return LM_OK;
 }
 
-/* The next line for sequence seq; `skip`: its tokens are not needed. */
+/* The next line for sequence seq, which may have a text already; `skip`: its tokens are not
+ * needed. */
 static int take(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip, struct lm_err *err)
 {
+    const bool had = lm_ctx_encoder_len(e->ctx, seq);
     int32_t *ids = NULL;
     size_t n = 0, cap = 0;
     int s = lm_token_read_line(e->encoder, &ids, &n, &cap, err);
@@ -30,10 +32,12 @@ static int take(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip, struc
     else if (s == 1 && n > e->n_ctx)
         s = lm_fail(err, LM_EUSE, "line %" PRIu64 ": %zu tokens, and the context has %" PRIu32,
                     line + 1, n, e->n_ctx);
-    else if (s == 1 && n == 0 && !skip)
+    else if (s == 1 && n && had)
+        s = lm_fail(err, LM_EDATA, "line %" PRIu64 ": its sequence has a text already", line + 1);
+    else if (s == 1 && n == 0 && !skip && !had)
         s = lm_fail(err, LM_EDATA, "line %" PRIu64 ": no tokens for the encoder", line + 1);
     else if (s == 1)
-        s = skip ? LM_OK : lm_ctx_encode(e->ctx, seq, ids, n, err);
+        s = skip || had ? LM_OK : lm_ctx_encode(e->ctx, seq, ids, n, err);
     free(ids);
     return s;
 }
@@ -52,8 +56,11 @@ int lm_eval_encoder_end(struct lm_eval *e, uint64_t n, struct lm_err *err)
 int lm_eval_encode_line(struct lm_eval *e, uint64_t line, uint32_t seq, bool skip,
                         struct lm_err *err)
 {
-    if (!e->encoder)
+    if (!e->encoder && (skip || !lm_ctx_has_encoder(e->ctx) || lm_ctx_encoder_len(e->ctx, seq)))
         return LM_OK;
+    if (!e->encoder)
+        return lm_fail(err, LM_EDATA, "line %" PRIu64 ": no text of the encoder was saved for it",
+                       line + 1);
     int s = take(e, line, seq, skip, err);
     return s ? lm_err_at(err, s, "%s", lm_in_name(e->encoder_in)) : LM_OK;
 }

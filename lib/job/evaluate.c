@@ -13,7 +13,8 @@
  * is known (`held` until then): whether its row is wanted depends on that.
  *
  * In chunks (options.chunk), the context's sequences are the chunks, and a chunk joins
- * the batch when it is complete.
+ * the batch when it is complete.  So do lines where results depend on what a sequence is at its
+ * end (lm_ctx_by_length), unless they are shifted.
  */
 struct batch {
     struct lm_eval         *e;
@@ -27,8 +28,12 @@ struct batch {
     uint64_t                line;
     uint32_t                pos;        /* tokens of the line so far, the held one included */
     uint32_t                at;         /* where the context's sequence goes on            */
+    bool                    encoded;    /* the line's text for the encoder has been read   */
     bool                    has_held;
     int32_t                 held;
+    bool                    whole;      /* lines join when they are complete: */
+    int32_t                *ids;        /* [n_ids] the line's so far */
+    size_t                  n_ids, cap_ids;
     int32_t                *chunk;      /* [options.chunk], n_chunk of them there */
     uint32_t                n_chunk, chunk_no;
     /* of a failure: */
@@ -46,12 +51,16 @@ static void release(struct batch *b)
     free(b->place);
     free(b->ends);
     free(b->chunk);
+    free(b->ids);
 }
 
 /* A line's sequence may be there already. */
 static void begin_line(struct batch *b)
 {
     b->pos = b->at = b->e->options.keep ? lm_ctx_seq_len(b->e->ctx, (uint32_t)b->line) : 0;
+    b->encoded = b->has_held = false;
+    b->n_ids = 0;
+    b->n_chunk = 0;
 }
 
 static int init(struct batch *b, struct lm_eval *e, struct lm_in *in, struct lm_err *err)
@@ -64,6 +73,7 @@ static int init(struct batch *b, struct lm_eval *e, struct lm_in *in, struct lm_
     if (!b->reader || !b->t || !b->place || !b->ends || !b->chunk)
         return lm_fail_nomem(err);
     lm_token_set_vocab(b->reader, e->head.n_vocab);
+    b->whole = lm_ctx_by_length(e->ctx) && !e->options.chunk && !e->options.shift;
     begin_line(b);
     return LM_OK;
 }
@@ -123,13 +133,32 @@ static int push(struct batch *b, uint32_t pos, int32_t id, int32_t next, bool en
     return b->n == b->e->n_batch ? flush(b, err) : LM_OK;
 }
 
+/* The ids of a line; `complete`: with all that it will have. */
+static int push_whole(struct batch *b, bool complete, struct lm_err *err)
+{
+    const size_t n = b->n_ids;
+    const uint32_t first = b->pos - (uint32_t)n;
+    int s = lm_ctx_expect(b->e->ctx, (uint32_t)b->line, b->ids, n, err);
+    for (size_t i = 0; i < n && !s; i++) {
+        const bool last = i + 1 == n;
+        s = push(b, first + (uint32_t)i, b->ids[i], last ? -1 : b->ids[i + 1], last && complete,
+                 err);
+    }
+    return s;
+}
+
 /* A complete chunk, the last token of which is at b->pos - 1. */
 static int push_chunk(struct batch *b, struct lm_err *err)
 {
     const struct lm_logits_head *h = &b->e->head;
     uint32_t n = b->e->options.chunk, first = b->pos - n;
+    if (h->add_bos && h->bos >= 0)
+        b->chunk[0] = (int32_t)h->bos;
+    int expected = lm_ctx_expect(b->e->ctx, b->chunk_no, b->chunk, n, err);
+    if (expected)
+        return expected;
     for (uint32_t i = 0; i < n; i++) {
-        int32_t id = i == 0 && h->add_bos && h->bos >= 0 ? (int32_t)h->bos : b->chunk[i];
+        int32_t id = b->chunk[i];
         size_t at = b->n++;
         bool last = i + 1 == n;
         b->place[at] = (struct lm_place){(uint32_t)b->line, first + i, id,
@@ -184,8 +213,16 @@ static int take_id(struct batch *b, int32_t id, struct lm_err *err)
     }
     if (b->pos == (b->e->options.shift ? UINT32_MAX : b->e->n_ctx))
         return too_long(b, err);
-    if (b->pos == 0 && (s = encode(b, false, err)))
+    if (!b->encoded && (s = encode(b, false, err)))
         return s;
+    b->encoded = true;
+    if (b->whole) {
+        if (!lm_grow(&b->ids, &b->cap_ids, b->n_ids + 1, sizeof *b->ids))
+            return lm_fail_nomem(err);
+        b->ids[b->n_ids++] = id;
+        b->pos++;
+        return LM_OK;
+    }
     if (b->has_held)
         s = push(b, b->pos - 1, b->held, id, false, err);
     b->has_held = true;
@@ -197,16 +234,16 @@ static int take_id(struct batch *b, int32_t id, struct lm_err *err)
 static int take_line(struct batch *b, struct lm_err *err)
 {
     int s = LM_OK;
-    if (b->has_held)
+    if (b->n_ids)
+        s = push_whole(b, true, err);
+    else if (b->has_held)
         s = push(b, b->pos - 1, b->held, -1, true, err);
-    else if (!b->pos)
+    else if (!b->encoded)
         s = encode(b, true, err);
     if (b->n_chunk)
         lm_note(b->e->env, LM_WARN, "%s: line %" PRIu64 ": the last %" PRIu32
                 " tokens are less than a chunk and left out", lm_in_name(b->in), b->line + 1,
                 b->n_chunk);
-    b->has_held = false;
-    b->n_chunk = 0;
     b->line++;
     begin_line(b);
     return s;
@@ -267,6 +304,8 @@ static int rescue(struct batch *b, struct lm_err *err)
     int s = LM_OK;
     if (b->has_held && b->e->options.all)
         s = push(b, b->pos - 1, b->held, -1, false, err);
+    else if (b->n_ids && b->e->options.all)
+        s = push_whole(b, false, err);
     while (b->n && !b->t[b->n - 1].want)
         b->n--;
     return s ? s : flush(b, err);

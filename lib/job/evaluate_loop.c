@@ -242,12 +242,17 @@ static int run_shifting(struct loop *l, struct entry *x, struct lm_err *err)
 static int run_batches(struct loop *l, struct entry *x, struct lm_err *err)
 {
     struct lm_err why;
+    if (lm_ctx_expect(l->e->ctx, x->q.seq, x->q.ids, x->n, &why)) {
+        refuse_for(&x->q, &why);
+        return LM_OK;
+    }
     for (size_t at = 0, n; at < x->n; at += n) {
         n = x->n - at < l->e->n_batch ? x->n - at : l->e->n_batch;
         load(&x->q, x->len, at, n, l->t);
         if (lm_ctx_decode(l->e->ctx, l->t, n, &why)) {
             struct lm_err worse;
             refuse_for(&x->q, &why);
+            (void)lm_ctx_expect(l->e->ctx, x->q.seq, NULL, 0, NULL);
             if (at && lm_ctx_seq_remove(l->e->ctx, x->q.seq, x->len, &worse))
                 refuse_for(&x->q, &worse);
             return LM_OK;

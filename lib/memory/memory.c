@@ -204,12 +204,6 @@ void lm_memory_states(const struct lm_memory *m, uint32_t where, size_t first, s
     }
 }
 
-void lm_memory_lengths(const struct lm_memory *m, size_t first, size_t n, int32_t *dst)
-{
-    for (size_t i = 0; i < n; i++)
-        dst[i] = (int32_t)m->batch[first + i]->pending;
-}
-
 /* --- operations ------------------------------------------------------------------------- */
 
 uint32_t lm_memory_length(const struct lm_memory *m, uint32_t seq)

@@ -120,7 +120,6 @@ void lm_memory_end(struct lm_memory *m, bool keep);
  * lm_memory_pages: the addresses of their lists of pages, as the list's memory knows them.
  * lm_memory_states: for each two addresses in memory `where`, of the state that it continues
  * (0: all zeros) and of the one to make: dst [2 n].
- * lm_memory_lengths: what their sequences will have when the whole batch is kept.
  */
 void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, size_t n,
                      int64_t *dst);
@@ -128,7 +127,6 @@ void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, siz
 int64_t lm_memory_pages_of(const struct lm_memory *m, uint32_t list, uint32_t seq);
 void lm_memory_states(const struct lm_memory *m, uint32_t where, size_t first, size_t n,
                       int64_t *dst);
-void lm_memory_lengths(const struct lm_memory *m, size_t first, size_t n, int32_t *dst);
 
 /* Tokens of a sequence, 0 when it is unknown. */
 uint32_t lm_memory_length(const struct lm_memory *m, uint32_t seq);

@@ -2,7 +2,8 @@
 /*
  * Adapters: what is added to a model's products, or between its layers, while it runs.
  *
- *   low rank (Hu et al., 2021)   W x becomes W x + s B (A x)
+ *   low rank (Hu et al., 2021)   W x becomes W x + s B (A x); with an invocation only for the
+ *                                tokens from where that begins (Greenewald et al., 2025)
  *   control vector               the result of a layer becomes x + s v
  */
 #include "model/ctx_impl.h"
@@ -28,6 +29,8 @@ struct lm_adapter {
     struct pair      *pairs;            /* of low rank                                  */
     size_t            n_pairs;
     float             alpha;
+    int32_t          *tokens;           /* [n_tokens] its invocation; NULL: it has none */
+    uint32_t          n_tokens;
     float           **vectors;          /* [n_layer] [n_embd] or NULL: a control vector */
     uint64_t          sum;              /* over its tensors                             */
 };
@@ -112,6 +115,33 @@ static int add_pair(struct lm_adapter *a, const struct lm_model *m,
     return LM_OK;
 }
 
+/* The ids that an activated adapter waits for. */
+static int read_invocation(struct lm_adapter *a, const struct lm_model *m, struct lm_xxh64 *sum,
+                           struct lm_err *err)
+{
+    static const char key[] = "adapter.alora.invocation_tokens";
+    struct lm_gguf_arr list;
+    if (!lm_gguf_kv(a->gguf, key))
+        return LM_OK;
+    if (lm_gguf_arr(a->gguf, key, LM_GGUF_U32, &list, NULL) &&
+        lm_gguf_arr(a->gguf, key, LM_GGUF_I32, &list, err))
+        return LM_EDATA;
+    if (m->arch->has_encoder || m->h.no_causal)
+        return lm_fail(err, LM_ENOSUP, "%s: is not supported for %s", key, m->arch->name);
+    if (!list.n || list.n > INT32_MAX)
+        return lm_fail(err, LM_EDATA, "%s: %llu tokens", key, (unsigned long long)list.n);
+    a->n_tokens = (uint32_t)list.n;
+    if (!(a->tokens = lm_arena_array(&a->arena, a->n_tokens, sizeof *a->tokens)))
+        return lm_fail_nomem(err);
+    memcpy(a->tokens, list.data, a->n_tokens * sizeof *a->tokens);
+    for (uint32_t i = 0; i < a->n_tokens; i++)
+        if (a->tokens[i] < 0 || (uint32_t)a->tokens[i] >= m->n_embd_rows)
+            return lm_fail(err, LM_EDATA, "%s: token %d is not in the vocabulary of %u", key,
+                           a->tokens[i], m->n_embd_rows);
+    lm_xxh64_add(sum, a->tokens, a->n_tokens * sizeof *a->tokens);
+    return LM_OK;
+}
+
 static int find_pairs(struct lm_adapter *a, const struct lm_model *m, struct lm_err *err)
 {
     const struct lm_gguf *g = a->gguf;
@@ -122,9 +152,6 @@ static int find_pairs(struct lm_adapter *a, const struct lm_model *m, struct lm_
     if (strcmp(arch.p, m->arch->name) != 0)
         return lm_fail(err, LM_EDATA, "general.architecture: %.*s, and the model's is %s",
                        (int)(arch.len < 64 ? arch.len : 64), arch.p, m->arch->name);
-    if (lm_gguf_kv(g, "adapter.alora.invocation_tokens"))
-        return lm_fail(err, LM_ENOSUP, "an adapter that works from certain tokens on (aLoRA) is "
-                       "not supported");
     if ((r = lm_gguf_f32(g, "adapter.lora.alpha", &a->alpha, err)) < 0)
         return r;
     if (!isfinite(a->alpha))
@@ -234,7 +261,8 @@ static int load(struct lm_adapter *a, const struct lm_model *m, struct lm_in *in
     if (strcmp(arch.p, "controlvector") == 0)
         r = read_vectors(a, m, in, &sum, err);
     else if (strcmp(kind.p, "lora") == 0)
-        r = (r = find_pairs(a, m, err)) ? r : read_pairs(a, m, in, &sum, err);
+        r = (r = find_pairs(a, m, err)) || (r = read_pairs(a, m, in, &sum, err))
+                ? r : read_invocation(a, m, &sum, err);
     else
         r = lm_fail(err, LM_EDATA, "this is neither an adapter of low rank nor a control vector");
     a->sum = lm_xxh64_digest(&sum);
@@ -279,9 +307,32 @@ uint64_t lm_adapter_sum(const struct lm_adapter *a)
     return a->sum;
 }
 
+/* What is added to the rows of node t, y, but nothing to those of tokens that the adapter is not
+ * for.  Rows are of all tokens, several of each, or of those that are wanted. */
+static struct lm_tensor *where_active(const struct lm_ready *r, const struct lm_adapter *a,
+                                      struct lm_graph *g, const struct lm_tensor *t,
+                                      struct lm_tensor *y)
+{
+    const bool several = t->op == LM_OP_MUL_MAT_ID || t->ne[2] > 1;
+    const size_t n = r->n_tokens == 1 ? 1 : several ? t->ne[2] : t->ne[1];
+    const bool all = n == r->n_tokens;
+    size_t i = 0;
+    while (i < r->ctx->n_waiting && r->ctx->waiting[i].adapter != a)
+        i++;
+    if (!y || !r->active || i == r->ctx->n_waiting || (!all && n != r->n_out)) {
+        lm_fail(&g->err, LM_ENOSUP, "%s: cannot be told which tokens it is for", t->src[0]->name);
+        return NULL;
+    }
+    struct lm_tensor **active = r->active[i];
+    if (!all && !active[1])
+        active[1] = lm_get_rows(g, active[0], r->b.wanted);
+    y = lm_reshape(g, y, 3, (size_t[]){ lm_tensor_len(y) / n, 1, n });
+    return lm_reshape(g, lm_weighted_sum(g, y, active[!all]), LM_MAX_DIMS, t->ne);
+}
+
 /* What one adapter adds to a node, or NULL. */
-static struct lm_tensor *addition(const struct lm_adapted *d, struct lm_graph *g,
-                                  const struct lm_tensor *t)
+static struct lm_tensor *addition(const struct lm_ready *r, const struct lm_adapted *d,
+                                  struct lm_graph *g, const struct lm_tensor *t)
 {
     const struct lm_adapter *a = d->adapter;
     const char *name = t->src[0]->name;
@@ -298,7 +349,8 @@ static struct lm_tensor *addition(const struct lm_adapted *d, struct lm_graph *g
                                   ? lm_mul_mat_id(g, up, lm_mul_mat_id(g, down, x, t->src[2]),
                                                   t->src[2])
                                   : lm_mul_mat(g, up, lm_mul_mat(g, down, x));
-        return lm_scale(g, y, scale);
+        y = lm_scale(g, y, scale);
+        return a->tokens ? where_active(r, a, g, t, y) : y;
     }
     return NULL;
 }
@@ -307,12 +359,13 @@ static struct lm_tensor *addition(const struct lm_adapted *d, struct lm_graph *g
 static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *t,
                                struct lm_tensor *y)
 {
-    const struct lm_ctx *c = arg;
+    const struct lm_ready *r = arg;
+    const struct lm_ctx *c = r->ctx;
     if (!t->src[0]->name || t->src[0]->op != LM_OP_NONE)
         return y;
     for (size_t i = 0; i < c->n_adapted && y; i++) {
         size_t had = g->err.code;
-        struct lm_tensor *more = addition(&c->adapted[i], g, t);
+        struct lm_tensor *more = addition(r, &c->adapted[i], g, t);
         if (!more && g->err.code != (enum lm_code)had)
             return NULL;
         y = more ? lm_add(g, y, more) : y;
@@ -320,13 +373,44 @@ static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *
     return y;
 }
 
-void lm_ctx_hook(struct lm_ctx *c, struct lm_graph *g)
+void lm_ctx_hook(const struct lm_ctx *c, struct lm_ready *r)
 {
+    struct lm_graph *g = &r->graph;
     bool low_rank = false;
     for (size_t i = 0; i < c->n_adapted; i++)
         low_rank |= c->adapted[i].adapter->n_pairs > 0;
     g->adapt = low_rank ? adapt : NULL;
-    g->adapt_arg = c;
+    g->adapt_arg = r;
+    r->ctx = c;
+    if (c->n_waiting && !(r->active = lm_arena_array(&g->arena, c->n_waiting, sizeof *r->active))) {
+        lm_fail_nomem(&g->err);
+        return;
+    }
+    for (size_t i = 0; i < c->n_waiting; i++) {
+        r->active[i][0] = lm_new_tensor(g, lm_type_by_id(LM_F32), 2,
+                                        (size_t[]){ 1, r->n_tokens });
+        r->active[i][1] = NULL;
+        if (r->active[i][0])
+            r->active[i][0]->flags |= LM_TENSOR_INPUT;
+    }
+}
+
+/* List the adapters that wait for their tokens. */
+static int make_waiting(struct lm_ctx *c, struct lm_err *err)
+{
+    free(c->waiting);
+    c->n_waiting = 0;
+    if (!(c->waiting = lm_malloc_array(c->n_adapted, sizeof *c->waiting)))
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < c->n_adapted; i++) {
+        const struct lm_adapter *a = c->adapted[i].adapter;
+        if (a->tokens)
+            c->waiting[c->n_waiting++] = (struct lm_waiting){ a, a->tokens, a->n_tokens };
+    }
+    lm_history_forget_adapters(c);
+    if (!lm_ctx_by_length(c))
+        lm_history_free(c);
+    return LM_OK;
 }
 
 /* The sums of the control vectors of each layer. */
@@ -397,9 +481,11 @@ int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, stru
     c->n_adapted = n;
     int r = make_steer(c, err);
     if (!r)
+        r = make_waiting(c, err);
+    if (!r)
         r = check_used(c, err);
     if (r) {
-        c->n_adapted = 0;
+        c->n_adapted = c->n_waiting = 0;
         (void)make_steer(c, NULL);
     }
     return r;

@@ -50,7 +50,6 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
     memset(r, 0, sizeof *r);
     r->n_tokens = n;
     r->n_out = n_out;
-    lm_ctx_hook(c, &r->graph);
     r->b = (struct lm_build){
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
@@ -64,6 +63,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .wanted = n_out ? input(r, LM_I32, n_out, 1) : NULL,
     };
     add_memories(c, r, n);
+    lm_ctx_hook(c, r);
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
         r->b.logits->data = c->logits;           /* they go where the caller reads them */
     if (r->graph.err.code)
@@ -287,6 +287,7 @@ void lm_ctx_free(struct lm_ctx *c)
         free(c->steer[i]);
     free(c->steer);
     free(c->adapted);
+    free(c->waiting);
     free(c->places);
     free(c->cross_places);
     free(c->logits);
@@ -415,9 +416,10 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
     if (r->b.texts && r->b.texts->seen)
         fill_texts(c, t + first, r->n_tokens, r->b.texts->data);
     if (r->b.lengths->seen)
-        lm_memory_lengths(c->memory, first, r->n_tokens, r->b.lengths->data);
-    for (size_t i = 0; i < r->n_tokens && c->as_long_as && r->b.lengths->seen; i++)
-        ((int32_t *)r->b.lengths->data)[i] = (int32_t)c->as_long_as;
+        lm_history_lengths(c, t + first, r->n_tokens, r->b.lengths->data);
+    for (size_t i = 0; i < c->n_waiting; i++)
+        if (r->active[i][0]->seen)
+            lm_history_active(c, t + first, r->n_tokens, i, r->active[i][0]->data);
 }
 
 static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,
@@ -527,10 +529,11 @@ int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
 
 int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err)
 {
-    int r = c->far_from ? lm_history_before(c, t, n, err) : LM_OK;
+    const bool by_length = lm_ctx_by_length(c);
+    int r = by_length ? lm_history_before(c, t, n, err) : LM_OK;
     if (!r)
         r = lm_ctx_evaluate(c, t, n, err);
-    if (!r && c->far_from)
+    if (!r && by_length)
         lm_history_after(c, t, n);
     return r;
 }

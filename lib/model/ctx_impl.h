@@ -10,9 +10,20 @@
 
 #define LM_CTX_KEPT 2                  /* graphs */
 
+/* An adapter that is for the tokens from where these ids begin for the last time. */
+struct lm_waiting {
+    const struct lm_adapter *adapter;
+    const int32_t           *ids;       /* [n] the adapter's                        */
+    uint32_t                 n;
+};
+
 /* A graph that is ready to run. */
 struct lm_ready {
     struct lm_graph   graph;
+    const struct lm_ctx *ctx;
+    /* [n_waiting] F32 [1, tokens]: 1 where the adapter is for a token, else 0; the same of those
+     * that are wanted */
+    struct lm_tensor *(*active)[2];
     struct lm_plan   *plan;
     size_t            n_tokens, n_out;
     struct lm_build   b;
@@ -44,11 +55,12 @@ struct lm_ctx {
     size_t                  n;           /* tokens of the last batch              */
     uint32_t                far_from;    /* rotation depends on a sequence's length being
                                             greater than this; 0: it does not     */
-    uint32_t                as_long_as;  /* the length that sequences count for; 0: theirs */
     struct lm_counts        counts;
     struct lm_history      *histories;   /* history.c                             */
     struct lm_adapted      *adapted;     /* [n_adapted]                           */
     size_t                  n_adapted;
+    struct lm_waiting      *waiting;     /* [n_waiting] those of them that wait           */
+    size_t                  n_waiting;
     float                 **steer;       /* [n_layer] [n_embd] or NULL            */
     void                  (*observe)(void *, const struct lm_observed *);
     void                   *observe_arg;
@@ -69,22 +81,43 @@ void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
 int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                     struct lm_err *err);
 
-/* For contexts with far_from: before and after a batch; what becomes of a sequence. */
+/* For contexts of which lm_ctx_by_length is true: before and after a batch; what becomes of a
+ * sequence.  lm_history_before fails with nothing remembered otherwise than before. */
 int lm_history_before(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                       struct lm_err *err);
 void lm_history_after(struct lm_ctx *c, const struct lm_batch_token *t, size_t n);
 int lm_history_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err);
-/* The ids of a sequence's first n tokens, NULL where they are not known, and whether what is
- * remembered was made with the factors for great lengths. */
-const int32_t *lm_history_ids(const struct lm_ctx *c, uint32_t seq, uint32_t n, bool *far);
-/* A sequence gets these ids [n], or none, NULL, in the place of what was known of it. */
-int lm_history_set(struct lm_ctx *c, uint32_t seq, const int32_t *ids, uint32_t n, bool far,
-                   struct lm_err *err);
-void lm_history_drop(struct lm_ctx *c, uint32_t seq);
+void lm_history_cut(struct lm_ctx *c, uint32_t seq, uint32_t pos);
+void lm_history_keep(struct lm_ctx *c, uint32_t seq);
 void lm_history_free(struct lm_ctx *c);
+/* The context's adapters are others from now on. */
+void lm_history_forget_adapters(struct lm_ctx *c);
 
-/* Have a graph that is to be built add what the context's adapters add. */
-void lm_ctx_hook(struct lm_ctx *c, struct lm_graph *g);
+/* What is known of a sequence of n tokens. */
+struct lm_known {
+    const int32_t  *ids;                /* [n], or NULL                              */
+    uint32_t        n;
+    bool            far;                /* it was made with the factors for great lengths */
+    const uint32_t *from;               /* [n_waiting] and with adapters from there on, a position
+                                           behind the last meaning none; NULL: none  */
+};
+
+/* Borrowed until the next evaluation; and a sequence gets this, copied, in the place of what was
+ * known of it: LM_OK or LM_ENOMEM. */
+void lm_history_known(const struct lm_ctx *c, uint32_t seq, uint32_t n, struct lm_known *out);
+int lm_history_set(struct lm_ctx *c, uint32_t seq, const struct lm_known *known,
+                   struct lm_err *err);
+
+/* Inputs of a graph, for n tokens of a batch that lm_history_before has seen: the lengths that
+ * results depend on; whether a waiting adapter is for them. */
+void lm_history_lengths(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                        int32_t *out);
+void lm_history_active(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
+                       size_t waiting, float *out);
+
+/* Have a graph that is to be built add what the context's adapters add; r->ctx and what is wanted
+ * are there. */
+void lm_ctx_hook(const struct lm_ctx *c, struct lm_ready *r);
 /* A sum over an adapter's tensors. */
 uint64_t lm_adapter_sum(const struct lm_adapter *a);
 

@@ -16,8 +16,8 @@ uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
 {
     int r = lm_memory_remove(c->memory, seq, pos, err);
-    if (!r && pos == 0)
-        lm_history_drop(c, seq);
+    if (!r)
+        lm_history_cut(c, seq, pos);
     return r;
 }
 
@@ -52,12 +52,15 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
 int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
 {
     int r = c->cross ? lm_memory_copy(c->cross, dst, src, err) : LM_OK;
-    return r ? r : lm_memory_copy(c->memory, dst, src, err);
+    if (!r && !(r = lm_memory_copy(c->memory, dst, src, err)))
+        r = lm_history_copy(c, dst, src, err);
+    return r;
 }
 
 void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
 {
     lm_memory_keep(c->memory, seq);
+    lm_history_keep(c, seq);
     if (c->cross)
         lm_memory_keep(c->cross, seq);
 }
@@ -69,7 +72,7 @@ size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)
 
 bool lm_ctx_by_length(const struct lm_ctx *c)
 {
-    return c->far_from != 0;
+    return c->far_from != 0 || c->n_waiting;
 }
 
 /* Does every token follow its sequence, and one of them end beyond the context? */

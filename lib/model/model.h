@@ -207,9 +207,17 @@ struct lm_counts {
 };
 void lm_ctx_counts(const struct lm_ctx *c, struct lm_counts *out);
 
-/* Do results depend on how long a sequence is at the end of its batch (longrope)?  Then what a
- * sequence had before is evaluated again where its length makes a difference. */
+/*
+ * lm_ctx_by_length - do results depend on what a sequence is at the end of its batch: on its length
+ * (longrope), or on where adapters begin (see below)?  Then what it had before is evaluated again
+ * where that makes a difference.
+ * lm_ctx_expect - a sequence will go on with these n ids: as long as it does, tokens of batches
+ * with a part of them give what they give in one batch with all.  Without by_length nothing is
+ * to do.  LM_OK; LM_EUSE beyond the context; LM_ENOMEM.
+ */
 bool lm_ctx_by_length(const struct lm_ctx *c);
+int lm_ctx_expect(struct lm_ctx *c, uint32_t seq, const int32_t *ids, size_t n,
+                  struct lm_err *err);
 
 /* Cached length of a sequence (0: unknown sequence). */
 uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq);
@@ -242,12 +250,18 @@ int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
 /*
  * lm_ctx_save - write what sequences remember, as lmpipe-state(5) says: all of them, or `only`
  * one (of none if it does not exist).
+ * lm_ctx_save_part - of one sequence only what it cannot be cut back without: windows and recurrent
+ * states.  Loaded again, the sequence, which must still have those tokens and may have gone on, is
+ * as it was.
  * lm_ctx_load - make the sequences of such a file, in the place of those of the same number;
  * a cache of another type gets its values rounded again.  LM_EDATA for a file that is damaged or
- * another model's, LM_EUSE for a sequence longer than the context; then nothing has changed.
+ * another model's, LM_EUSE for a sequence longer than the context, or a part of one that has
+ * fewer tokens; then nothing has changed.
  */
 int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out,
                 struct lm_err *err);
+int lm_ctx_save_part(const struct lm_ctx *c, uint32_t seq, struct lm_out *out,
+                     struct lm_err *err);
 int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err);
 
 /*
@@ -258,6 +272,11 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err);
  * lm_ctx_adapt: evaluate with these [n] from now on, instead of others before; what is
  * remembered stays as it is.  They must stay until the context is freed or adapted anew.
  * LM_ENOSUP where the model's graph has no place for one; then none is left.
+ *
+ * An activated adapter of low rank (Greenewald et al., "Activated LoRA", 2025), which names the
+ * tokens of its invocation, is only for a sequence's tokens from where these begin for the last
+ * time, as far as the sequence goes at the end of a batch, or is expected to (lm_ctx_expect); what
+ * was before is the model's own.  It needs a decoder that sees what came before.
  */
 struct lm_adapter;
 struct lm_adapted {

@@ -10,10 +10,14 @@
 #include "gguf/split.h"
 #include "tensor/hadamard.h"
 
-#define VERSION 1
+#define VERSION 2                       /* 1 had no encoder's parts, no adapters', and no flags */
 #define MAGIC "LMST"
 
-enum { HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4 };        /* flags of a sequence */
+enum { IS_PART = 1 };                   /* flags of a file */
+enum {                                  /* flags of a sequence */
+    HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4, HAS_ADAPTERS = 8,
+    KNOWN_FLAGS = 15
+};
 
 static void put32(uint8_t *p, uint32_t v)
 {
@@ -35,6 +39,29 @@ static uint32_t get32(const uint8_t *p)
 static uint64_t get64(const uint8_t *p)
 {
     return get32(p) | (uint64_t)get32(p + 4) << 32;
+}
+
+/* Layers that remember in one memory: the model's own, and what its decoder has of an encoder. */
+struct part {
+    struct lm_memory             *memory;
+    const struct lm_memory_place *places;       /* [n_layer] */
+    uint32_t                      n_layer;
+};
+
+/* How many there are: the second's n_layer is 0 without an encoder. */
+enum { OWN, CROSS, N_PARTS };
+
+static void parts_of(const struct lm_ctx *c, struct part parts[N_PARTS])
+{
+    parts[OWN] = (struct part){ c->memory, c->places, c->m->h.n_layer };
+    parts[CROSS] = (struct part){ c->cross, c->cross_places,
+                                  c->cross ? c->m->h.n_layer_dec : 0 };
+}
+
+/* Tokens that a sequence has in a part. */
+static uint32_t length_in(const struct part *p, uint32_t seq)
+{
+    return p->memory ? lm_memory_length(p->memory, seq) : 0;
 }
 
 /* --- which model ------------------------------------------------------------------------- */
@@ -96,12 +123,21 @@ struct writer {
     const struct lm_ctx *c;
     struct lm_out       *out;
     struct lm_xxh64      sum;
+    struct part          parts[N_PARTS];
+    bool                 only_part;     /* what cannot be cut back                    */
 };
 
 static int put(struct writer *w, const void *p, size_t n, struct lm_err *err)
 {
     lm_xxh64_add(&w->sum, p, n);
     return lm_out_write(w->out, p, n, err);
+}
+
+static int put_u32(struct writer *w, uint32_t v, struct lm_err *err)
+{
+    uint8_t bytes[4];
+    put32(bytes, v);
+    return put(w, bytes, sizeof bytes, err);
 }
 
 /* Where rows of a layer are put before they are written or changed: of a page's positions. */
@@ -118,23 +154,39 @@ static uint32_t on_page(uint32_t pos, uint32_t end)
 }
 
 /* The rows of one layer; those that a window has given back are left out. */
-static int put_layer(struct writer *w, uint32_t seq, uint32_t layer, uint32_t length,
+static int put_layer(struct writer *w, const struct part *p, uint32_t seq, uint32_t layer,
                      struct lm_err *err)
 {
-    const struct lm_kv_layout *kv = &w->c->places[layer].kv;
-    const uint32_t first = lm_memory_first(w->c->memory, layer, seq);
-    uint8_t number[4], *rows = malloc(page_bytes(kv));
-    put32(number, first);
-    int r = rows ? put(w, number, sizeof number, err) : lm_fail_nomem(err);
+    const struct lm_kv_layout *kv = &p->places[layer].kv;
+    const uint32_t first = lm_memory_first(p->memory, layer, seq);
+    const uint32_t length = lm_memory_length(p->memory, seq);
+    uint8_t *rows = malloc(page_bytes(kv));
+    int r = rows ? put_u32(w, first, err) : lm_fail_nomem(err);
     for (int value = 0; value < (kv->v_in_k ? 1 : 2) && !r; value++)
         for (uint32_t h = 0; h < kv->n_head_kv && !r; h++)
             for (uint32_t pos = first, n; pos < length && !r; pos += n) {
                 n = on_page(pos, length);
-                r = lm_memory_read(w->c->memory, layer, seq, h, value, pos, n, rows, err);
+                r = lm_memory_read(p->memory, layer, seq, h, value, pos, n, rows, err);
                 if (!r)
                     r = put(w, rows, n * (value ? kv->v_row : kv->k_row), err);
             }
     free(rows);
+    return r;
+}
+
+/* Are a layer's keys and values in a file of that kind? */
+static bool holds(const struct part *p, uint32_t layer, bool only_part)
+{
+    const struct lm_memory_place *at = &p->places[layer];
+    return at->kv.n_head_kv && (at->window || !only_part);
+}
+
+static int put_layers(struct writer *w, const struct part *p, uint32_t seq, struct lm_err *err)
+{
+    int r = LM_OK;
+    for (uint32_t i = 0; i < p->n_layer && !r; i++)
+        if (holds(p, i, w->only_part))
+            r = put_layer(w, p, seq, i, err);
     return r;
 }
 
@@ -154,27 +206,33 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     struct lm_memory *m = w->c->memory;
     const uint32_t length = lm_memory_length(m, seq);
     const bool state = lm_memory_has_state(m, seq);
-    bool far;
-    const int32_t *ids = lm_history_ids(w->c, seq, length, &far);
-    uint8_t head[12], id[4];
+    struct lm_known known;
+    lm_history_known(w->c, seq, length, &known);
+    const uint32_t n_ids = known.ids ? length : 0, n_from = known.from ? w->c->n_waiting : 0;
+    uint8_t head[12];
     put32(head, seq);
     put32(head + 4, length);
-    put32(head + 8, (state ? HAS_STATE : 0) | (ids ? HAS_IDS : 0) | (far ? IS_FAR : 0));
+    put32(head + 8, (state ? HAS_STATE : 0) | (known.ids ? HAS_IDS : 0) |
+                    (known.far ? IS_FAR : 0) | (known.from ? HAS_ADAPTERS : 0));
     int r = put(w, head, sizeof head, err);
-    for (uint32_t i = 0; ids && i < length && !r; i++) {
-        put32(id, (uint32_t)ids[i]);
-        r = put(w, id, sizeof id, err);
-    }
-    for (uint32_t i = 0; i < w->c->m->h.n_layer && !r; i++)
-        if (w->c->places[i].kv.n_head_kv)
-            r = put_layer(w, seq, i, length, err);
-    return r || !state ? r : put_state(w, seq, err);
+    for (uint32_t i = 0; i < n_ids && !r; i++)
+        r = put_u32(w, (uint32_t)known.ids[i], err);
+    for (uint32_t i = 0; i < n_from && !r; i++)
+        r = put_u32(w, known.from[i], err);
+    if (!r && length)
+        r = put_layers(w, &w->parts[OWN], seq, err);
+    if (!r && state)
+        r = put_state(w, seq, err);
+    if (r || !w->c->cross || w->only_part)
+        return r;
+    r = put_u32(w, length_in(&w->parts[CROSS], seq), err);
+    return r ? r : put_layers(w, &w->parts[CROSS], seq, err);
 }
 
 static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
 {
     const struct lm_ctx *c = w->c;
-    uint8_t head[40], row[16];
+    uint8_t head[48], row[16];
     uint64_t model;
     int r = fingerprint(c, &model, err);
     if (r)
@@ -187,15 +245,19 @@ static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
     put32(head + 24, c->k_type->id);
     put32(head + 28, c->v_type->id);
     put64(head + 32, lm_memory_state_bytes(c->memory));
+    put32(head + 40, w->only_part ? IS_PART : 0);
+    put32(head + 44, w->parts[CROSS].n_layer);
     r = put(w, head, sizeof head, err);
-    for (uint32_t i = 0; i < c->m->h.n_layer && !r; i++) {
-        const struct lm_kv_layout *kv = &c->places[i].kv;
-        put32(row, kv->n_head_kv);
-        put32(row + 4, kv->n_head_kv ? kv->head_k : 0);
-        put32(row + 8, kv->n_head_kv && !kv->v_in_k ? kv->head_v : 0);
-        put32(row + 12, (uint32_t)kv->k_block | (kv->v_in_k ? 0 : (uint32_t)kv->v_block << 16));
-        r = put(w, row, sizeof row, err);
-    }
+    for (int k = 0; k < N_PARTS; k++)
+        for (uint32_t i = 0; i < w->parts[k].n_layer && !r; i++) {
+            const struct lm_kv_layout *kv = &w->parts[k].places[i].kv;
+            put32(row, kv->n_head_kv);
+            put32(row + 4, kv->n_head_kv ? kv->head_k : 0);
+            put32(row + 8, kv->n_head_kv && !kv->v_in_k ? kv->head_v : 0);
+            put32(row + 12, (uint32_t)kv->k_block |
+                            (kv->v_in_k ? 0 : (uint32_t)kv->v_block << 16));
+            r = put(w, row, sizeof row, err);
+        }
     return r;
 }
 
@@ -205,50 +267,80 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The sequences there are in any part, in order: *n of them. */
+static uint32_t *all_seqs(const struct part parts[N_PARTS], size_t *n)
+{
+    size_t in[N_PARTS] = { 0 }, all = 0;
+    for (int k = 0; k < N_PARTS; k++)
+        all += in[k] = parts[k].memory ? lm_memory_seqs(parts[k].memory, NULL, 0) : 0;
+    uint32_t *ids = lm_malloc_array(all, sizeof *ids);
+    *n = 0;
+    if (!ids)
+        return NULL;
+    for (int k = 0; k < N_PARTS; k++)
+        if (in[k])
+            lm_memory_seqs(parts[k].memory, ids + (k ? in[0] : 0), in[k]);
+    qsort(ids, all, sizeof *ids, by_value);
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || ids[i] != ids[i - 1])
+            ids[(*n)++] = ids[i];
+    return ids;
+}
+
+static int save(struct writer *w, const uint32_t *ids, size_t n, struct lm_err *err)
+{
+    uint8_t sum[8];
+    lm_xxh64_init(&w->sum);
+    int r = put_head(w, (uint32_t)n, err);
+    for (size_t i = 0; i < n && !r; i++)
+        r = put_seq(w, ids[i], err);
+    put64(sum, lm_xxh64_digest(&w->sum));
+    return r ? r : lm_out_write(w->out, sum, sizeof sum, err);
+}
+
 int lm_ctx_save(const struct lm_ctx *c, const uint32_t *only, struct lm_out *out,
                 struct lm_err *err)
 {
     struct writer w = { .c = c, .out = out };
-    if (c->cross)
-        return lm_fail(err, LM_ENOSUP, "the state of a model with an encoder cannot be saved");
-    size_t n = only ? 1 : lm_memory_seqs(c->memory, NULL, 0);
-    uint32_t *ids = lm_malloc_array(n, sizeof *ids);
-    uint8_t sum[8];
-    if (!ids)
-        return lm_fail_nomem(err);
+    size_t n;
+    parts_of(c, w.parts);
     if (only)
-        n = lm_memory_length(c->memory, ids[0] = *only) ? 1 : 0;
-    else
-        lm_memory_seqs(c->memory, ids, n);
-    qsort(ids, n, sizeof *ids, by_value);
-    lm_xxh64_init(&w.sum);
-    int r = put_head(&w, (uint32_t)n, err);
-    for (size_t i = 0; i < n && !r; i++)
-        r = put_seq(&w, ids[i], err);
-    put64(sum, lm_xxh64_digest(&w.sum));
+        return save(&w, only, length_in(&w.parts[OWN], *only) || length_in(&w.parts[CROSS], *only),
+                    err);
+    uint32_t *ids = all_seqs(w.parts, &n);
+    int r = ids ? save(&w, ids, n, err) : lm_fail_nomem(err);
     free(ids);
-    return r ? r : lm_out_write(out, sum, sizeof sum, err);
+    return r;
+}
+
+int lm_ctx_save_part(const struct lm_ctx *c, uint32_t seq, struct lm_out *out, struct lm_err *err)
+{
+    struct writer w = { .c = c, .out = out, .only_part = true };
+    parts_of(c, w.parts);
+    return save(&w, &seq, length_in(&w.parts[OWN], seq) != 0, err);
 }
 
 /* --- reading ----------------------------------------------------------------------------- */
 
-/* What history.c knows of a sequence. */
-struct known {
-    int32_t *ids;                       /* NULL: not known                           */
-    uint32_t n;
-    bool     far;
+/* A sequence that is read. */
+struct moved {
+    uint32_t        at, to;             /* where it is until all is read, and its number */
+    struct lm_known known;              /* of its tokens, lists being ours              */
+    int32_t        *ids;
+    uint32_t       *from;
 };
 
 struct reader {
     struct lm_ctx        *c;
     struct lm_in         *in;
     struct lm_xxh64       sum;
+    struct part           parts[N_PARTS];
     const struct lm_type *type[2];      /* of the keys and values in the file        */
-    uint32_t              n_seqs;
-    uint32_t            (*moved)[2];    /* where a sequence is until all is read, and its number */
-    struct known         *known;        /* [n_moved]                                  */
+    uint32_t              version, n_seqs;
+    bool                  only_part;
+    struct moved         *moved;
     uint32_t              n_moved;
-    size_t              (*blocks)[2];   /* [n_layer] how keys and values are transformed */
+    size_t              (*blocks[N_PARTS])[2];  /* [n_layer] how keys and values are transformed */
     size_t                longest;      /* values of a head                          */
     uint8_t              *rows[2];      /* of a page's positions: as in the file, as stored */
     float                *floats;       /* one                                       */
@@ -259,6 +351,14 @@ static int get(struct reader *r, void *p, size_t n, struct lm_err *err)
     int s = lm_in_read_all(r->in, p, n, err);
     if (!s)
         lm_xxh64_add(&r->sum, p, n);
+    return s;
+}
+
+static int get_u32(struct reader *r, uint32_t *out, struct lm_err *err)
+{
+    uint8_t bytes[4] = { 0 };
+    int s = get(r, bytes, sizeof bytes, err);
+    *out = get32(bytes);
     return s;
 }
 
@@ -278,15 +378,14 @@ static int read_block(size_t block, uint32_t head, uint32_t layer, size_t *out, 
                                  layer, head, block);
 }
 
-/* Does the file hold what this context's layers remember? */
-static int check_layers(struct reader *r, struct lm_err *err)
+/* Does the file hold what a part's layers remember? */
+static int check_layers(struct reader *r, int part, struct lm_err *err)
 {
-    const struct lm_ctx *c = r->c;
-    r->longest = 1;
-    if (!(r->blocks = lm_malloc_array(c->m->h.n_layer, sizeof *r->blocks)))
+    const struct part *p = &r->parts[part];
+    if (!(r->blocks[part] = lm_malloc_array(p->n_layer, sizeof **r->blocks)))
         return lm_fail_nomem(err);
-    for (uint32_t i = 0; i < c->m->h.n_layer; i++) {
-        const struct lm_kv_layout *kv = &c->places[i].kv;
+    for (uint32_t i = 0; i < p->n_layer; i++) {
+        const struct lm_kv_layout *kv = &p->places[i].kv;
         uint8_t row[16];
         uint64_t bytes;
         int s = get(r, row, sizeof row, err);
@@ -299,17 +398,41 @@ static int check_layers(struct reader *r, struct lm_err *err)
         for (int v = 0; v < 2 && kv->n_head_kv; v++) {
             uint32_t head = v ? kv->head_v : kv->head_k;
             r->longest = head > r->longest ? head : r->longest;
-            if (read_block(get32(row + 12) >> 16 * v & 0xffff, head, i, &r->blocks[i][v], err))
+            if (read_block(get32(row + 12) >> 16 * v & 0xffff, head, i, &r->blocks[part][i][v],
+                           err))
                 return LM_EDATA;
             if (!(v && kv->v_in_k) && !lm_type_row_bytes(r->type[v], head, &bytes))
                 return lm_fail(err, LM_EDATA, "layer %u: heads of %u values cannot be %s", i,
                                head, r->type[v]->name);
         }
     }
+    return LM_OK;
+}
+
+static int make_room(struct reader *r, struct lm_err *err)
+{
     for (int i = 0; i < 2; i++)
         r->rows[i] = lm_malloc_array(r->longest, LM_KV_PAGE * 2 * sizeof(double));
     r->floats = lm_malloc_array(r->longest, sizeof(float));
     return r->rows[0] && r->rows[1] && r->floats ? LM_OK : lm_fail_nomem(err);
+}
+
+/* What version 1 had not. */
+static int read_more_head(struct reader *r, struct lm_err *err)
+{
+    uint32_t flags = 0, n_cross = 0;
+    int s = r->version == 1 ? LM_OK : get_u32(r, &flags, err);
+    if (!s && r->version > 1)
+        s = get_u32(r, &n_cross, err);
+    if (s)
+        return s;
+    if (flags & ~(uint32_t)IS_PART)
+        return lm_fail(err, LM_EDATA, "flags %u", flags);
+    if (n_cross != r->parts[CROSS].n_layer)
+        return lm_fail(err, LM_EDATA, "%u layers of an encoder, and the model has %u", n_cross,
+                       r->parts[CROSS].n_layer);
+    r->only_part = flags & IS_PART;
+    return LM_OK;
 }
 
 static int read_head(struct reader *r, struct lm_err *err)
@@ -322,8 +445,9 @@ static int read_head(struct reader *r, struct lm_err *err)
         return s;
     if (memcmp(head, MAGIC, 4) != 0)
         return lm_fail(err, LM_EDATA, "this is no saved state");
-    if (get32(head + 4) != VERSION)
-        return lm_fail(err, LM_ENOSUP, "a saved state of version %u", get32(head + 4));
+    r->version = get32(head + 4);
+    if (r->version == 0 || r->version > VERSION)
+        return lm_fail(err, LM_ENOSUP, "a saved state of version %u", r->version);
     if ((s = fingerprint(c, &model, err)))
         return s;
     if (get64(head + 8) != model || get32(head + 16) != c->m->h.n_layer)
@@ -333,18 +457,21 @@ static int read_head(struct reader *r, struct lm_err *err)
         return lm_fail(err, LM_EDATA, "the recurrent state has %llu bytes, the model's %zu",
                        (unsigned long long)get64(head + 32), lm_memory_state_bytes(c->memory));
     if ((s = read_type(get32(head + 24), &r->type[0], err)) ||
-        (s = read_type(get32(head + 28), &r->type[1], err)))
+        (s = read_type(get32(head + 28), &r->type[1], err)) || (s = read_more_head(r, err)))
         return s;
-    return check_layers(r, err);
+    r->longest = 1;
+    for (int k = 0; k < N_PARTS && !s; k++)
+        s = check_layers(r, k, err);
+    return s ? s : make_room(r, err);
 }
 
 /* n rows of the file as the cache has them: where they are then. */
-static int get_rows(struct reader *r, uint32_t layer, bool value, uint32_t n,
+static int get_rows(struct reader *r, int part, uint32_t layer, bool value, uint32_t n,
                     const uint8_t **out, struct lm_err *err)
 {
-    const struct lm_kv_layout *kv = &r->c->places[layer].kv;
+    const struct lm_kv_layout *kv = &r->parts[part].places[layer].kv;
     const struct lm_type *have = r->type[value], *want = value ? kv->v_type : kv->k_type;
-    const size_t from = r->blocks[layer][value], to = value ? kv->v_block : kv->k_block;
+    const size_t from = r->blocks[part][layer][value], to = value ? kv->v_block : kv->k_block;
     const uint32_t head = value ? kv->head_v : kv->head_k;
     const size_t bytes = head / have->block * have->bytes, row = value ? kv->v_row : kv->k_row;
     int s = get(r, r->rows[0], n * bytes, err);
@@ -359,15 +486,14 @@ static int get_rows(struct reader *r, uint32_t layer, bool value, uint32_t n,
 }
 
 /* Those that the memory has no place for are left out. */
-static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t length,
+static int get_layer(struct reader *r, int part, uint32_t seq, uint32_t layer, uint32_t length,
                      struct lm_err *err)
 {
-    const struct lm_kv_layout *kv = &r->c->places[layer].kv;
-    struct lm_memory *m = r->c->memory;
-    uint8_t number[4] = { 0 };
+    struct lm_memory *m = r->parts[part].memory;
+    const struct lm_kv_layout *kv = &r->parts[part].places[layer].kv;
     const uint8_t *rows;
-    int s = get(r, number, sizeof number, err);
-    const uint32_t first = get32(number);
+    uint32_t first;
+    int s = get_u32(r, &first, err);
     if (!s && first > lm_memory_first(m, layer, seq))
         s = lm_memory_lack(m, seq, layer, first, err);
     const uint32_t there = lm_memory_first(m, layer, seq);
@@ -375,10 +501,42 @@ static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t le
         for (uint32_t h = 0; h < kv->n_head_kv && !s; h++)
             for (uint32_t pos = first, n; pos < length && !s; pos += n) {
                 n = on_page(pos, pos < there ? there : length);
-                s = get_rows(r, layer, v, n, &rows, err);
+                s = get_rows(r, part, layer, v, n, &rows, err);
                 if (!s && pos >= there)
                     s = lm_memory_write(m, layer, seq, h, v, pos, n, rows, err);
             }
+    return s;
+}
+
+/* The rows of a layer that the file does not hold, of the sequence that it is a part of. */
+static int take_layer(struct reader *r, uint32_t from, uint32_t to, uint32_t layer,
+                      uint32_t length, struct lm_err *err)
+{
+    struct lm_memory *m = r->parts[OWN].memory;
+    const struct lm_kv_layout *kv = &r->parts[OWN].places[layer].kv;
+    int s = LM_OK;
+    for (int v = 0; v < (kv->v_in_k ? 1 : 2) && !s; v++)
+        for (uint32_t h = 0; h < kv->n_head_kv && !s; h++)
+            for (uint32_t pos = 0, n; pos < length && !s; pos += n) {
+                n = on_page(pos, length);
+                s = lm_memory_read(m, layer, from, h, v, pos, n, r->rows[0], err);
+                if (!s)
+                    s = lm_memory_write(m, layer, to, h, v, pos, n, r->rows[0], err);
+            }
+    return s;
+}
+
+/* Make a sequence of that length in a part, and read its rows. */
+static int get_part(struct reader *r, int part, const struct moved *q, uint32_t length,
+                    struct lm_err *err)
+{
+    const struct part *p = &r->parts[part];
+    int s = length ? lm_memory_restore(p->memory, q->at, length, err) : LM_OK;
+    for (uint32_t i = 0; i < p->n_layer && length && !s; i++)
+        if (holds(p, i, r->only_part))
+            s = get_layer(r, part, q->at, i, length, err);
+        else if (p->places[i].kv.n_head_kv)
+            s = take_layer(r, q->to, q->at, i, length, err);
     return s;
 }
 
@@ -386,32 +544,40 @@ static int get_layer(struct reader *r, uint32_t seq, uint32_t layer, uint32_t le
 static uint32_t spare(const struct reader *r, uint32_t from)
 {
     uint32_t id = from;
-    while (lm_memory_length(r->c->memory, id))
+    while (length_in(&r->parts[OWN], id) || length_in(&r->parts[CROSS], id))
         id--;
     return id;
+}
+
+/* A sequence gets another number, in place of one that may have it, and leaves its own. */
+static int move(struct reader *r, uint32_t to, uint32_t from, struct lm_err *err)
+{
+    int s = LM_OK;
+    for (int k = N_PARTS - 1; k >= 0 && !s; k--) {
+        struct lm_memory *m = r->parts[k].memory;
+        if (!m || (k == CROSS && r->only_part))
+            continue;
+        if (!(s = lm_memory_copy(m, to, from, err)))
+            (void)lm_memory_remove(m, from, 0, NULL);
+    }
+    return s;
 }
 
 /* Sequence i waits under a number that another of the file wants: give it one below them. */
 static int make_way(struct reader *r, uint32_t i, struct lm_err *err)
 {
-    struct lm_memory *m = r->c->memory;
     bool wanted = false;
     for (uint32_t k = 0; k < r->n_moved; k++)
-        wanted |= r->moved[k][1] == r->moved[i][0];
-    uint32_t from = r->moved[i][0], to = from;
+        wanted |= r->moved[k].to == r->moved[i].at;
+    uint32_t from = r->moved[i].at, to = from;
     while (wanted) {
         to = spare(r, to - 1);
         wanted = false;
         for (uint32_t k = 0; k < r->n_moved; k++)
-            wanted |= r->moved[k][1] == to;
+            wanted |= r->moved[k].to == to;
     }
-    if (to == from)
-        return LM_OK;
-    int s = lm_memory_copy(m, to, from, err);
-    if (!s)
-        s = lm_memory_remove(m, from, 0, err);
-    r->moved[i][0] = to;
-    return s;
+    r->moved[i].at = to;
+    return to == from ? LM_OK : move(r, to, from, err);
 }
 
 /* The state of a sequence, which may be zeros. */
@@ -426,17 +592,61 @@ static int get_state(struct reader *r, uint32_t seq, bool there, struct lm_err *
     return s;
 }
 
-static int get_ids(struct reader *r, struct known *k, struct lm_err *err)
+/* What the file says of a sequence's tokens. */
+static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_t flags,
+                     struct lm_err *err)
 {
-    uint8_t id[4];
-    int s = (k->ids = lm_malloc_array(k->n, sizeof *k->ids)) ? LM_OK : lm_fail_nomem(err);
-    for (uint32_t i = 0; i < k->n && !s; i++)
-        if (!(s = get(r, id, sizeof id, err))) {
-            if (get32(id) >= lm_model_n_vocab(r->c->m))
-                s = lm_fail(err, LM_EDATA, "id %u is outside the vocabulary", get32(id));
-            k->ids[i] = (int32_t)get32(id);
+    const size_t n_from = flags & HAS_ADAPTERS ? r->c->n_waiting : 0;
+    uint32_t id;
+    int s = LM_OK;
+    if (flags & HAS_IDS && !(q->ids = lm_malloc_array(length, sizeof *q->ids)))
+        return lm_fail_nomem(err);
+    for (uint32_t i = 0; q->ids && i < length && !s; i++)
+        if (!(s = get_u32(r, &id, err))) {
+            if (id >= lm_model_n_vocab(r->c->m))
+                s = lm_fail(err, LM_EDATA, "id %u is outside the vocabulary", id);
+            q->ids[i] = (int32_t)id;
         }
+    if (n_from && !(q->from = lm_malloc_array(n_from, sizeof *q->from)))
+        return lm_fail_nomem(err);
+    for (size_t i = 0; i < n_from && !s; i++)
+        s = get_u32(r, &q->from[i], err);
+    q->known = (struct lm_known){ q->ids, length, flags & IS_FAR, q->from };
     return s;
+}
+
+/* Could a sequence of the file be one of the context? */
+static int check_seq(const struct reader *r, uint32_t id, uint32_t length, uint32_t flags,
+                     struct lm_err *err)
+{
+    const uint32_t known = r->version == 1 ? HAS_STATE | HAS_IDS | IS_FAR : KNOWN_FLAGS;
+    if ((length == 0 && !r->c->cross) || flags & ~known ||
+        (flags & HAS_ADAPTERS && !r->c->n_waiting))
+        return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
+    for (uint32_t i = 0; i < r->n_moved; i++)
+        if (r->moved[i].to == id)
+            return lm_fail(err, LM_EDATA, "sequence %u is there twice", id);
+    if (length > r->c->n_ctx)
+        return lm_fail(err, LM_EUSE, "sequence %u has %u tokens, and the context %u", id, length,
+                       r->c->n_ctx);
+    if (r->only_part && length_in(&r->parts[OWN], id) < length)
+        return lm_fail(err, LM_EUSE, "a part of sequence %u of %u tokens, which has %u", id,
+                       length, length_in(&r->parts[OWN], id));
+    return LM_OK;
+}
+
+/* What the decoder of a sequence looks at. */
+static int get_cross(struct reader *r, const struct moved *q, uint32_t length, struct lm_err *err)
+{
+    uint32_t n;
+    int s = get_u32(r, &n, err);
+    if (!s && !n)
+        s = lm_fail(err, LM_EDATA, "sequence %u of %u tokens has no text of the encoder", q->to,
+                    length);
+    if (!s && n > r->c->n_ctx)
+        s = lm_fail(err, LM_EUSE, "sequence %u has %u tokens for the encoder, and the context %u",
+                    q->to, n, r->c->n_ctx);
+    return s ? s : get_part(r, CROSS, q, n, err);
 }
 
 static int get_seq(struct reader *r, struct lm_err *err)
@@ -446,36 +656,20 @@ static int get_seq(struct reader *r, struct lm_err *err)
     int s = get(r, head, sizeof head, err);
     if (s)
         return s;
-    uint32_t id = get32(head), length = get32(head + 4), at = spare(r, UINT32_MAX);
-    const uint32_t flags = get32(head + 8), known = HAS_STATE | HAS_IDS | IS_FAR;
-    if (length == 0 || flags & ~known)
-        return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
-    for (uint32_t i = 0; i < r->n_moved; i++)
-        if (r->moved[i][1] == id)
-            return lm_fail(err, LM_EDATA, "sequence %u is there twice", id);
-    if (length > r->c->n_ctx)
-        return lm_fail(err, LM_EUSE, "sequence %u has %u tokens, and the context %u", id, length,
-                       r->c->n_ctx);
-    uint32_t (*more)[2] = realloc(r->moved, (r->n_moved + 1) * sizeof *more);
+    const uint32_t id = get32(head), length = get32(head + 4), flags = get32(head + 8);
+    if ((s = check_seq(r, id, length, flags, err)))
+        return s;
+    struct moved *more = realloc(r->moved, (r->n_moved + 1) * sizeof *more);
     if (!more)
         return lm_fail_nomem(err);
     r->moved = more;
-    struct known *all = realloc(r->known, (r->n_moved + 1) * sizeof *all);
-    if (!all)
-        return lm_fail_nomem(err);
-    r->known = all;
-    if ((s = lm_memory_restore(m, at, length, err)))
+    struct moved *q = &more[r->n_moved++];
+    *q = (struct moved){ .at = spare(r, UINT32_MAX), .to = id };
+    if ((s = get_known(r, q, length, flags, err)) || (s = get_part(r, OWN, q, length, err)))
         return s;
-    struct known *k = &all[r->n_moved];
-    *k = (struct known){ .n = length, .far = flags & IS_FAR };
-    r->moved[r->n_moved][0] = at;
-    r->moved[r->n_moved++][1] = id;
-    if (flags & HAS_IDS)
-        s = get_ids(r, k, err);
-    for (uint32_t i = 0; i < r->c->m->h.n_layer && !s; i++)
-        if (r->c->places[i].kv.n_head_kv)
-            s = get_layer(r, at, i, length, err);
-    return s || !lm_memory_has_state(m, at) ? s : get_state(r, at, flags & HAS_STATE, err);
+    if (length && lm_memory_has_state(m, q->at))
+        s = get_state(r, q->at, flags & HAS_STATE, err);
+    return s || !r->c->cross || r->only_part ? s : get_cross(r, q, length, err);
 }
 
 static int read_all(struct reader *r, struct lm_err *err)
@@ -495,30 +689,37 @@ static int read_all(struct reader *r, struct lm_err *err)
     return s;
 }
 
+static void release(struct reader *r)
+{
+    for (uint32_t i = 0; i < r->n_moved; i++) {
+        free(r->moved[i].ids);
+        free(r->moved[i].from);
+    }
+    free(r->moved);
+    free(r->rows[0]);
+    free(r->rows[1]);
+    free(r->floats);
+    for (int k = 0; k < N_PARTS; k++)
+        free(r->blocks[k]);
+}
+
 int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
 {
     struct reader r = { .c = c, .in = in };
-    if (c->cross)
-        return lm_fail(err, LM_ENOSUP, "the state of a model with an encoder cannot be loaded");
+    parts_of(c, r.parts);
     lm_xxh64_init(&r.sum);
     int s = read_all(&r, err);
     for (uint32_t i = 0; i < r.n_moved && !s; i++)
         s = make_way(&r, i, err);
-    for (uint32_t i = 0; i < r.n_moved && !s; i++)
-        if (!(s = lm_memory_copy(c->memory, r.moved[i][1], r.moved[i][0], err))) {
-            (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
-            s = c->far_from ? lm_history_set(c, r.moved[i][1], r.known[i].ids, r.known[i].n,
-                                             r.known[i].far, err) : LM_OK;
-        }
+    for (uint32_t i = 0; i < r.n_moved && !s; i++) {
+        s = move(&r, r.moved[i].to, r.moved[i].at, err);
+        if (!s && lm_ctx_by_length(c))
+            s = lm_history_set(c, r.moved[i].to, &r.moved[i].known, err);
+    }
     for (uint32_t i = 0; i < r.n_moved && s; i++)
-        (void)lm_memory_remove(c->memory, r.moved[i][0], 0, NULL);
-    for (uint32_t i = 0; i < r.n_moved; i++)
-        free(r.known[i].ids);
-    free(r.known);
-    free(r.moved);
-    free(r.rows[0]);
-    free(r.rows[1]);
-    free(r.floats);
-    free(r.blocks);
+        for (int k = 0; k < N_PARTS; k++)
+            if (r.parts[k].memory)
+                (void)lm_memory_remove(r.parts[k].memory, r.moved[i].at, 0, NULL);
+    release(&r);
     return s;
 }

@@ -71,6 +71,8 @@ static bool positions_are_plain(const struct lm_build *b)
 int lm_ctx_turns(struct lm_ctx *c, struct lm_turn *turns, struct lm_err *err)
 {
     struct lm_ready r;
+    if (c->n_waiting)
+        return not_supported(err);
     int code = lm_ctx_build(c, &r, 1, 1, err);
     if (!code && !positions_are_plain(&r.b))
         code = not_supported(err);

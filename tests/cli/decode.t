@@ -297,6 +297,58 @@ done
 decode --all -m "$m" "$golden.tokens" >want
 decode --all --lora lora.gguf:0 -m "$m" "$golden.tokens" >got
 ok "$(frames <got)" "$(frames <want)" "a scale of 0 adds nothing"
+# One that is for the tokens from where its invocation begins for the last time, whatever comes at
+# once: in lines, as requests, or after what was saved.
+activated=$root/tests/data/decode/activated
+sed -i 's/"alora_invocation_tokens": null/"alora_invocation_tokens": [7, 301, 12]/' lora/adapter_config.json
+gguf-convert -q --lora -T f32 lora alora.gguf
+for how in '' '-b 1' '-b 3 -u 2 -t 2' '--no-repack --lora alora.gguf:0'; do
+    # shellcheck disable=SC2086
+    decode --text --all --top 3 $exact --lora alora.gguf $how -m "$m" $activated.tokens >got
+    within got $activated.tsv 6 0 2e-4 "an activated adapter, $how"
+done
+# The last row of the sequences that end as these do.
+awk -F '\t' 'END { print row } $1 != q { if (NR > 1) print row; q = $1 } $4 == 0 { row = $5 }' \
+    $activated.tsv >want
+try=0
+for cut in 's/ \([0-9]* [0-9]*\)$/\n\1/' 's/ /\n/g' 's/ \(12 54\)/\n\1/; s/ \(301 12\)/\n\1/'; do
+    q=0 try=$((try + 1))
+    while read -r line; do
+        echo "$line" | sed "$cut" | sed "s/^/$q: /"
+        q=$((q + 1))
+    done <$activated.tokens >requests
+    awk '{ last[$1] = NR } END { for (q in last) print q, last[q] }' requests | sort -n >ends
+    decode -i $exact --lora alora.gguf -m "$m" requests | frames >all
+    while read -r q at; do sed -n "${at}s/.*best //p" all; done <ends >got
+    ok "$(cat got)" "$(cat want)" "requests, lines cut the $try. way"
+done
+# What was evaluated as if none came is evaluated again; one that was cut off counts no more.
+printf '%s\n' '0: 360 54 7 301' '0: 12 9' '0: @3 301 5 5' '1: <0' '1: 7 301 12' '1: @4 12 9' |
+    decode -i $exact --lora alora.gguf -m "$m" | frames | sed -n 's/^dense \([0-9:]*\).* best/\1/p' >got
+for q in '360 54 7 301' '360 54 7 301 12 9' '360 54 7 301 5 5' '360 54 7 301 5 5 7 301 12' \
+    '360 54 7 301 12 9'; do
+    echo "$q" | decode $exact --lora alora.gguf -m "$m" | frames | sed -n 's/.* best //p'
+done >want
+ok "$(cut -d ' ' -f 2 got)" "$(cat want)" "cut back and copied"
+for at in 3 5 6; do
+    cut -d ' ' -f 1-$at $activated.tokens >begun
+    cut -d ' ' -f $((at + 1))- $activated.tokens | head -n 5 >rest
+    decode --lora alora.gguf --save-state alora.st $exact -m "$m" begun >/dev/null
+    decode --lora alora.gguf --load-state alora.st $exact -m "$m" rest | frames | sed '$d' |
+        awk '{ print $2, $5 }' >got
+    head -n 5 $activated.tokens | decode --lora alora.gguf $exact -m "$m" | frames | sed '$d' |
+        awk '{ print $2, $5 }' >want
+    ok "$(cat got)" "$(cat want)" "saved after $at tokens"
+done
+decode --lora alora.gguf --context-shift -m "$m" in >got 2>err
+ok "$? $(grep -c 'cannot be shifted' err)" "2 1" "what is at certain tokens is not shifted"
+gguf-edit --set adapter.alora.invocation_tokens='json:[7,400]' alora.gguf bad.gguf
+decode --lora bad.gguf -m "$m" in >got 2>err
+ok "$? $(cat err)" "1 decode: bad.gguf: adapter.alora.invocation_tokens: token 400 is not in the \
+vocabulary of 368" "an invocation that is no text of the model"
+gguf-edit --set adapter.alora.invocation_tokens='json:["a"]' alora.gguf bad.gguf
+decode --lora bad.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" "or no ids"
+
 head -c 20000 lora.gguf >cut.gguf
 decode --lora cut.gguf -m "$m" in >got 2>err; ok "$? $(lines err)" "1 1" "an adapter cut short"
 # The two lengths of the first matrix, which stand behind its name and their number, change places.

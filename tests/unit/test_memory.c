@@ -187,7 +187,6 @@ static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const
                      uint32_t n)
 {
     int64_t lists[4][BATCH], states[2][2 * BATCH];
-    int32_t lengths[BATCH];
     uint32_t first = n / 3;             /* two pieces, as evaluation may cut a batch */
     for (uint32_t part = 0; part < 2; part++) {
         uint32_t from = part ? first : 0, count = part ? n - first : first;
@@ -197,11 +196,9 @@ static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const
             if (layers[i].state)
                 lm_memory_states(m, place[i].where, from, count,
                                  states[place[i].where] + 2 * from);
-        lm_memory_lengths(m, from, count, lengths + from);
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t mark = marks[who[i]][t[i].pos] = next_mark++;
-        assert_int_equal(lengths[i], length[who[i]]);
         for (uint32_t k = 0; k < LAYERS; k++) {
             if (layers[k].n_head_kv)
                 write_row(lists[place[k].list][i], k, t[i].pos, mark);
@@ -516,13 +513,10 @@ static void test_nothing(void **state)
     static const struct lm_memory_layer none;
     struct lm_memory *m = new_memory(&none, &none, &none);
     struct lm_memory_token t[4] = { { 1, 0 }, { 2, 0 }, { 1, 1 }, { 2, 1 } };
-    int32_t lengths[4];
     struct lm_err err;
     (void)state;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(lm_memory_begin(m, t, 4, &err), LM_OK);
-        lm_memory_lengths(m, 0, 4, lengths);
-        assert_int_equal(lengths[3], 2);
         lm_memory_end(m, i != 1);
         assert_int_equal(lm_memory_length(m, 1), 0);
     }

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* What a context saves, and loads again: a part of a sequence, files of the version before; and
+ * adapters that wait for their tokens in contexts that have sequences already. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "model/model.h"
+
+#define LLAMA "tests/data/m.gguf"
+enum { CTX = 400, HELD = 100, MORE = 260 };
+
+static char path[] = "/tmp/lmpipe-state-XXXXXX";
+static struct lm_err err;
+
+static int setup(void **state)
+{
+    int fd = mkstemp(path);
+    (void)state;
+    return fd < 0 || close(fd);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static void must(int code)
+{
+    if (code)
+        fail_msg("%s", err.text);
+}
+
+/* A model that is mapped, its sliding window being that, 0: as it is. */
+static struct lm_model *load_model(const char *file, uint32_t window)
+{
+    static const char key[] = ".attention.sliding_window";
+    const struct lm_gguf_kv kv = {
+        .key = { key, sizeof key - 1 }, .kind = LM_GGUF_U32, .u = window,
+    };
+    struct lm_model_options o = { .overrides = &kv, .n_overrides = window > 0 };
+    struct lm_model *m = lm_model_load(file, &o, NULL, &err);
+    if (!m)
+        fail_msg("%s", err.text);
+    return m;
+}
+
+static struct lm_ctx *context(struct lm_model *m)
+{
+    struct lm_ctx_options o = { .n_ctx = CTX, .n_batch = 64, .n_ubatch = 32 };
+    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, &err);
+    if (!c)
+        fail_msg("%s", err.text);
+    return c;
+}
+
+static int32_t id_at(uint32_t pos, uint32_t kind)
+{
+    return (int32_t)((pos * 37 + kind * 101 + pos * pos % 11) % 250);
+}
+
+/* A sequence goes on to `to` tokens of a kind; the logits after the last, ours. */
+static float *feed(struct lm_ctx *c, uint32_t seq, uint32_t to, uint32_t kind)
+{
+    const size_t n = lm_ctx_row_len(c);
+    float *row = malloc(n * sizeof *row);
+    assert_non_null(row);
+    while (lm_ctx_seq_len(c, seq) < to) {
+        struct lm_batch_token t[50];
+        const uint32_t had = lm_ctx_seq_len(c, seq);
+        uint32_t k = 0;
+        for (; k < 50 && had + k < to; k++)
+            t[k] = (struct lm_batch_token){ id_at(had + k, kind), seq, had + k,
+                                            had + k + 1 == to };
+        must(lm_ctx_decode(c, t, k, &err));
+        if (had + k == to)
+            memcpy(row, lm_ctx_logits(c, k - 1), n * sizeof *row);
+    }
+    return row;
+}
+
+static void same_rows(const struct lm_ctx *c, float *a, float *b)
+{
+    assert_memory_equal(a, b, lm_ctx_row_len(c) * sizeof *a);
+    free(a);
+    free(b);
+}
+
+static void save(const struct lm_ctx *c, bool part, uint32_t seq)
+{
+    struct lm_out *out = lm_out_open(path, &err);
+    assert_non_null(out);
+    must(part ? lm_ctx_save_part(c, seq, out, &err) : lm_ctx_save(c, NULL, out, &err));
+    must(lm_out_commit(out, &err));
+}
+
+static int load(struct lm_ctx *c)
+{
+    struct lm_in *in = lm_in_open(path, 0, &err);
+    assert_non_null(in);
+    const int r = lm_ctx_load(c, in, &err);
+    lm_in_close(in);
+    return r;
+}
+
+/* A sequence goes on after its part was saved, further than it can be cut back, and is again what
+ * it was; `cuts`: it could be cut anyway. */
+static void check_part(const char *file, uint32_t window, bool cuts)
+{
+    struct lm_model *m = load_model(file, window);
+    struct lm_ctx *c = context(m), *fresh = context(m);
+    free(feed(c, 3, HELD, 1));
+    free(feed(c, 9, 7, 5));
+    save(c, true, 3);
+    free(feed(c, 3, MORE, 2));
+    if (!cuts)
+        assert_int_equal(lm_ctx_seq_remove(c, 3, HELD, &err), LM_ENOSUP);
+    must(load(c));
+    assert_int_equal(lm_ctx_seq_len(c, 3), HELD);
+    assert_int_equal(lm_ctx_seq_len(c, 9), 7);
+    free(feed(fresh, 0, HELD, 1));
+    same_rows(c, feed(c, 3, HELD + 30, 3), feed(fresh, 0, HELD + 30, 3));
+
+    /* One that has fewer tokens is none of which this is a part; nor is one that is gone. */
+    must(lm_ctx_seq_remove(c, 3, 0, &err));
+    assert_int_equal(load(c), LM_EUSE);
+    free(feed(c, 3, HELD - 1, 1));
+    assert_int_equal(load(c), LM_EUSE);
+    assert_int_equal(lm_ctx_seq_len(c, 3), HELD - 1);
+    lm_ctx_free(c);
+    lm_ctx_free(fresh);
+    lm_model_free(m);
+}
+
+static void test_part_of_windows(void **state)
+{
+    (void)state;
+    check_part(LLAMA, 16, false);
+}
+
+static void test_part_of_states(void **state)
+{
+    (void)state;
+    check_part("tests/data/recurrent/rwkv7.gguf", 0, false);
+}
+
+/* All positions are there anyway: only how many is said. */
+static void test_part_of_nothing(void **state)
+{
+    (void)state;
+    check_part(LLAMA, 0, true);
+}
+
+/* A file of version 1 is one of version 2 without its flags and the number of an encoder's layers,
+ * which are zeros. */
+static void test_version_1(void **state)
+{
+    struct lm_model *m = load_model(LLAMA, 0);
+    struct lm_ctx *c = context(m), *other = context(m);
+    struct lm_xxh64 x;
+    size_t size;
+    (void)state;
+    free(feed(c, 5, 70, 1));
+    save(c, false, 0);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    size = (size_t)ftell(f);
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    rewind(f);
+    assert_int_equal(fread(bytes, 1, size, f), size);
+    assert_true(bytes[4] == 2 && size > 100);
+    for (int i = 40; i < 48; i++)
+        assert_int_equal(bytes[i], 0);
+    memmove(bytes + 40, bytes + 48, size - 48);
+    size -= 8;
+    bytes[4] = 1;
+    lm_xxh64_init(&x);
+    lm_xxh64_add(&x, bytes, size - 8);
+    for (int i = 0; i < 8; i++)
+        bytes[size - 8 + (size_t)i] = (uint8_t)(lm_xxh64_digest(&x) >> 8 * i);
+    rewind(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(truncate(path, (off_t)size), 0);
+    must(load(other));
+    same_rows(c, feed(c, 5, 80, 2), feed(other, 5, 80, 2));
+    free(bytes);
+    lm_ctx_free(c);
+    lm_ctx_free(other);
+    lm_model_free(m);
+}
+
+/* --- adapters that wait ------------------------------------------------------------------ */
+
+enum { EMBD = 128, RANK = 2 };
+static const uint32_t invocation[] = { 300, 301 };
+
+/* One for the queries of the first layer. */
+static void write_adapter(void)
+{
+    static const char *const names[] = { "blk.0.attn_q.weight.lora_a",
+                                         "blk.0.attn_q.weight.lora_b" };
+    static float data[2][EMBD * RANK];
+    struct lm_gguf_writer *w = lm_gguf_writer_new();
+    struct lm_out *out = lm_out_open(path, &err);
+    assert_true(w && out);
+    lm_gguf_set_str(w, "general.architecture", "llama", 5);
+    lm_gguf_set_str(w, "general.type", "adapter", 7);
+    lm_gguf_set_str(w, "adapter.type", "lora", 4);
+    lm_gguf_set_f32(w, "adapter.lora.alpha", 8);
+    lm_gguf_set_arr(w, "adapter.alora.invocation_tokens", LM_GGUF_U32, invocation, 2);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t ne[2] = { i ? RANK : EMBD, i ? EMBD : RANK };
+        for (uint32_t k = 0; k < EMBD * RANK; k++)
+            data[i][k] = (float)id_at(k, 7 + (uint32_t)i) / 250 - 0.5f;
+        lm_gguf_add_tensor(w, names[i], strlen(names[i]), 2, ne, lm_type_by_id(LM_F32));
+    }
+    must(lm_gguf_write_head(w, out, &err));
+    for (int i = 0; i < 2; i++)
+        must(lm_out_write(out, data[i], sizeof data[i], &err));
+    must(lm_out_commit(out, &err));
+    lm_gguf_writer_free(w);
+}
+
+static void put_ids(struct lm_ctx *c, uint32_t seq, const uint32_t *ids, uint32_t n, float *row)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct lm_batch_token t = { (int32_t)ids[i], seq, lm_ctx_seq_len(c, seq), true };
+        must(lm_ctx_decode(c, &t, 1, &err));
+    }
+    memcpy(row, lm_ctx_logits(c, 0), lm_ctx_row_len(c) * sizeof *row);
+}
+
+/* What was remembered without the adapter serves it too, and the other way round; a copy and what
+ * is kept know their tokens. */
+static void test_swapped(void **state)
+{
+    struct lm_model *m = load_model(LLAMA, 0);
+    struct lm_ctx *c = context(m), *fresh = context(m);
+    const size_t n = lm_ctx_row_len(c);
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b), *plain;
+    (void)state;
+    write_adapter();
+    struct lm_adapter *adapter = lm_adapter_load(m, path, &err);
+    if (!adapter)
+        fail_msg("%s", err.text);
+    const struct lm_adapted with = { .adapter = adapter, .scale = 1 };
+    must(lm_ctx_adapt(fresh, &with, 1, &err));
+    assert_true(lm_ctx_by_length(fresh) && !lm_ctx_by_length(c));
+    plain = feed(c, 1, 40, 1);
+    same_rows(c, plain, feed(fresh, 1, 40, 1));                 /* it was not called */
+    must(lm_ctx_adapt(c, &with, 1, &err));
+    put_ids(c, 1, (uint32_t[]){ 300, 301, 9 }, 3, a);
+    put_ids(fresh, 1, (uint32_t[]){ 300, 301, 9 }, 3, b);
+    assert_memory_equal(a, b, n * sizeof *a);
+
+    must(lm_ctx_seq_copy(fresh, 2, 1, &err));
+    lm_ctx_seq_keep(fresh, 2);
+    put_ids(fresh, 2, invocation, 2, a);                        /* once more: it begins there */
+    must(lm_ctx_seq_remove(c, 1, 0, &err));
+    free(feed(c, 1, 40, 1));
+    put_ids(c, 1, (uint32_t[]){ 300, 301, 9, 300, 301 }, 5, b);
+    assert_memory_equal(a, b, n * sizeof *a);
+
+    /* Its first tokens are not known, so that it cannot begin there. */
+    must(lm_ctx_adapt(c, NULL, 0, &err));
+    must(lm_ctx_seq_remove(c, 1, 0, &err));
+    put_ids(c, 1, (uint32_t[]){ 7, 300 }, 2, a);
+    must(lm_ctx_adapt(c, &with, 1, &err));
+    put_ids(c, 1, (uint32_t[]){ 301, 8 }, 2, a);
+    must(lm_ctx_adapt(fresh, NULL, 0, &err));
+    put_ids(fresh, 8, (uint32_t[]){ 7, 300, 301, 8 }, 4, b);
+    assert_memory_equal(a, b, n * sizeof *a);
+    assert_false(lm_ctx_by_length(fresh));
+    free(a);
+    free(b);
+    lm_ctx_free(c);
+    lm_ctx_free(fresh);
+    lm_adapter_free(adapter);
+    lm_model_free(m);
+}
+
+/* Tokens that are expected count before they come; others in their place do not. */
+static void test_expected(void **state)
+{
+    static const int32_t ids[] = { 5, 300, 301, 40 };
+    struct lm_model *m = load_model(LLAMA, 0);
+    struct lm_ctx *c = context(m), *other = context(m);
+    const size_t n = lm_ctx_row_len(c);
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    (void)state;
+    write_adapter();
+    struct lm_adapter *adapter = lm_adapter_load(m, path, &err);
+    const struct lm_adapted with = { .adapter = adapter, .scale = 1 };
+    must(lm_ctx_adapt(c, &with, 1, &err));
+    must(lm_ctx_expect(c, 4, ids, 4, &err));
+    put_ids(c, 4, (uint32_t[]){ 5, 300 }, 2, a);
+    must(lm_ctx_adapt(other, &with, 1, &err));
+    put_ids(other, 4, (uint32_t[]){ 5, 300 }, 2, b);
+    assert_memory_not_equal(a, b, n * sizeof *a);               /* the second does not know */
+    put_ids(c, 4, (uint32_t[]){ 12 }, 1, a);
+    put_ids(other, 4, (uint32_t[]){ 12 }, 1, b);
+    assert_memory_equal(a, b, n * sizeof *a);
+    assert_int_equal(lm_ctx_expect(c, 4, ids, CTX, &err), LM_EUSE);
+    free(a);
+    free(b);
+    lm_ctx_free(c);
+    lm_ctx_free(other);
+    lm_adapter_free(adapter);
+    lm_model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_part_of_windows),
+        cmocka_unit_test(test_part_of_states),
+        cmocka_unit_test(test_part_of_nothing),
+        cmocka_unit_test(test_version_1),
+        cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_expected),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
