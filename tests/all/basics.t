@@ -31,7 +31,8 @@ for source in "$root"/cmd/*.c; do
     ok "$(wc -c <out)" 0 "$p complains on stderr only"
     ok "$(wc -l <err)" 2 "$p complains in one line and says where help is"
     ok "$(sed -n '1s/^usage: //p' help)" \
-       "$(mandoc -T ascii -O width=300 "$root/man/$p.1" | col -b | sed -n '/^SYNOPSIS/,/^DESC/{/^[A-Z]/!p;}' | squeeze)" \
+       "$(mandoc -T ascii -O width=300 "$root/man/$p.1" | col -b |
+       sed -n '/^SYNOPSIS/,/^DESC/{/^[A-Z]/!p;}' | squeeze)" \
        "$p usage is the SYNOPSIS"
 
     # Every long option of the help is in the page, and the page has no others.

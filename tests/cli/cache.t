@@ -101,14 +101,16 @@ for type in q8_0 q4_0; do
     ok "$(wc -l <got) $(cksum <got)" "3 $(cksum <want)" "$type: saved and loaded"
     # shellcheck disable=SC2086
     echo "$rest" | decode $c --no-hadamard --load-state state -m m.gguf --text --top 1 >got
-    ok "$(head -n 1 want | paste - got | awk -F'\t' '{ d = $6 - $13; print (d * d < 0.25 ? "near" : d) }')" \
+    ok "$(head -n 1 want | paste - got |
+        awk -F'\t' '{ d = $6 - $13; print (d * d < 0.25 ? "near" : d) }')" \
         near "$type: loaded with --no-hadamard"
     for other in f32 q4_1; do
         echo "$rest" | decode --load-state state --cache-k $other --cache-v $other -m m.gguf \
             --text --top 1 >loaded
         # shellcheck disable=SC2086
         echo "$rest" | decode --load-state state $c -m m.gguf --text --top 1 >same
-        ok "$(paste same loaded | awk -F'\t' '{ d = $6 - $13; print (d * d < 0.25 ? "near" : d) }')" \
+        ok "$(paste same loaded |
+            awk -F'\t' '{ d = $6 - $13; print (d * d < 0.25 ? "near" : d) }')" \
             near "$type: loaded into a cache of type $other"
     done
 done

@@ -42,13 +42,16 @@ user '<|eot_' >half.json
 printf '%s' "{{ messages[0].content + 'id|>' }}{{ '<|eot_id|>' }}" >half.jinja
 ok "$(chat --template half.jinja half.json)" "27 91 68 78 83 62 72 67 91 29 365" \
    "half a control token from a message does not make one"
-printf '%s' "{{ (messages[0].content | upper | lower).split('|')[1] }}{{ '<|eot_id|>'|trim }}" >part.jinja
-ok "$(chat --template part.jinja special.json)" "68 78 83 62 72 67 365" "through filters and methods"
+printf '%s' "{{ (messages[0].content | upper | lower).split('|')[1] }}{{ '<|eot_id|>'|trim }}" \
+    >part.jinja
+ok "$(chat --template part.jinja special.json)" "68 78 83 62 72 67 365" \
+    "through filters and methods"
 ok "$(chat --no-parse-special hello.json | tr ' ' '\n' | grep -c '^36')" 0 "--no-parse-special"
 
 # ---- the request ----
 ok "$(printf '[{"role":"user","content":"Hello"}]' | chat)" "$ids" "a list of messages alone"
-printf '%s' '{"messages":[{"role":"assistant","content":"It is "}],"continue_final_message":true}' >c
+printf '%s' '{"messages":[{"role":"assistant","content":"It is "}],"continue_final_message":true}' \
+    >c
 ok "$(chat --render c | tail -c 7)" "
 
 It is" "continue_final_message; this template trims, so the space is gone"
@@ -56,8 +59,10 @@ printf '%s' '{"messages":[{"role":"assistant","content":[{"type":"text","text":"
 printf '%s' '[{{ messages[0].content[0].text }}]' >part.jinja
 ok "$(chat --render --continue-final-message --template part.jinja c)" "[It is " \
    "--continue-final-message in a part"
-printf '%s' '{{ tools }} {{ documents|tojson }} {{ a }} {{ b }} {{ add_generation_prompt }}' >vars.jinja
-printf '%s' '{"messages":[],"documents":[{"t":1.0}],"chat_template_kwargs":{"a":1,"b":2},"model":"x"}' >c
+printf '%s' '{{ tools }} {{ documents|tojson }} {{ a }} {{ b }} {{ add_generation_prompt }}' \
+    >vars.jinja
+printf '%s' \
+    '{"messages":[],"documents":[{"t":1.0}],"chat_template_kwargs":{"a":1,"b":2},"model":"x"}' >c
 ok "$(chat --render --template vars.jinja --kwargs '{"b":"é"}' c)" 'None [{"t": 1.0}] 1 é True' \
    "tools, documents, chat_template_kwargs, --kwargs"
 printf '%s' '{{ strftime_now("%d %b %Y %H:%M:%S %A") }}' >now.jinja
@@ -65,7 +70,8 @@ ok "$(chat --render --template now.jinja --now 2025-03-14T15:09:26 hello.json)" 
    "14 Mar 2025 15:09:26 Friday" "--now"
 ok "$(chat --render --template now.jinja --now 2024-02-29 hello.json)" \
    "29 Feb 2024 00:00:00 Thursday" "--now with a date alone"
-ok "$(TZ=UTC0 chat --render --template now.jinja hello.json | cut -d ' ' -f 3)" "$(TZ=UTC0 date +%Y)" \
+ok "$(TZ=UTC0 chat --render --template now.jinja hello.json | cut -d ' ' -f 3)" \
+    "$(TZ=UTC0 date +%Y)" \
    "without it, now"
 
 # ---- named templates ----
@@ -82,14 +88,17 @@ named --template nope hello.json 2>err; ok $? 2 "no such template"
 has "$(cat err)" "which has: default, tool_use, rag" "which there are"
 
 # ---- templates that are built in; the start token is this model's ----
-talk='[{"role":"system","content":" S "},{"role":"user","content":" U "},{"role":"assistant","content":" A "}'
+talk='[{"role":"system","content":" S "},{"role":"user","content":" U "},'\
+'{"role":"assistant","content":" A "}'
 echo "$talk"',{"role":"user","content":" V "}]' >talk.json
-echo '[{"role":"user","content":" U "},{"role":"assistant","content":[{"type":"text","text":" A "}]}]' >short.json
+printf '%s' '[{"role":"user","content":" U "},' \
+    '{"role":"assistant","content":[{"type":"text","text":" A "}]}]' >short.json
 tab=$(printf '\t')
 while IFS=$tab read -r name long short; do
     start='<|begin_of_text|>'
     case $name in chatglm?|gigachat|hunyuan-moe|hunyuan-vl) start= ;; esac
-    ok "$(chat --render --template "$name" talk.json; echo .)" "$start$(printf '%b.' "$long")" "$name"
+    ok "$(chat --render --template "$name" talk.json; echo .)" "$start$(printf '%b.' "$long")" \
+        "$name"
     ok "$(chat --render --template "$name" --no-generation-prompt short.json; echo .)" \
        "$start$(printf '%b.' "$short")" "$name without system's text"
 done <"$data/formats.tsv"
@@ -97,31 +106,38 @@ ok "$(chat --template llama3 hello.json)" "$ids" "their control tokens are contr
 user '<|eot_id|>' >special.json
 ok "$(chat --no-generation-prompt --template llama3 special.json)" \
    "360 363 84 82 265 364 198 198 27 91 68 78 83 62 72 67 91 29 365" "and a message's text is text"
-echo '[{"role":"tool","content":"x"}]' | chat --template chatml 2>err; ok $? 1 "a role it has not got"
+echo '[{"role":"tool","content":"x"}]' | chat --template chatml 2>err
+ok $? 1 "a role it has not got"
 has "$(cat err)" "<stdin>: chatml: built-in template: " "the name of it"
 has "$(cat err)" "this template has no role 'tool'" "and what is wrong"
-printf '{"messages":[],"tools":[{}]}' | chat --template chatml 2>err; ok $? 1 "tools, which it does not show"
+printf '{"messages":[],"tools":[{}]}' | chat --template chatml 2>err
+ok $? 1 "tools, which it does not show"
 echo FILE >chatml
 ok "$(chat --render --template ./chatml hello.json)" FILE "a file of such a name, by its path"
 
 # ---- whose fault ----
-mkdir broken && printf '{%% if %%}' >broken/chat_template.jinja && echo '{}' >broken/tokenizer_config.json
+mkdir broken && printf '{%% if %%}' >broken/chat_template.jinja &&
+    echo '{}' >broken/tokenizer_config.json
 cp "$root/tests/data/hf/tokenizer.json" broken
 tokenize -m broken --chat hello.json 2>err;  ok $? 1 "a template that is none"
-has "$(cat err)" "tokenize: broken/chat_template.jinja: line 1" "its file is named, not the conversation"
+has "$(cat err)" "tokenize: broken/chat_template.jinja: line 1" \
+    "its file is named, not the conversation"
 printf '{{ raise_exception("why") }}' >broken/chat_template.jinja
 tokenize -m broken --chat hello.json 2>err
-has "$(cat err)" "tokenize: hello.json: broken/chat_template.jinja: line 1" "both are, where it may be either"
+has "$(cat err)" "tokenize: hello.json: broken/chat_template.jinja: line 1" \
+    "both are, where it may be either"
 rm broken/chat_template.jinja
 echo '{"chat_template":"{% x %}"}' >broken/tokenizer_config.json
 tokenize -m broken/tokenizer.json --chat hello.json 2>err
-has "$(cat err)" "tokenize: broken/tokenizer_config.json: chat_template: line 1" "a member of a file"
+has "$(cat err)" "tokenize: broken/tokenizer_config.json: chat_template: line 1" \
+    "a member of a file"
 gguf-edit --set tokenizer.chat_template=str:'{% x %}' "$m" broken.gguf
 tokenize -m broken.gguf --chat hello.json 2>err
 has "$(cat err)" "tokenize: broken.gguf: tokenizer.chat_template: line 1" "a key of a GGUF file"
 gguf-edit --delete tokenizer.chat_template "$m" broken.gguf
 tokenize -m broken.gguf --chat hello.json 2>err;  ok $? 2 "no template"
-has "$(cat err)" "tokenize: broken.gguf: the model has no chat template" "which is the model's matter"
+has "$(cat err)" "tokenize: broken.gguf: the model has no chat template" \
+    "which is the model's matter"
 
 # ---- failures ----
 fails() { # STATUS PART TEMPLATE NAME
@@ -135,22 +151,26 @@ fails 1 "f.jinja: line 2, column 6: No filter named 'nope'." 'a
 fails 1 "f.jinja: line 1, column 4: Encountered unknown tag 'frob'." '{% frob %}' "an unknown tag"
 fails 1 ": no" 'abc{{ raise_exception("no") }}' "raise_exception"
 fails 1 "nested deeper" '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' "a macro without end"
-fails 1 "memory" "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s * 9 %}{% endfor %}" \
+fails 1 "memory" "{% set ns = namespace(s='x') %}\
+{% for i in range(100) %}{% set ns.s = ns.s * 9 %}{% endfor %}" \
     "a string without end"
-fails 1 "steps" "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}" \
+fails 1 "steps" \
+    "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}" \
     "a loop without end"
 printf '{"messages":' | chat --render 2>err;              ok $? 1 "broken JSON"
 has "$(cat err)" "<stdin>: line 1" "with its place"
 printf '{"messages":[3]}' | chat --render 2>err;          ok $? 1 "no messages"
 printf '{}' | chat --render 2>err;                        ok $? 1 "none at all"
-chat --render --template missing.jinja hello.json 2>err;  ok $? 2 "a template file that is not there"
+chat --render --template missing.jinja hello.json 2>err
+ok $? 2 "a template file that is not there"
 chat --render --kwargs '[1]' hello.json 2>err;            ok $? 2 "--kwargs that is no object"
 chat --render --now yesterday hello.json 2>err;           ok $? 2 "--now that is no time"
 chat --render --now 2025-02-30 hello.json 2>err;          ok $? 2 "a day that is not there"
 chat -j hello.json 2>err;                                 ok $? 2 "-j"
 tokenize -m "$m" --render hello.json 2>err;               ok $? 2 "--render without --chat"
 ok "$(tokenize -m "$m" Hello)" "360 39 68 277 78" "a text needs no template"
-tokenize -m "$root/tests/data/vocab/qwen.gguf" --chat hello.json 2>err; ok $? 2 "a model without one"
+tokenize -m "$root/tests/data/vocab/qwen.gguf" --chat hello.json 2>err
+ok $? 2 "a model without one"
 has "$(cat err)" "--template" "what then"
 
 # ---- whole conversations: the texts are transformers' ----
@@ -164,21 +184,24 @@ model, convs, expected = sys.argv[1:4]
 convs = {c["i"]: c for c in map(json.loads, open(convs))}
 for want in map(json.loads, open(expected)):
     c = convs[want["i"]]
-    args = ["tokenize", "-m", model, "--chat", "--render", "--now", "2025-03-14T15:09:26", *sys.argv[4:]]
+    args = ["tokenize", "-m", model, "--chat", "--render", "--now", "2025-03-14T15:09:26"]
+    args += sys.argv[4:]
     args += [] if c["add_generation_prompt"] else ["--no-generation-prompt"]
     args += ["--continue-final-message"] if c["continue_final_message"] else []
     args += ["--kwargs", json.dumps(c["kwargs"])]
-    r = subprocess.run(args, input=json.dumps({k: c[k] for k in ("messages", "tools", "documents")}).encode(),
-                       capture_output=True)
+    given = json.dumps({k: c[k] for k in ("messages", "tools", "documents")})
+    r = subprocess.run(args, input=given.encode(), capture_output=True)
     got = r.stdout.decode()
     if (r.returncode != 1 or got) if want["text"] is None else got != want["text"]:
         print(f"{want['i']} {want['name']}: {got!r} {r.stderr.decode()}")
 EOF
 }
-ok "$(conversations "$root/tests/data/vocab/qwen.gguf" "$data/smollm2.jsonl" --template "$data/smollm2.jinja")" "" \
+ok "$(conversations "$root/tests/data/vocab/qwen.gguf" "$data/smollm2.jsonl" \
+    --template "$data/smollm2.jinja")" "" \
    "SmolLM2's template"
 for t in llama3 qwen3 gemma3 deepseek_v3; do
-    [ -f "$shared/tokenizers/$t.tar.zst" ] && zstd -qdc "$shared/tokenizers/$t.tar.zst" | tar xf - || continue
+    [ -f "$shared/tokenizers/$t.tar.zst" ] && zstd -qdc "$shared/tokenizers/$t.tar.zst" |
+        tar xf - || continue
     ok "$(conversations "$t" "$shared/fixtures/template/expected/$t.jsonl")" "" "$t's template"
 done
 echo "1..$n"

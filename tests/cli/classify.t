@@ -27,7 +27,8 @@ ok "$(echo 1 7 2 | decode --embed -m "$m" | tr , '\n' | wc -l)" 12 "the file's o
 ok "$(echo 1 7 2 | decode --embed --pooling none -m "$m" | tr , '\n' | wc -l)" 96 \
     "no products without pooling"
 gguf-edit -q --set 'gemma-embedding.dense_3_feat_in=u32:32' "$m" other.gguf
-ok "$(echo 1 7 2 | decode --embed -m other.gguf 2>&1; echo $?)" "decode: other.gguf: dense_3.weight: \
+ok "$(echo 1 7 2 | decode --embed -m other.gguf 2>&1; echo $?)" \
+    "decode: other.gguf: dense_3.weight: \
 shape is [20, 12, 1, 1], the metadata ask for [32, 12, 1, 1]
 1" "products of other shapes"
 
@@ -51,8 +52,9 @@ says() { # STATUS MESSAGE NAME ARGUMENT...
     echo 1 7 2 | decode "$@" >out 2>err
     ok "$? $(sed 1q err) $(wc -c <out)" "$status $message 0" "$name"
 }
-says 2 "decode: $root/tests/data/m.gguf: the model has no classifier: use another --pooling than rank" \
-    "a model without a classifier" --embed --pooling rank -m "$root/tests/data/m.gguf"
+plain=$root/tests/data/m.gguf
+says 2 "decode: $plain: the model has no classifier: use another --pooling than rank" \
+    "a model without a classifier" --embed --pooling rank -m "$plain"
 says 2 "decode: --pooling=rank gives no vectors: no --normalize" "ranks have no length" \
     --embed --normalize -m "$m"
 says 2 "decode: --embed has labels with --pooling=rank only: no --header" "no names of vectors" \
@@ -62,6 +64,7 @@ gguf-edit -q --set 'bert.classifier.output_labels=json:["a","b"]' "$m" two.gguf
 says 1 "decode: two.gguf: bert.classifier.output_labels: 2 names, and the classifier has 3 rows" \
     "names for other rows" --embed -m two.gguf
 gguf-edit -q --set 'bert.classifier.output_labels=json:[1,2,3]' "$m" numbers.gguf
-says 1 "decode: numbers.gguf: key bert.classifier.output_labels: wanted arr of str, found arr of i32" \
+says 1 \
+    "decode: numbers.gguf: key bert.classifier.output_labels: wanted arr of str, found arr of i32" \
     "names that are none" --embed -m numbers.gguf
 echo "1..$n"

@@ -356,7 +356,8 @@ at=$(($(grep -abo lora_a lora.gguf | head -n 1 | cut -d : -f 1) + 10))
 { head -c $at lora.gguf; tail -c +$((at + 9)) lora.gguf | head -c 8
   tail -c +$((at + 1)) lora.gguf | head -c 8; tail -c +$((at + 17)) lora.gguf; } >turned.gguf
 decode --lora turned.gguf -m "$m" in >got 2>err; s=$?
-ok "$s $(grep -c 'do not suit the weight' err)" "1 1" "a matrix of an adapter that lies the wrong way"
+ok "$s $(grep -c 'do not suit the weight' err)" "1 1" \
+    "a matrix of an adapter that lies the wrong way"
 decode --lora "$m" -m "$m" in >got 2>err;  ok "$? $(lines err)" "1 1" "a model is no adapter"
 decode --lora lora.gguf -m "$root/tests/data/vocab/qwen.gguf" in >got 2>err; s=$?
 [ $s != 0 ];                               ok $? 0 "another model's adapter"
@@ -381,8 +382,11 @@ ok "$(cat got)" "$plain" "a scale of 0 adds nothing"
 for range in 0-0 0-1 1-1 1-9; do
     echo 1 2 3 | decode --embed --pooling last --control-vector vector.gguf:1e7 \
         --control-vector-layers $range -m "$m" | tr -d '[]' | tr ',' '\n' >got
-    if [ $range = 0-0 ]; then ok "$(tr '\n' , <got)" "$(echo "$plain" | tr -d '[]')," "layers $range"
-    else within got want 1 0 1e-5 "layers $range"; fi
+    if [ $range = 0-0 ]; then
+        ok "$(tr '\n' , <got)" "$(echo "$plain" | tr -d '[]')," "layers $range"
+    else
+        within got want 1 0 1e-5 "layers $range"
+    fi
 done
 for range in 1 2-1 a-b 1-; do
     decode --control-vector vector.gguf --control-vector-layers $range -m "$m" in >got 2>err
@@ -424,7 +428,8 @@ within have want 1 0 1e-2 "and its sums"
 decode --all --exact -m "$m" in >got; decode --all -u 1 -b 2 -m "$m" in >want
 cmp got want; ok $? 0 "--exact: batches do not matter, to the bit"
 { echo '1 2 3'; echo '7: 1 2 3'; echo '9: 1 2'; } | decode -i --exact -m "$m" | frames >got
-{ echo '1 2 3'; sleep 0.2; echo '7: 1 2 3'; sleep 0.2; echo '9: 1 2'; } | decode -i --exact -m "$m" |
+{ echo '1 2 3'; sleep 0.2; echo '7: 1 2 3'; sleep 0.2; echo '9: 1 2'; } |
+    decode -i --exact -m "$m" |
     frames >want
 ok "$(cat got)" "$(cat want)" "nor do neighbours in the loop"
 
@@ -479,8 +484,10 @@ if [ -d "$long" ]; then
     { cut -d' ' -f1-250 line; echo "1: $(cut -d' ' -f1-270 line)"; echo "2: $(cat line)"
       echo "3: $(cut -d' ' -f1-200 line) 7"; } | decode -i $exact -m long.gguf >stream2
     for s in stream stream2; do
-        tail -c +$((17 + $(json $s | wc -c))) $s | od -v -A n -t f4 -w$((32 + 4 * $(gguf-inspect --json long.gguf |
-            grep -o '"output.weight"[^]]*' | grep -o '[0-9]*$')))  | awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >$s.rows
+        tail -c +$((17 + $(json $s | wc -c))) $s |
+            od -v -A n -t f4 -w$((32 + 4 * $(gguf-inspect --json long.gguf |
+            grep -o '"output.weight"[^]]*' | grep -o '[0-9]*$')))  |
+            awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >$s.rows
     done
     within stream.rows stream2.rows 1 0 1e-6 "and back again, in the loop"
     # Saved before and behind it, or cut back with what it was behind it, and gone on with.
@@ -638,7 +645,8 @@ ok "$(head -n 1 dot; tail -n 1 dot; grep -c mul_mat dot)" "digraph model {
 if command -v dot >/dev/null; then command dot dot >/dev/null; ok $? 0 "that dot reads"; fi
 # ---- profile ----
 decode --profile -b 4 -u 4 -m "$m" in >got;   ok $? 0 "--profile"
-ok "$(awk -F '\t' '{ t += $5; s += $6 } END { print NF, (t > 0), (s > 0.99 && s < 1.01) }' got)" "6 1 1" \
+ok "$(awk -F '\t' '{ t += $5; s += $6 } END { print NF, (t > 0), (s > 0.99 && s < 1.01) }' got)" \
+    "6 1 1" \
     "shares of what there is"
 ok "$(cut -f5 got | sort -c -g -r 2>&1)" "" "what takes longest first"
 evaluations=$(decode -q --dump-tensor '^blk.0.attn_q$' -b 4 -u 4 -m "$m" in | wc -l)
@@ -656,12 +664,16 @@ decode --all -m "$m" in >want
 decode --all --device abacus -m "$m" in >got 2>err
 ok "$? $(cat err)" "2 decode: $m: there is no device abacus" "an unknown device"
 decode --all --tensor-device 'attn=far0' -m "$m" in >got 2>err
-ok "$? $(cat err)" "2 decode: $m: blk.0.attn_norm.weight: there is no device far0, or it is not used" \
+ok "$? $(cat err)" \
+    "2 decode: $m: blk.0.attn_norm.weight: there is no device far0, or it is not used" \
     "a device for some tensors that is not there"
 decode --tensor-device 'attn' -m "$m" in >got 2>err
-ok "$? $(sed 1q err)" "2 decode: --tensor-device: 'attn': wanted REGEX=DEVICE" "a rule without a device"
+ok "$? $(sed 1q err)" "2 decode: --tensor-device: 'attn': wanted REGEX=DEVICE" \
+    "a rule without a device"
 decode --tensor-device '(=cpu' -m "$m" in >got 2>err; ok $? 2 "a rule that is no pattern"
-for how in on auto; do decode --all --flash $how -m "$m" in >got; cmp want got; ok $? 0 "--flash $how"; done
+for how in on auto; do
+    decode --all --flash $how -m "$m" in >got; cmp want got; ok $? 0 "--flash $how"
+done
 decode --flash off -m "$m" in >got 2>err
 ok "$? $(cat err)" "2 decode: --flash=off: attention is always computed in one pass" "--flash off"
 printf '5 6 7\n8\n9\n10\n' | decode -v -b 3 -u 3 -m "$m" 2>&1 >/dev/null | sed 's/[0-9.]* s/T s/g' |
@@ -685,7 +697,9 @@ if [ -f "$modules/liblmpipe-far.so" ]; then
     decode --all --device far0 --tensor-device 'ffn_|output=cpu' -m "$m" in >got; cmp want got
     ok $? 0 "some tensors on another device"
     decode --plan --device far0 --tensor-device 'FFN_UP=cpu' --tensor-device 'up=far0' -m "$m" |
-        awk -F'\t' '$1 == "node" && $5 == "mul_mat" { sub(/.*[.]f/, "f", $NF); sub(/[.]weight/, "", $NF); print $NF, $4 }' |
+        awk -F'\t' '$1 == "node" && $5 == "mul_mat" {
+            sub(/.*[.]f/, "f", $NF); sub(/[.]weight/, "", $NF); print $NF, $4
+        }' |
         grep -E '^(ffn_up|ffn_down) ' | sort -u >got
     ok "$(tr '\n' ' ' <got)" "ffn_down far0 ffn_up cpu " "the first rule that fits counts"
     decode -i --top 1 -m "$m" requests | frames >far
@@ -742,7 +756,10 @@ fi
 
 # ---- what is not accepted ----
 for use in '' '-m' "-m $m -i --text" "-m $m -i --nll" "-m $m -i --all" "-m $m --text --nll" \
-    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" "-m $m --rope-scaling x" "-m $m --rope-scale 0" "-m $m --kl x --nll" "-m $m --kl -" "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" "-m $m --top 0" \
+    "-m $m --nll --top 2" "-m $m --nll --all" "-m $m --chunk 4" "-m $m --plan --dot" \
+    "-m $m --rope-scaling x" "-m $m --rope-scale 0" "-m $m --kl x --nll" "-m $m --kl -" \
+    "-m $m -i --dump-tensor x" "-m $m --dump-tensor [" "-m $m --plan -i" "-m $m --header" \
+    "-m $m --top 0" \
     "-m $m -b 0" "-m $m -c 0" "-m $m -u x" "-m $m -t 0" "-m $m --cache-k q2_k" \
     "-m $m --embed -i" "-m $m --normalize" "-m $m --flash maybe" \
     "-m $m --gpu-layers x" "-m $m --override-kv x" \

@@ -87,7 +87,9 @@ for type in f32 bf16 q8_0 iq4_nl; do
     decode -i -m "$m" --cache-k $type --cache-v q5_1 requests >got 2>/dev/null
     ok "$(cmp want got)" "" "keys as $type, values as q5_1"
 done
-for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do same "$root/tests/data/recurrent/$name.gguf" $name; done
+for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
+    same "$root/tests/data/recurrent/$name.gguf" $name
+done
 for name in gemma3n gemma4-mixed llama4 nemotron-h; do
     gguf-convert -q "$root/tests/data/families/$name.tar.zst" $name.gguf
     same $name.gguf $name

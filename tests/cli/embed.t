@@ -1,5 +1,6 @@
 #!/bin/sh
-# embed.t - decode --embed: what vectors become of the hidden states, whatever the batch; speaks TAP.
+# embed.t - decode --embed: what vectors become of the hidden states, whatever the batch; speaks
+# TAP.
 . "$(dirname "$0")/../tap.sh"
 
 embed() { decode --embed -t 1 -m "$m" "$@"; }
@@ -55,8 +56,8 @@ printf '1 2\n1 2 3 4 5 6\n' | embed -c 5 >got 2>err
 ok "$? $(cat err)" "2 decode: <stdin>: line 2: 6 tokens, and the context has 5" "longer than -c"
 seq 600 | tr '\n' ' ' | tr -s ' ' | sed 's/ $//; s/[0-9]*/1/g' | { cat; echo; } | embed >got 2>err
 ok "$? $(wc -l <got)" "1 0" "longer than the model allows"
-for use in "--pooling mean" "--normalize" "--frames" "--embed --top 3" "--embed --all" "--embed -i" \
-    "--embed --text" "--embed --nll" "--embed --pooling max"; do
+for use in "--pooling mean" "--normalize" "--frames" "--embed --top 3" "--embed --all" \
+    "--embed -i" "--embed --text" "--embed --nll" "--embed --pooling max"; do
     # shellcheck disable=SC2086
     decode -m "$m" $use </dev/null >got 2>err
     ok "$? $(wc -c <got) $(wc -l <err)" "2 0 2" "refused: $use"
@@ -74,19 +75,22 @@ for how in '' '-t 3' '-b 13'; do
     # shellcheck disable=SC2086
     decode --embed --attention non-causal $how -c 20 -m full.gguf seen | tr -d '[]' |
         awk -F, '{ printf "%.5f %.5f %.5f %.5f\n", $1, $2, $3, $4 }' >got
-    ok "$(paste -d ' ' want got | awk '{ for (i = 1; i < 5; i++) if (($i - $(i + 4))^2 > 1e-9) bad++ }
+    ok "$(paste -d ' ' want got |
+        awk '{ for (i = 1; i < 5; i++) if (($i - $(i + 4))^2 > 1e-9) bad++ }
         END { print bad + 0, NR, NF }')" "0 3 8" "--attention non-causal $how"
 done
 decode --embed --override-kv llama.attention.causal=bool:false -c 20 -m full.gguf seen >got
 ok "$(decode --embed --attention=non-causal -c 20 -m full.gguf seen | cmp - got)" "" \
     "and what the model says"
-decode --embed --attention=causal --override-kv llama.attention.causal=bool:false -m full.gguf seen |
+decode --embed --attention=causal --override-kv llama.attention.causal=bool:false -m full.gguf \
+    seen |
     cmp - got >/dev/null
 ok $? 1 "or does not"
 says() { # OPTIONS...
     decode "$@" -m full.gguf seen 2>&1 | sed 's/^[^:]*: [^:]*: //'
 }
-ok "$(says --attention non-causal)" "without causal attention there are no logits, only embeddings" \
+ok "$(says --attention non-causal)" \
+    "without causal attention there are no logits, only embeddings" \
     "but there are no logits"
 ok "$(says --embed --attention non-causal --override-kv llama.attention.sliding_window=u32:4)" \
     "llama.attention.causal: false is not supported" "nor windows"

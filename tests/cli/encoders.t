@@ -15,7 +15,8 @@ for f in jina-v2 jina-v2-code jina-v3 nomic-moe; do
     ok "$?:$(cat err):$(cmp z.gguf $f.gguf)" 0:: "$f: the same from its archive"
     for isa in scalar avx2 avx512; do
         LMPIPE_ISA=$isa decode --embed -m $f.gguf "$data/$f.ids" >got 2>err
-        ok "$?:$(cat err):$(near_arrays "$data/$f.json" got 5e-6)" 0::near "$f: vectors as the reference's, $isa"
+        ok "$?:$(cat err):$(near_arrays "$data/$f.json" got 5e-6)" 0::near \
+            "$f: vectors as the reference's, $isa"
     done
     decode --embed -m $f.gguf -b 40 -u 40 -t 2 "$data/$f.ids" >again
     ok "$(cksum <again)" "$(cksum <got)" "$f: the same in other batches"
@@ -27,17 +28,20 @@ w=nomic-moe/model.safetensors
 ok "$(bias nomic-moe.gguf)" 1 "nomic-moe: a bias of the experts' sum"
 len=$(od -An -tu8 -N 8 $w | tr -d ' ')
 part=$(dd if=$w bs=8 skip=1 count=$((len / 8)) 2>dd.out |
-    sed 's/.*"encoder.layers.1.mlp.experts.bias":{[^}]*"data_offsets":\[\([0-9]*\),\([0-9]*\)\].*/\1 \2/')
+    sed 's/.*"encoder.layers.1.mlp.experts.bias":{\([^}]*\)}.*/\1/' |
+    sed 's/.*"data_offsets":\[\([0-9]*\),\([0-9]*\)\].*/\1 \2/')
 dd if=/dev/zero of=$w bs=1 seek=$((8 + len + ${part% *})) count=$((${part#* } - ${part% *})) \
     conv=notrunc 2>dd.out
 gguf-convert -q -T f32 nomic-moe zero.gguf 2>err
 ok "$?:$(cat err):$(bias zero.gguf)" 0::0 "one of zeros is left out"
 sed -i 's/"moe_every_n_layers": 2/"moe_every_n_layers": 3/' nomic-moe/config.json
 gguf-convert -q nomic-moe bad.gguf 2>err
-ok "$?:$(cat err)" "2:gguf-convert: nomic-moe: config.json: nomic-bert-moe.moe_every_n_layers: 3 is \
+ok "$?:$(cat err)" \
+    "2:gguf-convert: nomic-moe: config.json: nomic-bert-moe.moe_every_n_layers: 3 is \
 not supported" "experts in other layers"
 sed -i 's/"geglu"/"reglu"/' jina-v2/config.json
 gguf-convert -q jina-v2 bad.gguf 2>err
-ok "$?:$(cat err)" "2:gguf-convert: jina-v2: config.json: feed_forward_type is reglu: a jina-bert-v2 \
+ok "$?:$(cat err)" \
+    "2:gguf-convert: jina-v2: config.json: feed_forward_type is reglu: a jina-bert-v2 \
 model with that cannot be converted" "another gate"
 echo "1..$n"

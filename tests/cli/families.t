@@ -16,7 +16,8 @@ for tar in "$data"/*.tar.zst; do
         # shellcheck disable=SC2086
         decode -m "$name.gguf" --cache-k f32 --cache-v f32 $how --all --text --top 16 \
             "$data/$name.ids" >table 2>err
-        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4 wide)" 0:near "$name: logits as the reference's, $how"
+        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4 wide)" 0:near \
+            "$name: logits as the reference's, $how"
     done
 done
 # NVFP4 stays what it is, with a number for each matrix beside it: exact once it is made floats, and
@@ -26,7 +27,8 @@ gguf-convert -q -T f32 nvfp4-moe nv.gguf 2>err
 ok "$?:$(cat err)" 0: "nvfp4: converts"
 gguf-inspect --check nv.gguf >out 2>&1
 ok "$?:$(cat out)" 0: "nvfp4: what belongs to it is there"
-ok "$(gguf-inspect --tensors nv.gguf | awk '$2 == "nvfp4" || $1 ~ /scale$/ { n[$2]++ } END { print n["nvfp4"], n["f32"] }')" \
+ok "$(gguf-inspect --tensors nv.gguf |
+    awk '$2 == "nvfp4" || $1 ~ /scale$/ { n[$2]++ } END { print n["nvfp4"], n["f32"] }')" \
     "7 7" "nvfp4: seven matrices and their scales"
 quantize -q --allow-requantize nv.gguf floats.gguf F32
 for m in floats nv; do
@@ -58,7 +60,8 @@ sed -i '/"layer_types"/,/]/d; /"mlp_layer_types"/,/]/d; /"linear_/d
         "num_heads": 2, "short_conv_kernel_size": 4 },\
     &/' kimi-linear/config.json
 gguf-convert -q -T f32 kimi-linear other.gguf 2>err
-ok "$?:$(cat err):$(cmp other.gguf kimi-linear.gguf)" 0:: "kimi-linear: numbers in the published form"
+ok "$?:$(cat err):$(cmp other.gguf kimi-linear.gguf)" 0:: \
+    "kimi-linear: numbers in the published form"
 
 # A language model inside another, in the place of its own; what is refused by name.
 hf() { # FOLDER CONFIG

@@ -20,24 +20,28 @@ ok "$(gguf-convert --lora lora_llama | sum)" "$f32" "auto is the adapter's own t
 if [ -d "$shared/fixtures/models/lora_qwen3" ]; then
     for e in "$shared/fixtures/models/lora_qwen3/expected"/*.json; do
         type=$(basename "$e" .json)
-        ok "$(gguf-convert --lora -T "$type" "$shared/fixtures/models/lora_qwen3" | sum)" "$(wanted "$e")" "bf16 to $type"
+        ok "$(gguf-convert --lora -T "$type" "$shared/fixtures/models/lora_qwen3" | sum)" \
+            "$(wanted "$e")" "bf16 to $type"
     done
     gguf-convert --lora "$shared/fixtures/models/lora_qwen3" q.gguf
     ok "$(gguf-inspect --json q.gguf | grep -o '"type":"bf16"' | wc -l)" 18 "auto: bf16"
 fi
-gguf-convert --lora -T f16 lora_llama 'a-{ftype}.gguf'; ok "$? $(ls a-*)" "0 a-f16.gguf" "the type in the name"
+gguf-convert --lora -T f16 lora_llama 'a-{ftype}.gguf'
+ok "$? $(ls a-*)" "0 a-f16.gguf" "the type in the name"
 tar -cf lora_llama.tar lora_llama && mkdir elsewhere
 ok "$(gguf-convert --lora --base llama lora_llama.tar | sum)" "$f32" "from an archive"
 mv llama elsewhere
 gguf-convert --lora lora_llama x.gguf 2>err;     ok $? 2 "a model that is not there"
 has "$(cat err)" "its model lora_llama/../llama: give --base" "is named"
 ok "$(gguf-convert --lora --base=elsewhere/llama lora_llama | sum)" "$f32" "--base"
-ok "$(gguf-convert --lora --base elsewhere/llama --print-deps -o x.gguf lora_llama | tr -d ' \\\n')" \
-   "x.gguf:lora_llama/adapter_config.jsonlora_llama/adapter_model.safetensorselsewhere/llama/config.json" \
+ok "$(gguf-convert --lora --base elsewhere/llama --print-deps -o x.gguf lora_llama |
+    tr -s ' \\\n' ' ')" "x.gguf: lora_llama/adapter_config.json \
+lora_llama/adapter_model.safetensors elsewhere/llama/config.json " \
    "--print-deps"
 gguf-convert --lora --vocab-only lora_llama 2>err; ok $? 2 "an adapter has no vocabulary"
 gguf-convert --base x lora_llama 2>err;          ok $? 2 "--base without --lora"
-gguf-convert --lora --base elsewhere/llama -T Q4_K lora_llama x.gguf 2>err; ok $? 2 "no quantized adapters"
+gguf-convert --lora --base elsewhere/llama -T Q4_K lora_llama x.gguf 2>err
+ok $? 2 "no quantized adapters"
 gguf-convert lora_llama x.gguf 2>err;            ok $? 2 "an adapter is no model"
 gguf-convert --lora elsewhere/llama x.gguf 2>err; ok $? 1 "a model is no adapter"
 has "$(cat err)" "no adapter_config.json" "which is said"
@@ -55,7 +59,8 @@ adapter() {
 alpha() { gguf-convert -q --lora lora l.gguf && gguf-inspect --get adapter.lora.alpha l.gguf; }
 pair() { printf '%s\n' "$1.lora_A.weight F32 $2 $3" "$1.lora_B.weight F32 $4 $2"; }
 pair $q 4 128 128 | adapter '';                          ok "$(alpha)" 8 "alpha"
-pair $q 4 128 128 | adapter ',"use_rslora":true';        ok "$(alpha)" 16 "rank-stabilised: times the root of the rank"
+pair $q 4 128 128 | adapter ',"use_rslora":true'
+ok "$(alpha)" 16 "rank-stabilised: times the root of the rank"
 pair $q 9 128 128 | adapter ',"use_rslora":true,"rank_pattern":{"q_proj":9}'
 ok "$(alpha)" 24 "of the rank that there is"
 pair $q 4 128 128 | adapter ',"alpha_pattern":{"layers.0.*q_proj":3}'
@@ -80,8 +85,8 @@ ok "$(gguf-inspect --json l.gguf | grep -o '"shape":\[[0-9,]*\]' | tr '\n' ' ')"
 mkdir tiled lora_tiled && cp llama/tokenizer.json tiled
 cat >tiled/config.json <<'EOF'
 {"architectures":["Qwen3_5ForCausalLM"],"num_hidden_layers":1,"layer_types":["linear_attention"],
-"hidden_size":64,"intermediate_size":96,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,
-"linear_conv_kernel_dim":4,"linear_key_head_dim":32,"linear_num_key_heads":2,
+"hidden_size":64,"intermediate_size":96,"num_attention_heads":2,"num_key_value_heads":1,
+"head_dim":32,"linear_conv_kernel_dim":4,"linear_key_head_dim":32,"linear_num_key_heads":2,
 "linear_num_value_heads":4,"linear_value_head_dim":32,"max_position_embeddings":512,
 "rms_norm_eps":1e-6,"vocab_size":368,"rope_parameters":{"rope_type":"default","rope_theta":1e6,
 "partial_rotary_factor":0.5,"mrope_section":[4,2,2]}}
@@ -91,7 +96,8 @@ printf '%s\n' 'lm_head.weight F32 368 64' 'model.embed_tokens.weight F32 368 64'
     "$layer.input_layernorm.weight F32 64" "$layer.linear_attn.A_log F32 4" \
     "$layer.linear_attn.conv1d.weight F32 256 1 4" "$layer.linear_attn.dt_bias F32 4" \
     "$layer.linear_attn.in_proj_a.weight F32 4 64" "$layer.linear_attn.in_proj_b.weight F32 4 64" \
-    "$layer.linear_attn.in_proj_qkv.weight F32 256 64" "$layer.linear_attn.in_proj_z.weight F32 128 64" \
+    "$layer.linear_attn.in_proj_qkv.weight F32 256 64" \
+    "$layer.linear_attn.in_proj_z.weight F32 128 64" \
     "$layer.linear_attn.norm.weight F32 32" "$layer.linear_attn.out_proj.weight F32 64 128" \
     "$layer.mlp.down_proj.weight F32 64 96" "$layer.mlp.gate_proj.weight F32 96 64" \
     "$layer.mlp.up_proj.weight F32 96 64" "$layer.post_attention_layernorm.weight F32 64" \
@@ -149,10 +155,12 @@ pair base_model.model.model.layers.0.mlp.no_proj 4 128 128 | adapter ''
 refused 2 "no tensor of a llama model" "another tensor"
 { pair $q 4 128 128; echo "$q.lora_magnitude_vector F32 128"; } | adapter ',"use_dora":true'
 refused 2 "use_dora" "DoRA"
-{ pair $q 4 128 128; echo "$q.lora_B.bias F32 128"; } | adapter '';  refused 2 "neither matrix" "a bias"
+{ pair $q 4 128 128; echo "$q.lora_B.bias F32 128"; } | adapter ''
+refused 2 "neither matrix" "a bias"
 pair $q 4 128 128 | adapter ''; sed -i 's/LORA/IA3/' lora/adapter_config.json
 refused 2 "type IA3" "another kind of adapter"
-pair $q 4 128 128 | adapter ',"alpha_pattern":{"q_proj":"x"}'; refused 1 "no number" "an alpha that is none"
+pair $q 4 128 128 | adapter ',"alpha_pattern":{"q_proj":"x"}'
+refused 1 "no number" "an alpha that is none"
 pair $q 4 128 128 | adapter ',"rank_pattern":{"q_proj":8}'
 refused 1 "adapter_config.json: a rank of 8, but $q.lora_A.weight has 4" "another rank by a pattern"
 for r in 8 0 -1 1099511627776; do
@@ -164,5 +172,6 @@ refused 1 "adapter_config.json: r: no number" "a rank that is none"
 pair $q 4 128 128 | adapter ''; sed -i 's/"r":4,//' lora/adapter_config.json
 ok "$(alpha)" 8 "without a rank the matrices have it"
 pair $q 4 128 128 | adapter ''
-rm lora/adapter_model.safetensors;                  refused 1 "no adapter_model.safetensors" "no weights"
+rm lora/adapter_model.safetensors
+refused 1 "no adapter_model.safetensors" "no weights"
 echo "1..$n"

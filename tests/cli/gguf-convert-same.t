@@ -27,14 +27,17 @@ same() {
         ok $? 0 "$name to $type"
         w=$(sum <ref.gguf)
         for isa in avx2 avx512; do
-            ok "$(LMPIPE_ISA=$isa convert -t 2 -T "$type" "$from")" "$w" "$name to $type: $isa, two threads"
+            ok "$(LMPIPE_ISA=$isa convert -t 2 -T "$type" "$from")" "$w" \
+                "$name to $type: $isa, two threads"
         done
         for a in a.tar a.tar.gz a.tar.zst stored.zip deflated.zip; do
             [ -f $a ] || continue
             ok "$(convert -t 2 -T "$type" $keep $a)" "$w" "$name to $type: $a"
-            ok "$(LMPIPE_ISA=scalar convert -t 1 -T "$type" $keep $a)" "$w" "$name to $type: $a, one thread, scalar"
+            ok "$(LMPIPE_ISA=scalar convert -t 1 -T "$type" $keep $a)" "$w" \
+                "$name to $type: $a, one thread, scalar"
         done
-        ok "$(convert -t 2 -T "$type" --spool=. - <a.tar.gz)" "$w" "$name to $type: a pipe that is kept"
+        ok "$(convert -t 2 -T "$type" --spool=. - <a.tar.gz)" "$w" \
+            "$name to $type: a pipe that is kept"
         ok "$(convert -t 3 -T "$type" "$from")" "$w" "$name to $type: three threads"
     done
     rm -f a.tar* ./*.zip ref.gguf
@@ -42,8 +45,8 @@ same() {
 
 cp -R "$root/tests/data/hf" llama; same llama llama auto f32 bf16 q8_0 Q4_K_M IQ4_XS
 # families whose tensors are permuted, split, stacked, transposed, tiled, kept in blocks
-for f in mixtral deepseek_v2 gpt2 phi3_longrope qwen3_next qwen3_5 falcon_40b gpt_oss gpt_oss_mxfp4 \
-    falcon_h1 t5 bert; do
+for f in mixtral deepseek_v2 gpt2 phi3_longrope qwen3_next qwen3_5 falcon_40b gpt_oss \
+    gpt_oss_mxfp4 falcon_h1 t5 bert; do
     [ -d "$shared/fixtures/models/$f" ] || continue
     cp -R "$shared/fixtures/models/$f" . && rm -rf "$f/expected"
     same $f $f auto q8_0

@@ -88,9 +88,11 @@ has "$(cat err)" "gguf-edit: /no/such: " "is named"
 # ---- another alignment moves the data ----
 { head_ 2 0; info second 0 32 2; info first 0 0 4; } >plain.gguf
 pad plain.gguf
-{ printf AAAABBBBCCCCDDDD; head -c 16 /dev/zero; printf abcdefgh; head -c 24 /dev/zero; } >>plain.gguf
+{ printf AAAABBBBCCCCDDDD; head -c 16 /dev/zero; printf abcdefgh
+  head -c 24 /dev/zero; } >>plain.gguf
 size=$({ head_ 2 1; key general.alignment 4; le 64 4; infos; } | wc -c)
-{ { head_ 2 1; key general.alignment 4; le 64 4; infos; }; head -c $(((64 - size % 64) % 64)) /dev/zero
+{ { head_ 2 1; key general.alignment 4; le 64 4; infos; }
+  head -c $(((64 - size % 64) % 64)) /dev/zero
   printf AAAABBBBCCCCDDDD; head -c 48 /dev/zero; printf abcdefgh; head -c 56 /dev/zero; } >want.gguf
 gguf-edit --set general.alignment=u32:64 plain.gguf out.gguf; ok $? 0 "an alignment is set"
 equal out.gguf want.gguf "and the data moved to it"
@@ -138,25 +140,29 @@ gguf-edit --delete k twice.gguf | cmp - want.gguf; ok $? 0 "--delete removes bot
 gguf-edit --set k=u8:9 twice.gguf | cmp - want.gguf; ok $? 0 "--set makes one of them"
 
 # ---- copying from another file, ids by their tokens, dry runs ----
-{ head_ 0 4; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9; le 8 4
+{ head_ 0 4; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9
+  le 8 4
   le 3 8; str p; str q; str '<x>'; } >left.gguf; pad left.gguf
 { head_ 0 3; key a.d 5; le -4 4; key a.b 8; str new; key y 0; le 5 1; } >right.gguf; pad right.gguf
 { head_ 0 4; key a.b 8; str new; key x 8; str one; key tokenizer.ggml.tokens 9; le 8 4
   le 3 8; str p; str q; str '<x>'; key a.d 5; le -4 4; } >want.gguf; pad want.gguf
 gguf-edit -q --copy 'a.*=right.gguf' left.gguf | cmp - want.gguf; ok $? 0 "--copy of many keys"
 gguf-edit -q --copy 'a.*=-' left.gguf <right.gguf | cmp - want.gguf; ok $? 0 "from standard input"
-{ head_ 0 5; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9; le 8 4
+{ head_ 0 5; key a.b 4; le 1 4; key x 8; str one; key a.c 4; le 2 4; key tokenizer.ggml.tokens 9
+  le 8 4
   le 3 8; str p; str q; str '<x>'; key y 0; le 5 1; } >want.gguf; pad want.gguf
 gguf-edit --copy y=right.gguf left.gguf | cmp - want.gguf; ok $? 0 "--copy of one"
 gguf-edit --copy 'z*=right.gguf' left.gguf >out 2>err; ok $? 1 "of none is status 1"
 has "$(cat err)" "key z*: is not in the file to copy from" "and said"
 gguf-edit --copy x=text left.gguf >out 2>err; ok $? 1 "from what is no GGUF"
 has "$(cat err)" "gguf-edit: text: not a GGUF file" "is refused by its name"
-ok "$(gguf-edit --token 'eot=<x>' left.gguf | gguf-inspect --get tokenizer.ggml.eot_token_id)" 2 "--token"
+ok "$(gguf-edit --token 'eot=<x>' left.gguf | gguf-inspect --get tokenizer.ggml.eot_token_id)" 2 \
+    "--token"
 gguf-edit --token eot=z left.gguf >out 2>err; ok $? 1 "a token that is not there"
 has "$(cat err)" "left.gguf: there is no token 'z' in the vocabulary" "is named"
 cp left.gguf keep.gguf
-ok "$(gguf-edit -q -i --dry-run --set a.b=u32:7 --delete x --rename a.c=a.e --set z=bool:true keep.gguf)" "< key a.b u32 1
+ok "$(gguf-edit -q -i --dry-run --set a.b=u32:7 --delete x --rename a.c=a.e --set z=bool:true \
+    keep.gguf)" "< key a.b u32 1
 > key a.b u32 7
 < key x str one
 < key a.c u32 2
@@ -233,7 +239,8 @@ has "$(cat out)" ": --provenance --delete a.deep in.gguf" "--provenance names th
 
 gguf-split --max-tensors 8 "$root/tests/data/m.gguf" p; cat p-*3.gguf >before
 for o in p-00002-of-00003.gguf ./p-00003-of-00003.gguf; do
-    gguf-edit --set a=u8:1 p-00001-of-00003.gguf $o 2>err; ok $? 2 "$o is another shard of the input"
+    gguf-edit --set a=u8:1 p-00001-of-00003.gguf $o 2>err
+    ok $? 2 "$o is another shard of the input"
     has "$(cat err)" "the same file" "is told"
 done
 ok "$(cat p-*3.gguf | cmp - before)" "" "and the shards stay"

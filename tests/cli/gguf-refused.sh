@@ -17,13 +17,15 @@ refuse_hostile() {
         { head_ 0 1; key general.alignment 4; le $a 4; } >hostile.gguf
         refused "power of two" "alignment $a"
     done
-    { head_ 0 1; key general.alignment 8; str 32; } >hostile.gguf; refused "power of two" "alignment as str"
+    { head_ 0 1; key general.alignment 8; str 32; } >hostile.gguf
+    refused "power of two" "alignment as str"
     for dims in "1 0" "0" "4 0 2"; do
         # shellcheck disable=SC2086
         { head_ 1 0; info x 0 0 $dims; } >hostile.gguf; pad hostile.gguf
         refused "tensor x" "the empty shape $dims"
     done
-    { head_ 0 1; key k 8; le $((1 << 62)) 8; } >hostile.gguf; refused "$((1 << 62))" "a giant string"
+    { head_ 0 1; key k 8; le $((1 << 62)) 8; } >hostile.gguf
+    refused "$((1 << 62))" "a giant string"
     { head_ 0 1; key k 9; le 0 4; le $((1 << 60)) 8; } >hostile.gguf
     refused "$((1 << 60))" "a giant array of bytes"
     { head_ 0 1; key k 9; le 8 4; le $((1 << 40)) 8; } >hostile.gguf

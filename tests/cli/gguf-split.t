@@ -22,7 +22,8 @@ file() { # FILE HEAD-CALLS... -- DATA-CALLS...
     pad "$f"
     for call; do $call >>"$f"; done
 }
-file whole.gguf "head_ 3 2" meta "info a 0 0 10" "info b 0 64 2" "info c 0 96 8" -- data_a data_b data_c
+file whole.gguf "head_ 3 2" meta "info a 0 0 10" "info b 0 64 2" "info c 0 96 8" -- data_a data_b \
+    data_c
 file w1 "head_ 2 5" meta "split_keys 0 2 3" "info a 0 0 10" "info b 0 64 2" -- data_a data_b
 file w2 "head_ 1 3" "split_keys 1 2 3" "info c 0 0 8" -- data_c
 
@@ -47,7 +48,8 @@ equal a b "--no-tensor-first-split leaves the first to metadata"
 gguf-split --merge f-00001-of-00003.gguf | cmp - whole.gguf; ok $? 0 "which can be joined"
 ok "$(gguf-split --no-tensor-first-split --max-tensors 2 --dry-run whole.gguf f)" \
 "$(printf 'file\ttensors\tbytes\n'
-   for i in 1 2 3; do printf 'f-0000%s-of-00003.gguf\t%s\t%s\n' $i $(((4 - i) % 3)) "$(wc -c <f$i)"; done
+   for i in 1 2 3; do printf 'f-0000%s-of-00003.gguf\t%s\t%s\n' $i $(((4 - i) % 3)) "$(wc -c <f$i)"
+   done
    printf 'total\t3\t%s\n' "$(cat f1 f2 f3 | wc -c)")" "--dry-run tells what that is"
 gguf-split --max-tensors 1 s-00001-of-00002.gguf t; ok "$(ls t-* | wc -l)" 3 "shards are cut anew"
 gguf-split --merge t-00001-of-00003.gguf | cmp - whole.gguf; ok $? 0 "and joined"
@@ -58,13 +60,15 @@ cat d-00001-of-00001.gguf | gguf-split --merge - | cmp - whole.gguf; ok $? 0 "fr
 # ---- sizes ----
 one=$(wc -c <w1)                              # the exact size of a shard
 gguf-split --max-size "$one" whole.gguf z;    ok "$(ls z-* | wc -l)" 2 "a limit is the file's size"
-ok "$(gguf-split --max-size "$one" --dry-run whole.gguf z | cut -f 2 | tr '\n' ' ')" "tensors 2 1 3 " \
+ok "$(gguf-split --max-size "$one" --dry-run whole.gguf z | cut -f 2 | tr '\n' ' ')" \
+    "tensors 2 1 3 " \
    "which two tensors fill to the byte"
 gguf-split --max-size $((one - 1)) whole.gguf y 2>err
 ok "$(gguf-split --max-size $((one - 1)) --dry-run whole.gguf y | cut -f 2 | tr '\n' ' ')" \
    "tensors 1 2 3 " "one byte less holds one"
 ok "$(cat err)" "" "without a warning"
-gguf-split --max-size $(($(wc -c <f1) - 1)) whole.gguf x 2>err; ok $? 0 "a limit that the metadata do not keep"
+gguf-split --max-size $(($(wc -c <f1) - 1)) whole.gguf x 2>err
+ok $? 0 "a limit that the metadata do not keep"
 has "$(cat err)" "the metadata cannot be divided" "is told"
 gguf-split --max-size 1 whole.gguf v 2>err;   ok "$(ls v-* | wc -l)" 4 "a tensor is not divided"
 has "$(cat err)" "the metadata cannot be divided, nor 3 others" "which is told"
@@ -88,13 +92,15 @@ file g2 "head_ 1 3" "split_keys 1 2 3" "info a 0 0 10" -- data_a
 cat gaps.gguf | gguf-split --max-tensors 2 - g
 cat g-0000* >a; cat g1 g2 >b; equal a b "tensors stand in the order of their data"
 stale() { key split.count 2; le 0 2; key split.no 2; le 0 2; }
-file stale.gguf "head_ 3 4" stale meta "info a 0 0 10" "info b 0 64 2" "info c 0 96 8" -- data_a data_b data_c
+file stale.gguf "head_ 3 4" stale meta "info a 0 0 10" "info b 0 64 2" "info c 0 96 8" -- data_a \
+    data_b data_c
 gguf-split --max-tensors 2 stale.gguf s; equal s-00001-of-00002.gguf w1 "stale keys are replaced"
 al() { key general.alignment 4; le 64 4; }
 { head_ 2 1; al; info a 0 0 10; info c 0 64 8; } >al.gguf
 zeros $(((64 - $(wc -c <al.gguf) % 64) % 64)) >>al.gguf; { data_a; data_c; zeros 32; } >>al.gguf
 gguf-split --max-tensors 1 al.gguf al
-ok "$(gguf-inspect -j --no-follow al-00002-of-00002.gguf | grep -oE '"(alignment|data_offset)":[0-9]+' | tr '\n' ' ')" \
+ok "$(gguf-inspect -j --no-follow al-00002-of-00002.gguf |
+    grep -oE '"(alignment|data_offset)":[0-9]+' | tr '\n' ' ')" \
    '"alignment":64 "data_offset":192 ' "every shard keeps the alignment"
 gguf-split --merge al-00001-of-00002.gguf | cmp - al.gguf; ok $? 0 "and the whole does"
 { printf GGUF; be 3 4; be 2 8; be 1 8; be 1 8; printf k; be 5 4; be -2 4
@@ -122,16 +128,19 @@ joined() { # STATUS PART NAME
 }
 rm -f p-*; cp ../w1 p-00001-of-00002.gguf
 joined 2 "p-00002-of-00002.gguf: cannot open" "a shard is not there"
-set_; cp ../w1 p-00002-of-00002.gguf; joined 1 "p-00002-of-00002.gguf: says it is shard 1 of 2" "the first twice"
+set_; cp ../w1 p-00002-of-00002.gguf
+joined 1 "p-00002-of-00002.gguf: says it is shard 1 of 2" "the first twice"
 set_; cp ../f3 p-00002-of-00002.gguf; joined 1 "says it is shard 3 of 3" "one of another model"
 set_; cp ../whole.gguf p-00002-of-00002.gguf; joined 1 "and not 2 of 2" "a whole model for a shard"
 set_; file p-00002-of-00002.gguf "head_ 1 3" "split_keys 1 2 3" "info a 0 0 8" -- data_c
 joined 1 "tensor a is also in" "a tensor twice"
 set_; file p-00002-of-00002.gguf "head_ 0 3" "split_keys 1 2 3" --
 joined 1 "should hold 3 tensors, but have 2" "a tensor missing"
-set_; head -c -1 ../w2 >p-00002-of-00002.gguf; joined 1 "p-00002-of-00002.gguf: tensor c: " "a shard cut short"
+set_; head -c -1 ../w2 >p-00002-of-00002.gguf
+joined 1 "p-00002-of-00002.gguf: tensor c: " "a shard cut short"
 set_; : >p-00002-of-00002.gguf; joined 1 "p-00002-of-00002.gguf: empty" "an empty shard"
-set_; cp ../be-00002-of-00002.gguf p-00002-of-00002.gguf; joined 2 "is big-endian" "one of the other byte order"
+set_; cp ../be-00002-of-00002.gguf p-00002-of-00002.gguf
+joined 2 "is big-endian" "one of the other byte order"
 set_; mv p-00001-of-00002.gguf first.gguf
 gguf-split --merge first.gguf o.gguf 2>err; ok $? 2 "a first shard of another name"
 has "$(cat err)" "NAME-00001-of-00002.gguf" "is told what it should be called"
@@ -142,7 +151,8 @@ gguf-split --merge ../whole.gguf o.gguf 2>err; ok $? 1 "a model that is no shard
 has "$(cat err)" "whole.gguf: is no shard" "is told so"
 lost() { split_keys 1 2 3; key only.here 4; le 1 4; }
 set_; file p-00002-of-00002.gguf "head_ 1 4" lost "info c 0 0 8" -- data_c
-gguf-split --merge p-00001-of-00002.gguf 2>err | cmp - ../whole.gguf; ok $? 0 "metadata of later shards are left out"
+gguf-split --merge p-00001-of-00002.gguf 2>err | cmp - ../whole.gguf
+ok $? 0 "metadata of later shards are left out"
 has "$(cat err)" "p-00002-of-00002.gguf: key only.here " "with a warning"
 set_
 for out in p-00002-of-00002.gguf ./p-00001-of-00002.gguf; do
@@ -173,7 +183,8 @@ none c "leaves nothing"
 mkfifo pipe
 gguf-split --max-tensors 1 pipe c & pid=$!
 { head -c $(($(wc -c <whole.gguf) - 20)) whole.gguf; i=0
-  while [ $i -lt 100 ] && [ "$(ls -A | grep -c 'of-00003.*part$')" -lt 3 ]; do sleep 0.05; i=$((i + 1)); done
+  while [ $i -lt 100 ] && [ "$(ls -A | grep -c 'of-00003.*part$')" -lt 3 ]; do sleep 0.05
+  i=$((i + 1)); done
   ls -A | grep -c 'of-00003.*part$' >parts
   kill $pid; wait $pid 2>/dev/null; } >pipe 2>/dev/null
 wait $pid; ok $? 143 "a signal ends it"
@@ -193,7 +204,8 @@ ok "$(ls -A | grep -c '^p-')" 0 "nothing written"
 gguf-split --provenance --max-tensors 2 whole.gguf p
 ok "$(gguf-inspect --get lmpipe.provenance p-00001-of-00002.gguf | sed 's/.*: //')" \
    "--provenance --max-tensors 2 whole.gguf p" "--provenance names the arguments"
-has "$(gguf-split -v --max-tensors 2 whole.gguf p 2>&1)" "p-00002-of-00002.gguf: 1 tensors" "-v names the files"
+has "$(gguf-split -v --max-tensors 2 whole.gguf p 2>&1)" "p-00002-of-00002.gguf: 1 tensors" \
+    "-v names the files"
 
 # ---- hostile files ----
 . "$root/tests/cli/gguf-refused.sh"

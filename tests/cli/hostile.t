@@ -33,7 +33,8 @@ for s in 'INT TERM' 'TERM TERM' 'HUP INT'; do
     while [ $i -lt 100 ] && ! ls d/.o.gguf.*.part >/dev/null 2>&1; do sleep 0.1; i=$((i + 1)); done
     kill -"${s% *}" $q; kill -"${s#* }" $q 2>/dev/null
     wait $q 2>/dev/null; r=$?
-    ok "$([ $r -gt 128 ] && echo signal || echo $r) $(ls -A d)" "signal " "$s at once: nothing is left"
+    ok "$([ $r -gt 128 ] && echo signal || echo $r) $(ls -A d)" "signal " \
+        "$s at once: nothing is left"
     kill $feeder 2>/dev/null; wait $feeder 2>/dev/null
     rm -rf d
 done
@@ -107,7 +108,8 @@ cp twice.tar weights.tar
 tar -C other -rf twice.tar config.json
 tar -C other -rf weights.tar model.safetensors
 refused "config.json: is in the archive twice" "two configurations" twice.tar
-refused "model.safetensors: is in the archive twice" "two files of weights with one name" weights.tar
+refused "model.safetensors: is in the archive twice" "two files of weights with one name" \
+    weights.tar
 refused "config.json: is in the archive twice" "two configurations in a pipe" - <twice.tar
 refused "model.safetensors: is in the archive twice" "two files of weights in a pipe" - <weights.tar
 

@@ -4,11 +4,13 @@
 . "$(dirname "$0")/../tap.sh"
 built=$(cd "$(dirname "$(command -v decode)")/.." && pwd)
 command -v pkg-config >which && command -v cc >which || skip_all "no compiler or no pkg-config here"
-out=$(make -s -C "$root" BUILD="$built" PREFIX="$dir/usr" install 2>&1); ok $? 0 "make install${out:+: $out}"
+out=$(make -s -C "$root" BUILD="$built" PREFIX="$dir/usr" install 2>&1)
+ok $? 0 "make install${out:+: $out}"
 export PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig"
 ok "$(pkg-config --modversion lmpipe)" "$(decode --version | sed -n '1s/.* //p')" "lmpipe.pc"
 awk '/^\.Sh EXAMPLES/ { on = 1 } on && /^\.Bd/ { lit = 1; next } /^\.Ed/ { lit = 0 }
-    lit { gsub(/\\e/, "\\"); gsub(/\\-/, "-"); sub(/^\\&/, ""); print }' "$root/man/lmpipe.3" >next.c
+    lit { gsub(/\\e/, "\\"); gsub(/\\-/, "-"); sub(/^\\&/, ""); print }' \
+        "$root/man/lmpipe.3" >next.c
 ok "$(awk 'END { print (NR >= 50 && NR <= 75) }' next.c)" 1 "a program of about 60 lines"
 san=
 nm "$built/liblmpipe.a" 2>/dev/null | grep -q __asan && san=-fsanitize=address,undefined

@@ -23,7 +23,8 @@ while IFS=$(printf '\t') read -r sha type options; do
     quantize -q --sort $(echo "$options" | tr '\t' ' ') input.gguf q.gguf "$type" 2>err
     ok "$(cat err; sum q.gguf)" "$sha" "$type $options"
 done <"$root/tests/data/e2e/runs.tsv"
-sha=$(awk '$2 == "Q4_K_M" && $3 == "--imatrix" && NF == 4 { print $1 }' "$root/tests/data/e2e/runs.tsv")
+sha=$(awk '$2 == "Q4_K_M" && $3 == "--imatrix" && NF == 4 { print $1 }' \
+    "$root/tests/data/e2e/runs.tsv")
 for isa in scalar avx2 avx512; do
     LMPIPE_ISA=$isa quantize -q --sort --imatrix imatrix.gguf input.gguf q.gguf q4_k_m
     ok "$(sum q.gguf)" "$sha" "Q4_K_M with $isa"
@@ -33,13 +34,16 @@ ok "$(sum q.gguf)" "$sha" "Q4_K_M by number, three threads"
 
 # ---- order, pipes, compression ----
 quantize input.gguf q.gguf Q4_K_M 2>err; ok $? 0 "without --sort"
-ok "$(grep -c 'tensor .*: rows of [0-9]* weights do not suit .*: .* instead$' err) $(head -n 1 err)" \
+ok "$(grep -c 'tensor .*: rows of [0-9]* weights do not suit .*: .* instead$' err) $(head -n 1 \
+    err)" \
    "2 quantize: tensor blk.0.odd_row.weight: rows of 96 weights do not suit q4_K: q5_0 instead" \
    "a line for each tensor that got another type"
 quantize input.gguf q8.gguf F16 2>err; ok "$(cat err)" "" "nothing is said where there is nothing"
-ok "$(types q.gguf | cut -d ' ' -f 1)" "$(types input.gguf | cut -d ' ' -f 1)" "tensors keep the input's order"
+ok "$(types q.gguf | cut -d ' ' -f 1)" "$(types input.gguf | cut -d ' ' -f 1)" \
+    "tensors keep the input's order"
 quantize -q --sort q.gguf s.gguf COPY
-ok "$(sum s.gguf)" "$(awk '$2 == "Q4_K_M" && NF == 2 { print $1 }' "$root/tests/data/e2e/runs.tsv")" \
+ok "$(sum s.gguf)" \
+    "$(awk '$2 == "Q4_K_M" && NF == 2 { print $1 }' "$root/tests/data/e2e/runs.tsv")" \
    "sorted afterwards, the same file"
 cat input.gguf | quantize - - Q4_K_M 2>err | cat >p.gguf
 cmp -s q.gguf p.gguf; ok $? 0 "through pipes, the same file"
@@ -63,26 +67,35 @@ done
 quantize --max-buffer-size 0 input.gguf p.gguf Q4_K_M 2>/dev/null; ok $? 2 "none is refused"
 ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' '$1 == "output.weight"')" \
    "$(printf 'output.weight\t256x5\tf16\tq6_K\t2560\t1050\tno')" "--dry-run prints the plan"
-ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" "43 total 68400" \
+ok "$(quantize -q --dry-run input.gguf Q4_K_M | awk -F '\t' 'END { print NR, $1, $5 }')" \
+    "43 total 68400" \
    "with a total"
-ok "$(ls p3.gguf 2>/dev/null; quantize -q --dry-run input.gguf p3.gguf Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
+ok "$(ls p3.gguf 2>/dev/null; quantize -q --dry-run input.gguf p3.gguf \
+    Q4_K_M >out; ls p3.gguf 2>/dev/null)" "" \
    "and writes no model"
-ok "$(quantize --dry-run --imatrix imatrix.gguf --include-weights ffn_ input.gguf Q4_K_M 2>/dev/null |
+ok "$(quantize --dry-run --imatrix imatrix.gguf --include-weights ffn_ input.gguf \
+    Q4_K_M 2>/dev/null |
       awk -F '\t' '$7 == "yes" { print $1 }' | grep -vc ffn_)" 0 "--include-weights"
 printf 'attn_q=q8_0\n  FFN_(?:up|gate)\\.=Q5_1 ' >wishes
 quantize -q --tensor-type 'blk\.0.*_q=q4_1' --tensor-type-file wishes input.gguf w.gguf Q4_0
 ok "$(types w.gguf | grep -E 'blk.[01].(attn_q|ffn_up|ffn_gate|ffn_down)\.' | tr '\n' ' ')" \
-   "blk.0.attn_q.weight q4_1 blk.0.ffn_gate.weight q5_1 blk.0.ffn_up.weight q5_1 blk.0.ffn_down.weight q4_0 blk.1.attn_q.weight q8_0 blk.1.ffn_gate.weight q5_1 blk.1.ffn_up.weight q5_1 blk.1.ffn_down.weight q4_0 " \
+    "blk.0.attn_q.weight q4_1 blk.0.ffn_gate.weight q5_1 blk.0.ffn_up.weight q5_1 \
+blk.0.ffn_down.weight q4_0 blk.1.attn_q.weight q8_0 blk.1.ffn_gate.weight q5_1 \
+blk.1.ffn_up.weight q5_1 blk.1.ffn_down.weight q4_0 " \
    "patterns: the first that matches"
-quantize -q --override-kv a.b=i16:-3 --override-kv 'a.c=json:["x","y"]' --override-kv general.name=str:N \
-    input.gguf w.gguf Q8_0
-ok "$(gguf-inspect --get a.b w.gguf) $(gguf-inspect --get a.c w.gguf | tr '\n' ' ')$(gguf-inspect --get general.name w.gguf)" \
+quantize -q --override-kv a.b=i16:-3 --override-kv 'a.c=json:["x","y"]' \
+    --override-kv general.name=str:N input.gguf w.gguf Q8_0
+ok "$(gguf-inspect --get a.b w.gguf) $(gguf-inspect --get a.c w.gguf |
+    tr '\n' ' ')$(gguf-inspect --get general.name w.gguf)" \
    '-3 "x" "y" N' "--override-kv"
-for arg in x x=y x=u8:256 x=i8:-129 x=bool:1 x=u32:-1 x=f32:z x=json:1 x=what:1 'x=json:[1,"a"]' =u8:1; do
-    quantize --override-kv "$arg" input.gguf out.gguf Q8_0 2>/dev/null; ok $? 2 "--override-kv $arg is refused"
+for arg in x x=y x=u8:256 x=i8:-129 x=bool:1 x=u32:-1 x=f32:z x=json:1 x=what:1 'x=json:[1,"a"]' \
+    =u8:1; do
+    quantize --override-kv "$arg" input.gguf out.gguf Q8_0 2>/dev/null
+    ok $? 2 "--override-kv $arg is refused"
 done
 for arg in 'a(=q8_0' 'a(?=b)=q8_0' '\1=q8_0' '[a=q8_0' =q8_0 a=q9_9 a=i32 a; do
-    quantize --tensor-type "$arg" input.gguf out.gguf Q8_0 2>/dev/null; ok $? 2 "--tensor-type $arg is refused"
+    quantize --tensor-type "$arg" input.gguf out.gguf Q8_0 2>/dev/null
+    ok $? 2 "--tensor-type $arg is refused"
 done
 quantize -q --provenance input.gguf w.gguf Q8_0
 has "$(gguf-inspect --get lmpipe.provenance w.gguf)" "quantize (lmpipe) " "--provenance"
@@ -92,11 +105,14 @@ has "$(cat err)" "blk.0.attn_q.weight: f16 to q8_0" "-v says what becomes of eac
 
 # ---- wrong usage ----
 refused 2 "operands wanted: IN [OUT] TYPE [THREADS]" "no type" input.gguf out.gguf
-refused 2 "operands wanted: IN OUT [TYPE] [THREADS]" "a target without output" --target-bpw 5 input.gguf
-quantize -q input.gguf q4_0 2; ok "$? $(ls)" "0 $(printf '%s\nggml-model-Q4_0.gguf\n' "$(ls | grep -v ggml-model-Q4_0)" | sort)" \
+refused 2 "operands wanted: IN OUT [TYPE] [THREADS]" "a target without output" --target-bpw 5 \
+    input.gguf
+quantize -q input.gguf q4_0 2
+ok "$? $(ls)" "0 $(printf '%s\nggml-model-Q4_0.gguf\n' "$(ls | grep -v ggml-model-Q4_0)" | sort)" \
    "a type in the output's place is the type"
 rm ggml-model-Q4_0.gguf
-quantize -q --target-bpw 8 input.gguf q4_0; ok "$? $(ls -d q4_0 ggml-model-Q4_0.gguf 2>/dev/null)" "0 ggml-model-Q4_0.gguf" "with a target, too"
+quantize -q --target-bpw 8 input.gguf q4_0
+ok "$? $(ls -d q4_0 ggml-model-Q4_0.gguf 2>/dev/null)" "0 ggml-model-Q4_0.gguf" "with a target, too"
 quantize -q --target-bpw 8 input.gguf ./q4_0; ok "$? $(ls q4_0)" "0 q4_0" "./ makes it a file"
 rm q4_0 ggml-model-Q4_0.gguf
 refused 2 "operands" "surplus operands" input.gguf out.gguf Q8_0 1 more
@@ -104,7 +120,8 @@ refused 2 "not one of the types" "a type there is not" input.gguf out.gguf Q9_9
 refused 2 "not a number" "threads of no number" input.gguf out.gguf Q8_0 many
 refused 2 "/no/such" "no input" /no/such out.gguf Q8_0
 refused 2 "/no/such" "no importance" --imatrix /no/such input.gguf out.gguf Q8_0
-refused 2 "need --imatrix" "importance left out of none" --exclude-weights a input.gguf out.gguf Q8_0
+refused 2 "need --imatrix" "importance left out of none" --exclude-weights a input.gguf out.gguf \
+    Q8_0
 
 # ---- input is output ----
 cp input.gguf in.gguf
@@ -115,8 +132,10 @@ for out in in.gguf ./in.gguf "$dir/in.gguf" link.gguf hard.gguf; do
 done
 quantize - in.gguf Q8_0 <in.gguf 2>/dev/null; ok $? 2 "also from standard input"
 quantize in.gguf - Q8_0 2>/dev/null >>in.gguf; ok $? 2 "and to standard output"
-quantize --imatrix imatrix.gguf in.gguf imatrix.gguf Q8_0 2>/dev/null; ok $? 2 "and over the importance"
-ok "$(sum in.gguf) $(sum imatrix.gguf)" "$before $(sum "$root/tests/data/e2e/imatrix.gguf")" "all untouched"
+quantize --imatrix imatrix.gguf in.gguf imatrix.gguf Q8_0 2>/dev/null
+ok $? 2 "and over the importance"
+ok "$(sum in.gguf) $(sum imatrix.gguf)" "$before $(sum "$root/tests/data/e2e/imatrix.gguf")" \
+    "all untouched"
 shard 0 s-00001-of-00002.gguf; shard 1 s-00002-of-00002.gguf; before=$(sum s-00002-of-00002.gguf)
 quantize s-0000* Q8_0 2>err; ok $? 2 "a second shard in the output's place is refused"
 ok "$(sum s-00002-of-00002.gguf)" "$before" "and untouched"
@@ -139,7 +158,8 @@ has "$(cat err)" "/dev/full: " "and told with the file's name"
 quantize input.gguf - Q8_0 >/dev/full 2>/dev/null; ok $? 2 "also on standard output"
 echo old >out.gguf
 (ulimit -f 8; quantize "$m" out.gguf F32) 2>err; ok $? 2 "a limit on file sizes is status 2"
-ok "$(cat out.gguf; ls -A | grep -c part)" "$(printf 'old\n0')" "and leaves the old file, and no other"
+ok "$(cat out.gguf; ls -A | grep -c part)" "$(printf 'old\n0')" \
+    "and leaves the old file, and no other"
 
 # ---- faulty input ----
 size=$(wc -c <input.gguf)
@@ -194,20 +214,24 @@ refused 2 "requantizing from type" "also towards F16" q.gguf out.gguf F16
 refused 2 big-endian "a big-endian file" big.gguf out.gguf Q8_0
 
 # ---- patterns that would take all memory are refused, large ones are not ----
-for pattern in '((a{1000}){1000}){1000}' '(((((((((.?){9}){9}){9}){9}){9}){9}){9}){9})' 'a{99}{99}{99}' \
-    'a{99999999999999999999}' '(a{100,}){100,}' '(?:[ab]{1,200}?\.){60}' "$(printf '%20s' '' | tr ' ' '(')a$(printf '%20s' '' | sed 's/ /+)/g')"; do
+for pattern in '((a{1000}){1000}){1000}' '(((((((((.?){9}){9}){9}){9}){9}){9}){9}){9})' \
+    'a{99}{99}{99}' 'a{99999999999999999999}' '(a{100,}){100,}' '(?:[ab]{1,200}?\.){60}' \
+    "$(printf '%20s' '' | tr ' ' '(')a$(printf '%20s' '' | sed 's/ /+)/g')"; do
     (ulimit -t 20; quantize --tensor-type "$pattern=q8_0" input.gguf p.gguf Q4_0) 2>err
-    ok "$? $(grep -c -e '--tensor-type: .*: too large: more than 10000' err)" "2 1" "$(printf %.50s "$pattern") is too large"
+    ok "$? $(grep -c -e '--tensor-type: .*: too large: more than 10000' err)" "2 1" \
+        "$(printf %.50s "$pattern") is too large"
     echo "$pattern=q8_0" >wishes
     (ulimit -t 20; quantize --tensor-type-file wishes input.gguf p.gguf Q4_0) 2>err
     ok "$? $(grep -c -e '--tensor-type-file: .*: too large' err)" "2 1" "in a file too"
 done
-for pattern in "$(printf '%101s' '' | tr ' ' '(')" "$(printf '%10001s' '' | tr ' ' a)" 'a)' '(a' 'a{' 'a{}' 'a{b}' 'a{,3}' 'a{2,1}' '[[.].]a]' '[[=a=]]' '[[:digit]' '[[:none:]]'; do
+for pattern in "$(printf '%101s' '' | tr ' ' '(')" "$(printf '%10001s' '' | tr ' ' a)" 'a)' '(a' \
+    'a{' 'a{}' 'a{b}' 'a{,3}' 'a{2,1}' '[[.].]a]' '[[=a=]]' '[[:digit]' '[[:none:]]'; do
     quantize --tensor-type "$pattern=q8_0" input.gguf p.gguf Q4_0 2>/dev/null
     ok $? 2 "$(printf %.50s "$pattern") is no pattern"
 done
 while read -r pattern count; do
-    ok "$(quantize -q --tensor-type "$pattern=q5_1" --dry-run input.gguf Q4_0 | awk -F '\t' '$4 == "q5_1"' | wc -l)" "$count" "$pattern: $count tensors"
+    ok "$(quantize -q --tensor-type "$pattern=q5_1" --dry-run input.gguf Q4_0 |
+        awk -F '\t' '$4 == "q5_1"' | wc -l)" "$count" "$pattern: $count tensors"
 done <<'END'
 ^blk\.[0-9]{1}\.attn_q\.weight$ 4
 ^blk\.\d{1,3}?\.attn_q\.weight$ 4
@@ -222,10 +246,12 @@ END
 { head_ 2 0; info wide.weight 0 0 320 8; info odd.weight 0 10240 100 8; } >rows.gguf; pad rows.gguf
 head -c $((10240 + 3200)) /dev/zero >>rows.gguf
 quantize --tensor-type wide=q4_k --tensor-type odd=q5_0 rows.gguf p.gguf Q8_0 2>err
-ok "$? $(types p.gguf | tr '\n' ' ')" "0 wide.weight q5_0 odd.weight f16 " "other types take their place"
+ok "$? $(types p.gguf | tr '\n' ' ')" "0 wide.weight q5_0 odd.weight f16 " \
+    "other types take their place"
 ok "$(wc -l <err)" 2 "with a warning each"
 ok "$(gguf-inspect --check p.gguf; echo $?)" 0 "and the file is sound"
-refused 2 "rows of 100 weights" "an output type that cannot be" --output-tensor-type q4_0 rows.gguf out.gguf q1_0
+refused 2 "rows of 100 weights" "an output type that cannot be" --output-tensor-type q4_0 \
+    rows.gguf out.gguf q1_0
 
 # ---- importance ----
 { head_ 2 4; key general.type 8; str imatrix; key imatrix.chunk_count 4; le 1 4
@@ -236,11 +262,13 @@ for i in $(seq 256); do le $((0x7e967699)) 4; done >>large.gguf           # 1e38
 le $((0x3f800000)) 4 >>large.gguf; pad large.gguf
 one a.weight 0 256 2; for i in $(seq 512); do le $((0x3f800000 + i * 4096)) 4; done >>one.gguf
 refused 1 "a.weight: importance of the weights from row 0, column 0 is too large for q4_K" \
-    "importance that is finite, but sums of it are not" --imatrix large.gguf one.gguf out.gguf Q4_K_M
+    "importance that is finite, but sums of it are not" --imatrix large.gguf one.gguf out.gguf \
+    Q4_K_M
 one a.weight 0 256 2; for i in $(seq 512); do le $((0x7e967699)) 4; done >>one.gguf
 refused 2 "weights from row 0, column 0 are too large for q4_K" "weights like that" \
     --imatrix large.gguf one.gguf out.gguf Q4_K_M
-quantize --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf p.gguf Q4_K_M 2>err
+quantize --imatrix imatrix.gguf --exclude-weights blk.0.ffn_gate.weight input.gguf p.gguf \
+    Q4_K_M 2>err
 ok $? 0 "importance that lacks a tensor will do for Q4_K_M"
 has "$(cat err)" "blk.0.ffn_gate.weight" "with a warning"
 refused 2 "blk.0.ffn_gate.weight: no importance, wanted 256 values for iq2_xxs" \
@@ -254,8 +282,10 @@ ok "$(sed '$d' err | grep -c '^quantize: tensor blk.*no importance, wanted .* va
 ok "$(wc -l <err)" 25 "on a line of its own"
 entry() { le ${#1} 4; printf %s "$1"; le 1 4; le "$2" 4; head -c $((4 * $2)) /dev/zero; }
 { le 1 4; entry blk.0.ffn_gate.weight 512; } >other.dat
-refused 1 "512 values, wanted 256" "importance of another size" --imatrix other.dat input.gguf out.gguf Q4_K_M
-refused 1 "512 values, wanted 256" "the same for IQ2_XXS" --imatrix other.dat input.gguf out.gguf IQ2_XXS
+refused 1 "512 values, wanted 256" "importance of another size" --imatrix other.dat input.gguf \
+    out.gguf Q4_K_M
+refused 1 "512 values, wanted 256" "the same for IQ2_XXS" --imatrix other.dat input.gguf out.gguf \
+    IQ2_XXS
 { le 3 4; entry blk.0.ffn_gate.weight 512; entry blk.1.ffn_down.weight 256
   entry blk.2.attn_q.weight 128; } >others.dat
 quantize -q --imatrix others.dat input.gguf out.gguf Q4_K_M 2>err
@@ -282,14 +312,16 @@ for how in "input.gguf IQ2_XXS" "--imatrix others.dat input.gguf Q4_K_M" "q.gguf
     ok "$? $(cat err)" "$status $(cat want)" "--dry-run is refused like a run: $how"
     ok "$(cut -f 1 plan | sed -n '1p; $p' | tr '\n' ' ')" "tensor total " "after the plan"
 done
-ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq2_xxs"' | wc -l)" 24 \
+ok "$(quantize --dry-run input.gguf IQ2_XXS 2>/dev/null | awk -F '\t' '$4 == "iq2_xxs"' | wc -l)" \
+    24 \
    "which does without importance"
 
 # ---- what came of it ----
 { head_ 1 0; info blk.0.ffn_up.weight 2 0 96 4; } >five.gguf; pad five.gguf
 head -c 216 /dev/zero >>five.gguf
 quantize --allow-requantize five.gguf w.gguf Q6_K 2>err
-ok "$? $(tail -n 1 err)" "0 quantize: w.gguf is larger than five.gguf: tensors of 408 bytes, 216 before" \
+ok "$? $(tail -n 1 err)" \
+    "0 quantize: w.gguf is larger than five.gguf: tensors of 408 bytes, 216 before" \
    "an output that is larger is a warning"
 quantize --allow-requantize five.gguf w.gguf F16 2>err; ok "$? $(cat err)" "0 " "but not of floats"
 quantize -v --allow-requantize five.gguf - F16 2>err >w.gguf

@@ -13,7 +13,8 @@ for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
     # shellcheck disable=SC2086
     for isa in scalar avx2 avx512; do
         LMPIPE_ISA=$isa decode -m "$m" $exact --all --text --top 8 "$data/$name.ids" >table 2>err
-        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4)" 0:near "$name: logits as the reference's, $isa"
+        ok "$?:$(near_logits "$data/$name.tsv" table 1e-4)" 0:near \
+            "$name: logits as the reference's, $isa"
     done
     decode -m "$m" --context-shift "$data/$name.ids" >out 2>err
     ok "$?:$(sed 's/ a [^ ]* model/ a model/' err)" "2:decode: $m: a model has recurrent states, in\
@@ -62,7 +63,8 @@ for m in mamba2.gguf qwen35.gguf rwkv6.gguf rwkv7.gguf rwkv6qwen2.gguf arwkv7.gg
     out=$(loop "$m" "0: $long" '0: 7' '0: 200' '0: @21 8')
     ok "$(row "$out" 0 21)" "$(row "$(loop "$m" "0: $long" '0: 7' '0: 200')" 0 21)" \
         "$m: the same request, the same answer"
-    ok "$(printf '%s\n' "$out" | awk '$1 == 0 && $3 == 21 { last = $4 } END { print last }')" "$want" \
+    ok "$(printf '%s\n' "$out" | awk '$1 == 0 && $3 == 21 { last = $4 } END { print last }')" \
+        "$want" \
         "$m: cut back to where a request began"
     batch=8
     out=$(loop "$m" "0: $long" '0: @7 8' '0: 7' '0: 8')

@@ -21,7 +21,8 @@ for family in "llama llama llama_tied mistral mixtral" "qwen2 qwen2 qwen2_yarn" 
     "qwen2moe qwen2_moe" "qwen3moe qwen3_moe" "granitemoe granitemoe" \
     "smollm3 smollm3" "granite granite" "gemma gemma" "gemma2 gemma2" "gemma3 gemma3_text" \
     "phi2 phi2" "phi3 phi3 phi3_longrope phi3_swa" "olmo2 olmo2" "starcoder2 starcoder2" \
-    "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" "exaone4 exaone4 exaone4_swa" \
+    "stablelm stablelm stablelm_12b" "command-r cohere" "cohere2 cohere2" \
+    "exaone4 exaone4 exaone4_swa" \
     "glm4 glm4" "ernie4_5 ernie4_5" "nemotron nemotron" "gpt2 gpt2" "gptneox gpt_neox" \
     "falcon falcon falcon_40b" "minicpm3 minicpm3" "bert bert xlm_roberta" \
     "nomic-bert nomic_bert" "modern-bert modernbert" \
@@ -93,10 +94,12 @@ END
 
 if [ "${LMPIPE_FULL-}" ] && model=$("$root/scripts/get-model" --cached); then
     check "SmolLM2 Q4_1 fed the reference's ids" forced "$fix/models/smollm2/ref.json" "$model" 0.5
-    if python3 "$fix/models/scripts/make_smollm2_hf.py" "$model" "$dir/smollm2-hf" >/dev/null 2>&1; then
+    if python3 "$fix/models/scripts/make_smollm2_hf.py" "$model" \
+        "$dir/smollm2-hf" >/dev/null 2>&1; then
         check "SmolLM2 converts as the reference" convert "$dir/smollm2-hf=$fix/models/smollm2"
         gguf-convert -T f16 "$dir/smollm2-hf" "$dir/f16.gguf"
-        check "SmolLM2 F16 greedy through the pipe" greedy "$fix/models/smollm2/ref.json" "$dir/f16.gguf" 0.001
+        check "SmolLM2 F16 greedy through the pipe" greedy "$fix/models/smollm2/ref.json" \
+            "$dir/f16.gguf" 0.001
     fi
 fi
 echo "1..$n"

@@ -3,8 +3,12 @@
 # line or may not occur, records; speaks TAP.
 . "$(dirname "$0")/../tap.sh"
 fake=$root/tests/cli/fake-decode
-awk 'BEGIN { for (i = 0; i < 9; i++) { for (k = 0; k <= i % 4; k++) printf "%d ", 7 * i + 31 * k + 3;
-             print "" } }' >prompts
+awk 'BEGIN {
+    for (i = 0; i < 9; i++) {
+        for (k = 0; k <= i % 4; k++) printf "%d ", 7 * i + 31 * k + 3
+        print ""
+    }
+}' >prompts
 loop() { sample "$@" prompts -- decode -i -m "$m"; }
 
 # ---- several lines at once ----
@@ -22,15 +26,18 @@ printf '3\n14\n5 6\n' | sample --greedy --parallel 2 -- "$fake" >out 2>err
 ok "$(tr '\n' '|' <out)" '4 5 6 7 8 9 10 11 12 13 14 15 0 |15 0 |7 8 9 10 11 12 13 14 15 0 |' \
     'a short line after a long one waits for it'
 printf '3\n\n5 6\n' | sample --greedy -n 2 --parallel 2 -- "$fake" >out 2>err
-ok "$? $(tail -n 1 out | tail -c 40)" '1 ! <stdin>: line 2: the prompt is empty' 'an empty prompt ends it'
+ok "$? $(tail -n 1 out | tail -c 40)" '1 ! <stdin>: line 2: the prompt is empty' \
+    'an empty prompt ends it'
 # What fails a line ends the output there, however many were begun.
 for lines in 1 2 4; do
     printf '1 2\n3 4\n\n5 6\n' | sample --greedy -n 2 --parallel $lines -- "$fake" >out 2>err
     ok "$? $(tr '\n' '|' <out)" '1 3 4 |5 6 |! <stdin>: line 3: the prompt is empty|' \
         "$lines at once: the lines before an empty prompt are completed"
     printf '1 2\n3 4\n! oops\n' | sample --greedy -n 2 --parallel $lines -- "$fake" >out 2>err
-    ok "$? $(tr '\n' '|' <out)" '1 3 4 |5 6 |! oops|' "$lines at once: and those before a producer failed"
-    printf '1 2\n3 4\n999\n5 6\n' | sample --greedy -n 9 --parallel $lines -- decode -i -m "$m" >out 2>err
+    ok "$? $(tr '\n' '|' <out)" '1 3 4 |5 6 |! oops|' \
+        "$lines at once: and those before a producer failed"
+    printf '1 2\n3 4\n999\n5 6\n' |
+        sample --greedy -n 9 --parallel $lines -- decode -i -m "$m" >out 2>err
     ok "$? $(wc -w <out) $(tail -n 1 out)" \
         '1 31 ! <stdin>: line 3: decode: id 999 is outside the vocabulary of 368' \
         "$lines at once: and those before a prompt is refused"
@@ -78,9 +85,11 @@ equal one many 'drafted ids are the same for several lines at once'
 printf '1 2\n' >in
 sample -n 9 --draft "'$fake' vocab=17" in -- "$fake" >out 2>err
 ok "$? $(cat out err)" '2 ! --draft: the vocabulary has 17 ids, the model'"'"'s 16
-sample: --draft: the vocabulary has 17 ids, the model'"'"'s 16' 'a draft with another vocabulary is refused'
+sample: --draft: the vocabulary has 17 ids, the model'"'"'s 16' \
+    'a draft with another vocabulary is refused'
 sample -n 9 --draft "'$fake' eog=3" in -- "$fake" >out 2>err
-ok "$? $(tail -c 55 err | sed 's,^ ,,')" '2 the vocabulary has other special ids than the model'"'"'s' 'or with other special ids'
+ok "$? $(tail -c 55 err | sed 's,^ ,,')" \
+    '2 the vocabulary has other special ids than the model'"'"'s' 'or with other special ids'
 sample --greedy -n 5 --draft "'$fake' frames=2" in -- "$fake" >out 2>err
 ok "$? $(head -c 30 out)" '1 ! --draft: the stream is cut s' 'a draft that fails ends it'
 draft() { # STATUS TEXT NAME COMMAND
@@ -98,18 +107,21 @@ sample --greedy -n 5 --draft "exec '$fake' exit=4" in -- "$fake" >out 2>err
 ok "$? $(tr '\n' '|' <out)" '4 3 4 5 6 7 |! --draft: exit status 4|' 'or at its end'
 sample --greedy --draft-ngram 1 in -- "$fake" ctx=9 vocab=3 >out 2>err
 ok "$? $(cat out)" '0 0 ' 'the end of a text in a proposal ends the line'
-printf '1 2 3 4 1 2 3 4 1\n' | sample --greedy --draft-ngram 2 -- "$fake" ctx=12 vocab=200 log=log2 >out 2>err
+printf '1 2 3 4 1 2 3 4 1\n' |
+    sample --greedy --draft-ngram 2 -- "$fake" ctx=12 vocab=200 log=log2 >out 2>err
 ok "$? $(cat out)" '0 2 3 4 5 ' 'a full context with proposals'
 
 echo '1 2 3 1 2' | sample -v --greedy -n 5 --draft-ngram 2 -- "$fake" >out 2>err
-ok "$(tail -n 1 err)" 'sample: --draft-ngram: 3 ids proposed, 1 of them kept' '-v tells how many proposals were kept'
+ok "$(tail -n 1 err)" 'sample: --draft-ngram: 3 ids proposed, 1 of them kept' \
+    '-v tells how many proposals were kept'
 echo 1 2 | sample -v --greedy -n 5 --draft "$fake" --draft-max 3 -- "$fake" >out 2>err
 ok "$(tail -n 1 err)" 'sample: --draft: 3 ids proposed, 3 of them kept' 'of a draft, too'
 
 # The distribution with a draft is that without: pairs of ids against what the logits say.
 awk 'BEGIN { for (i = 0; i < 4000; i++) print 2 }' >in
 for draft in 2 3 4; do
-    sample -s 8 --samplers '' --ignore-eos -n 3 --draft "'$fake' vocab=6 slant=$draft" --draft-max 3 \
+    sample -s 8 --samplers '' --ignore-eos -n 3 --draft "'$fake' vocab=6 slant=$draft" \
+        --draft-max 3 \
         --parallel 8 in -- "$fake" vocab=6 slant=1 >out
     ok "$(perl -e '
         my (%count, %p, $chi);
@@ -117,8 +129,11 @@ for draft in 2 3 4; do
                   (0, map { $_ / $s } @w) }
         while (<STDIN>) { my @i = split; $count{"@i"}++; $n++ }
         my @a = row(2);
-        for my $a (1 .. 5) { my @b = row($a); for my $b (1 .. 5) { my @c = row($b); for my $c (1 .. 5) {
-            my $e = $n * $a[$a] * $b[$b] * $c[$c]; $chi += (($count{"$a $b $c"} // 0) - $e) ** 2 / $e } } }
+        for my $a (1 .. 5) { my @b = row($a); for my $b (1 .. 5) { my @c = row($b);
+            for my $c (1 .. 5) {
+                my $e = $n * $a[$a] * $b[$b] * $c[$c];
+                $chi += (($count{"$a $b $c"} // 0) - $e) ** 2 / $e
+            } } }
         print $n, $chi < 180 ? " fits" : " chi-square $chi";        # 124 degrees of freedom
     ' <out)" '4000 fits' "drafted by other chances ($draft): the same distribution"
 done
@@ -130,14 +145,17 @@ stop() { echo 1 | sample --greedy -n 9 -m "$m" "$@" -- decode -i -m "$m" | token
 i=1
 while [ $i -le 6 ]; do
     want=$(printf %s "$text" | LC_ALL=C cut -c "$((i + 1))-$((i + 2))")
-    [ "${#want}" = 2 ] && ok "$(stop --stop "$want")" "${text%%"$want"*}" "a line ends before '$want'"
+    [ "${#want}" = 2 ] && ok "$(stop --stop "$want")" "${text%%"$want"*}" \
+        "a line ends before '$want'"
     i=$((i + 1))
 done
 ok "$(stop --stop zqzq --stop 'never this')" "$text" 'a text that does not come'
-ok "$(echo 1 | sample --greedy -n 9 -m "$m" --stop zqzq -- decode -i -m "$m")" "$(cat plain)" 'nor are ids lost'
+ok "$(echo 1 | sample --greedy -n 9 -m "$m" --stop zqzq -- decode -i -m "$m")" "$(cat plain)" \
+    'nor are ids lost'
 first=$(cut -d ' ' -f 1 <plain)
 banned=$(echo "$first" | tokenize -m "$m" -d)
-out=$(echo 1 | sample --greedy -n 9 -m "$m" --banned-string "$banned" -- decode -i -m "$m" | tokenize -m "$m" -d)
+out=$(echo 1 | sample --greedy -n 9 -m "$m" --banned-string "$banned" -- decode -i -m "$m" |
+    tokenize -m "$m" -d)
 case $out in *"$banned"*) got=there ;; *) got=none ;; esac
 ok "$got" none 'a banned text of one token does not come'
 two=$(cut -d ' ' -f 2-3 <plain | tokenize -m "$m" -d)
@@ -146,7 +164,8 @@ out=$(tokenize -m "$m" -d <ids)
 case $out in *"$two"*) got=there ;; *) got=none ;; esac
 ok "$got $(wc -w <ids)" 'none 30' 'nor does one of two'
 ok "$(cut -d ' ' -f 1 <ids)" "$first" 'what is before it stays'
-echo 1 | sample --greedy -n 30 -m "$m" --banned-string "$two" --banned-string zq -- decode -i -m "$m" >ids
+echo 1 | sample --greedy -n 30 -m "$m" --banned-string "$two" --banned-string zq -- decode \
+    -i -m "$m" >ids
 printf '\n%s\nzq' "$two" >banned
 echo 1 | sample --greedy -n 30 -m "$m" --banned-string-file banned -- decode -i -m "$m" >many
 equal ids many 'a file of banned texts is as good as options'
@@ -157,7 +176,8 @@ bias() { echo 1 | sample --greedy -n 3 -m "$m" --logit-bias-text "$1" -- decode 
 id=$(tokenize -m "$m" --no-add-special e)
 ok "$(bias e+90)" "$id $id $id " 'a bias of a text is one of its id'
 set -- $(tokenize -m "$m" --no-add-special 'e-')
-ok "$# $(bias 'e-+90')" "2 $(echo 1 | sample --greedy -n 3 --logit-bias "$1+90" --logit-bias "$2+90" -- \
+ok "$# $(bias 'e-+90')" \
+    "2 $(echo 1 | sample --greedy -n 3 --logit-bias "$1+90" --logit-bias "$2+90" -- \
     decode -i -m "$m")" 'a text of two, which may end in a sign'
 
 # ---- grammars ----
@@ -196,15 +216,18 @@ done
 printf '[a,bcd,"x y"]' | sample --check-grammar list.gbnf
 ok $? 0 'a text in a grammar'
 printf '[a,\n' | sample --check-grammar list.gbnf 2>err
-ok "$? $(cat err)" "1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow, expected '\"', 'a' to 'z'" \
+ok "$? $(cat err)" \
+    "1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow, expected '\"', 'a' to 'z'" \
     'a text that leaves it'
 printf '[a' | sample --check-grammar list.gbnf 2>err
-ok "$? $(cat err)" "1 sample: <stdin>: byte 2, line 1, column 3: the text ends too early, expected ',', ']', 'a' to 'z'" \
+ok "$? $(cat err)" "1 sample: <stdin>: byte 2, line 1, column 3: the text ends too early, \
+expected ',', ']', 'a' to 'z'" \
     'a text that ends too early'
 printf '[a]\n' | sample --check-grammar list.gbnf
 ok $? 0 'the newline that ends a file is no part of the text'
 printf '[a]\n\n' | sample --check-grammar list.gbnf 2>err
-ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow' 'two are'
+ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow' \
+    'two are'
 printf '[a]\n,' | sample --check-grammar list.gbnf 2>err
 ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 3, line 1, column 4: this cannot follow' \
     'so is one with text after it'
@@ -221,12 +244,14 @@ done
 # A line cut off inside a grammar is told, once.
 echo 'root ::= [a-z]{30,} "."' >long.gbnf
 loop --greedy -m "$m" --grammar long.gbnf -n 4 >ids 2>err
-ok "$? $(wc -l <ids) $(cat err)" "0 9 sample: prompts: line 1: the answer ends at -n before the grammar is complete" \
+ok "$? $(wc -l <ids) $(cat err)" \
+    "0 9 sample: prompts: line 1: the answer ends at -n before the grammar is complete" \
     'an answer that -n ends'
 loop --greedy -q -m "$m" --grammar long.gbnf -n 4 >again 2>err
 ok "$? $(cat err)" '0 ' 'not with -q'
 equal ids again 'which changes no id'
-printf '3 4\n12\n' | sample --greedy -m "$m" --grammar long.gbnf -- "$fake" vocab=368 ctx=6 >out 2>err
+printf '3 4\n12\n' |
+    sample --greedy -m "$m" --grammar long.gbnf -- "$fake" vocab=368 ctx=6 >out 2>err
 ok "$? $(grep -c 'is full' err) $(grep 'grammar' err)" \
     '0 2 sample: <stdin>: line 1: the answer ends with the context before the grammar is complete' \
     'or the end of the context'
@@ -243,26 +268,32 @@ ok "$? $(cat err)" '0 ' 'nor where it still waits'
 # ---- schemas and choices ----
 cat >point.json <<'END'
 {"type": "object", "properties": {"x": {"type": "integer", "minimum": -9, "maximum": 9},
- "to": {"enum": ["here", "there"]}, "by": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}},
+ "to": {"enum": ["here", "there"]},
+ "by": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}},
  "required": ["x", "to"], "minumum": 1}
 END
 loop -s 6 -m "$m" --json-schema point.json --temp 2 --json-gap none -n 400 >ids 2>err
-ok "$(cat err)" 'sample: point.json: #/minumum: unknown keyword, which constrains nothing' 'an unknown keyword is told'
-ok "$(tokenize -m "$m" -dl ids | grep -cxE '\{"x":(0|-?[1-9]),"to":"(t)?here"(,"by":\[((true|false)(,(true|false))?)?\])?\}')" \
+ok "$(cat err)" 'sample: point.json: #/minumum: unknown keyword, which constrains nothing' \
+    'an unknown keyword is told'
+ok "$(tokenize -m "$m" -dl ids |
+    grep -cxE '\{"x":(0|-?[1-9]),"to":"(t)?here"(,"by":\[((true|false)(,(true|false))?)?\])?\}')" \
     9 'every line is valid'
 loop -s 6 -q -m "$m" --json-schema point.json --temp 2 --json-gap none -n 400 --parallel 4 >again
 equal ids again 'several at once'
 printf '{"x": -9, "to": "here"}' | sample -q --check-grammar point.json
 ok $? 0 'a valid instance'
 printf '{"x": -10, "to": "here"}' | sample -q --check-grammar point.json 2>err
-ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 8, line 1, column 9: this cannot follow' 'one that is not'
+ok "$? $(cut -d , -f 1-3 err)" '1 sample: <stdin>: byte 8, line 1, column 9: this cannot follow' \
+    'one that is not'
 printf '{"x": 1, "to": "here", "z": 2}' | sample -q --check-grammar point.json 2>err
 ok $? 1 'other members'
 printf '{"x": 1, "to": "here", "z": 2}' | sample -q --open-objects --check-grammar point.json
 ok $? 0 'in an open object'
 sample --strict-schema --check-grammar point.json </dev/null 2>err
-ok "$? $(cat err)" '2 sample: point.json: #/minumum: unknown keyword' 'an unknown keyword that is refused'
-for bad in '{"type": "strin"}' '{"minLength": -1}' '{"$ref": "#/nowhere"}' 'false' '{"uniqueItems": true}' '{'; do
+ok "$? $(cat err)" '2 sample: point.json: #/minumum: unknown keyword' \
+    'an unknown keyword that is refused'
+for bad in '{"type": "strin"}' '{"minLength": -1}' '{"$ref": "#/nowhere"}' 'false' \
+    '{"uniqueItems": true}' '{'; do
     echo "$bad" >bad.json
     printf '3\n' | sample -m "$m" --json-schema bad.json -- decode -i -m "$m" >out 2>err
     ok "$? $(wc -l <err) $(grep -c bad.json err)" '2 1 1' "refused: $bad"
@@ -284,9 +315,11 @@ three=$(piece 285)$(piece 286)$(piece 287)
 printf 'root ::= "%s" "("?' "$three" >wait.gbnf
 wait_for() { echo 282 | sample --greedy -m "$m" --grammar wait.gbnf "$@" -- "$fake" vocab=368; }
 ok "$(wait_for --grammar-trigger "$three")" '283 284 285 286 287 0 ' 'a grammar begins with a text'
-ok "$(wait_for --grammar-trigger-pattern "(?<=$(piece 284))$(piece 285)")" '283 284 285 286 287 0 ' \
+ok "$(wait_for --grammar-trigger-pattern "(?<=$(piece 284))$(piece 285)")" \
+    '283 284 285 286 287 0 ' \
     'with what a pattern finds'
-ok "$(wait_for --grammar-trigger-full "[^]*?($three)")" '283 284 285 286 287 0 ' 'or matches as a whole'
+ok "$(wait_for --grammar-trigger-full "[^]*?($three)")" '283 284 285 286 287 0 ' \
+    'or matches as a whole'
 ok "$(wait_for --grammar-trigger-id 285)" '283 284 285 286 287 0 ' 'with a token'
 ok "$(wait_for --grammar-trigger zqzq -n 12 | wc -w)" 12 'or never'
 ok "$(wait_for --grammar-trigger-id 285 --draft-ngram 2 --parallel 2)" '283 284 285 286 287 0 ' \
@@ -294,9 +327,11 @@ ok "$(wait_for --grammar-trigger-id 285 --draft-ngram 2 --parallel 2)" '283 284 
 wait_for --grammar-trigger-id 284 >out 2>err
 ok "$? $(tail -n 1 err | cut -c 1-31)" '1 sample: --grammar: cannot begin' 'where it cannot begin'
 wait_for --grammar-trigger-pattern '(' >out 2>err
-ok "$? $(head -n 1 err | cut -c 1-43)" "2 sample: --grammar-trigger-pattern: '(': byt" 'a pattern that is none'
+ok "$? $(head -n 1 err | cut -c 1-43)" "2 sample: --grammar-trigger-pattern: '(': byt" \
+    'a pattern that is none'
 echo 1 | sample --greedy -m "$m" --grammar-trigger x -- "$fake" >out 2>err
-ok "$? $(head -n 1 err)" '2 sample: a trigger needs what it begins: --grammar, for example' 'a trigger for nothing'
+ok "$? $(head -n 1 err)" '2 sample: a trigger needs what it begins: --grammar, for example' \
+    'a trigger for nothing'
 
 # ---- thinking ----
 think() { sample --greedy -m "$m" --reasoning-budget "$@" -- "$fake" vocab=368 ctx=400; }
@@ -304,15 +339,22 @@ after() { awk -v n="$1" '{ for (i = n; i <= NF; i++) printf "%s%s", $i, i < NF ?
 begun=$(ids 'x<think>') end=$(ids '</think>')
 next=$((${end##* } + 1))
 got=$(echo "$begun" | think 3 -n 30)
-ok "$(echo "$got" | after 4)" "$end $(seq "$next" "$((next + 26 - $(echo "$end" | wc -w)))" | tr '\n' ' ' | sed 's/ $//')" \
+ok "$(echo "$got" | after 4)" \
+    "$end $(seq "$next" "$((next + 26 - $(echo "$end" | wc -w)))" | tr '\n' ' ' | sed 's/ $//')" \
     'thinking ends after three ids, and the model goes on'
-ok "$(echo "$begun" | think 0 -n 4 | after 1)" "$(echo "$end" | cut -d ' ' -f 1-4)" 'at once, as far as the line goes'
-ok "$(echo "$begun" | think -1 -n 30)" "$(echo "$begun" | sample --greedy -n 30 -- "$fake" vocab=368 ctx=400)" \
+ok "$(echo "$begun" | think 0 -n 4 | after 1)" "$(echo "$end" | cut -d ' ' -f 1-4)" \
+    'at once, as far as the line goes'
+ok "$(echo "$begun" | think -1 -n 30)" \
+    "$(echo "$begun" | sample --greedy -n 30 -- "$fake" vocab=368 ctx=400)" \
     'or as it likes'
-ok "$(echo "$begun" | think 2 -n 9 --reasoning-message ' so' | after 3)" "$(ids ' so</think>' | cut -d ' ' -f 1-7)" \
+ok "$(echo "$begun" | think 2 -n 9 --reasoning-message ' so' | after 3)" \
+    "$(ids ' so</think>' | cut -d ' ' -f 1-7)" \
     'with a message'
-got=$(echo 200 | think 2 -n 9 --reasoning-start "$(piece 203)" --reasoning-end "$(piece 301)$(piece 302)" -n 9)
-ok "$got" "201 202 203 204 205 $(ids "$(piece 301)$(piece 302)" | cut -d ' ' -f 1-4) 303 304 " 'tags of its own, in what is generated'
+got=$(echo 200 |
+    think 2 -n 9 --reasoning-start "$(piece 203)" --reasoning-end "$(piece 301)$(piece 302)" -n 9)
+ok "$got" \
+    "201 202 203 204 205 $(ids "$(piece 301)$(piece 302)" |
+    cut -d ' ' -f 1-4) 303 304 " 'tags of its own, in what is generated'
 got=$(echo 200 | think 9 -n 9 --reasoning-start "$(piece 203)" --reasoning-end "$(piece 206)")
 ok "$got" '201 202 203 204 205 206 207 208 209 ' 'a model that stops by itself'
 echo 1 | sample -m "$m" --reasoning-budget 3 --grammar wait.gbnf -- "$fake" >out 2>err
@@ -355,14 +397,19 @@ ok "$(wc -w <out) $(grep -cw 0 out)" '19 1' 'but not before so many ids'
 printf '12\n' | sample --greedy --stop-ids 14 --min-tokens 2 -- "$fake" >out
 ok "$(cat out)" '13 1 2 3 4 5 6 7 8 9 10 11 12 13 14 ' 'nor by a stop id'
 
-ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 -- "$fake")" '0 ' 'penalties know the prompt'
-ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 --repeat-last-n 1 -- "$fake")" '6 ' 'as far as they look back'
+ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 -- "$fake")" '0 ' \
+    'penalties know the prompt'
+ok "$(echo '6 5' | sample --greedy -n 1 --presence-penalty 9 --repeat-last-n 1 -- "$fake")" '6 ' \
+    'as far as they look back'
 
 # ---- records ----
 loop -s 3 -n 6 --record rec >plain
-ok "$(awk -F '\t' 'NF != 6 || $4 <= 0 || $4 > 1 || $5 != int($5) || $6 < 0 { bad++ } END { print NR, bad + 0 }' rec)" \
+ok "$(awk -F '\t' \
+    'NF != 6 || $4 <= 0 || $4 > 1 || $5 != int($5) || $6 < 0 { bad++ } END { print NR, bad + 0 }' \
+    rec)" \
     '54 0' 'a record has a line an id'
-ok "$(awk -F '\t' '{ printf "%s ", $3; if (NR % 6 == 0) print "" }' rec)" "$(cat plain)" 'with the ids in order'
+ok "$(awk -F '\t' '{ printf "%s ", $3; if (NR % 6 == 0) print "" }' rec)" "$(cat plain)" \
+    'with the ids in order'
 loop -s 77 -n 6 --replay rec >again
 equal plain again 'a record is replayed whatever the seed'
 loop --temp 3 --top-k 0 --top-p 1 --min-p 0 -n 6 --replay rec --parallel 3 --record rec2 >again
@@ -370,7 +417,8 @@ equal plain again 'and whatever the samplers'
 ok "$(sort rec2 | cut -f 1-3)" "$(sort rec | cut -f 1-3)" 'which are judged by the new ones'
 head -n 50 rec >short
 loop -n 6 --replay short >out 2>err
-ok "$? $(tail -n 1 err)" "1 sample: sequence 8, position 2: the record has no token that follows" 'a record that is too short'
+ok "$? $(tail -n 1 err)" "1 sample: sequence 8, position 2: the record has no token that follows" \
+    'a record that is too short'
 for bad in 'x' '0	1' '0	1	9999999999' '0 1 2' '0	1	2
 0	1	3'; do
     printf '%s\n' "$bad" >short
@@ -380,7 +428,8 @@ done
 timeout 20 sample --replay /dev/zero prompts -- "$fake" >out 2>err
 ok "$? $(cat err)" '1 sample: /dev/zero: line 1: longer than a line can be' 'nor what has no end'
 { printf '0\t1\t7\t'; head -c 4089 /dev/zero | tr '\0' 1; printf '\n0\t2\t9'; } >long
-ok "$(echo 3 | sample -n 2 --replay long -- "$fake")" '7 9 ' 'a line as long as can be, and one without end'
+ok "$(echo 3 | sample -n 2 --replay long -- "$fake")" '7 9 ' \
+    'a line as long as can be, and one without end'
 decode -m "$m" prompts | sample -s 1 --record rec >out
 decode -m "$m" prompts | sample -s 2 --replay rec >again
 equal out again 'the filter records and replays too'
@@ -398,11 +447,14 @@ refused() { # FILE NAME COMMAND...
     file=$1 name=$2
     shift 2
     "$@" >out 2>err
-    ok "$? $(cat err)" "2 sample: $file: input and output are the same file" "not over its input: $name"
+    ok "$? $(cat err)" "2 sample: $file: input and output are the same file" \
+        "not over its input: $name"
 }
 refused own.gguf 'the model' sample -m own.gguf --record own.gguf own.ids -- "$fake"
-refused own.gbnf 'the grammar' sample -m "$m" --grammar own.gbnf --record own.gbnf own.ids -- "$fake"
-refused own.json 'the schema' sample -m "$m" --json-schema own.json --record own.json own.ids -- "$fake"
+refused own.gbnf 'the grammar' sample -m "$m" --grammar own.gbnf --record own.gbnf own.ids \
+    -- "$fake"
+refused own.json 'the schema' sample -m "$m" --json-schema own.json --record own.json own.ids \
+    -- "$fake"
 refused own.ids 'the prompts' sample --record own.ids own.ids -- "$fake"
 refused own.lg 'the logits' sample --record own.lg own.lg
 refused own.link 'a record, through a link' sample --replay own.rec --record own.link own.lg
@@ -410,7 +462,8 @@ sample --record own.lg <own.lg >out 2>err
 ok "$? $(cat err)" '2 sample: own.lg: input and output are the same file' 'nor over standard input'
 for f in 'own.ids' '--replay own.rec own.lg' '--grammar own.gbnf -m own.gguf kept.ids'; do
     sample $f -- "$fake" >>"$(echo "$f" | grep -o 'own[^ ]*' | head -n 1)" 2>err
-    ok "$? $(cat err)" '2 sample: <stdout>: input and output are the same file' "nor by standard output: $f"
+    ok "$? $(cat err)" '2 sample: <stdout>: input and output are the same file' \
+        "nor by standard output: $f"
 done
 bad=
 for f in own.*; do cmp -s "$f" "kept.${f#own.}" || bad="$bad $f"; done
@@ -437,26 +490,33 @@ other() { # TEXT NAME COMMAND...
 sample: $text" "$name"
 }
 talk=
-other '--stop-ids: id 16 is outside the vocabulary of 16' 'a stop id that the model lacks' sample --stop-ids 3,16
+other '--stop-ids: id 16 is outside the vocabulary of 16' 'a stop id that the model lacks' sample \
+    --stop-ids 3,16
 talk=vocab=368
 other '--grammar-trigger-id: id 368 is outside the vocabulary of 368' 'a trigger that it lacks' \
     sample -m "$m" --regex x --grammar-trigger-id 367 --grammar-trigger-id 368
 talk=vocab=300
-other "$m: the vocabulary has 368 ids, that of fake 300" 'a vocabulary with more ids' sample -m "$m" --stop x
+other "$m: the vocabulary has 368 ids, that of fake 300" 'a vocabulary with more ids' sample \
+    -m "$m" --stop x
 talk='vocab=368 eos=0'
-other "$m: the vocabulary ends texts with id 365, that of fake with 0" 'or with another end' sample -m "$m" --stop x
+other "$m: the vocabulary ends texts with id 365, that of fake with 0" 'or with another end' \
+    sample -m "$m" --stop x
 printf '3\n' >in
 for talk in 'vocab=400 eos=365' vocab=367 'vocab=368 eos=5 eog=5,365' vocab=368; do
-    ok "$(sample -m "$m" --greedy -n 2 --stop-ids 366 --stop zqzq in -- "$fake" $talk)" '4 5 ' "but not $talk"
+    ok "$(sample -m "$m" --greedy -n 2 --stop-ids 366 --stop zqzq in -- "$fake" $talk)" '4 5 ' \
+        "but not $talk"
 done
 "$fake" vocab=17 <in >other.lg
 sample -m "$m" --greedy other.lg >out 2>err
-ok "$? $(cat err)" "2 sample: other.lg: $m: the vocabulary has 368 ids, that of fake 17" 'nor for the filter'
+ok "$? $(cat err)" "2 sample: other.lg: $m: the vocabulary has 368 ids, that of fake 17" \
+    'nor for the filter'
 
 # ---- ids that end answers, named by a grammar ----
 printf 'root ::= <[81]> <[82]> <[83]>' >named.gbnf
 ok "$(echo 80 | sample -q --greedy -n 9 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 eog=82)" \
    '81 82 83 82 ' 'are part of the text where it asks for them, and the end behind it'
-ok "$(echo 80 | sample -q --greedy -n 9 --stop-ids 82 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 eog=82)" \
+ok "$(echo 80 |
+    sample -q --greedy -n 9 --stop-ids 82 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 \
+    eog=82)" \
    '81 82 ' 'but an id to stop at stops'
 echo "1..$n"

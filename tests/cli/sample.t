@@ -52,9 +52,11 @@ run 0 '1 0 ||2 ||' '' 'a line for each sequence, with or without frames' sample 
 run 0 '1 0 ||2 ||' '' 'a file operand' sample --greedy in
 run 0 '1 0 ||2 ||' '' 'temperature 0 is greedy' sample --temp 0
 run 0 '1 0 ||2 ||' '' 'top-k 1 is greedy' sample -q --top-k 1 --temp 3
-run 0 '2 2 ||2 ||' '' 'a banned id' sample --greedy --logit-bias 1-inf --logit-bias 0-9 --logit-bias=2+1 in
+run 0 '2 2 ||2 ||' '' 'a banned id' sample --greedy --logit-bias 1-inf --logit-bias 0-9 \
+    --logit-bias=2+1 in
 run 0 '1 2 ||2 ||' '' 'no end of text' sample --greedy --ignore-eos
-run 0 '1 0 ||2 ||' 'sample: samplers: temperature temp=0 dynatemp-range=0 dynatemp-exp=1|' '-v shows the chain' \
+run 0 '1 0 ||2 ||' 'sample: samplers: temperature temp=0 dynatemp-range=0 dynatemp-exp=1|' \
+    '-v shows the chain' \
     sample -v --samplers=temp --greedy
 run 0 '0	0	0	1	0.66524095577*' '' 'a table of chances' \
     sample --samplers '' --probs 2
@@ -77,7 +79,8 @@ zstd -q in -o in.zst 2>/dev/null && mv in.zst in && run 0 '' '' 'a compressed st
 # Penalties see the tokens of the frames, and lower negative logits too.
 printf '%s\n' '0 0 0 -1 -1.5 -9' '0 1 2 -1 -1.5 -9' '1 0 1 -1 -1.5 -9' | stream 2 >in
 run 0 '1 0 |0 |' '' 'repeat penalty' sample --greedy --repeat-penalty 2 --repeat-last-n 1
-run 0 '1 1 |0 |' '' 'over the whole sequence' sample --greedy --repeat-penalty 2 --repeat-last-n -1 \
+run 0 '1 1 |0 |' '' 'over the whole sequence' sample --greedy --repeat-penalty 2 \
+    --repeat-last-n -1 \
     --frequency-penalty 0 --presence-penalty 0
 run 0 '0 0 |0 |' '' 'over nothing' sample --greedy --repeat-penalty 2 --repeat-last-n 0
 
@@ -95,15 +98,20 @@ run 1 '! <stdin>: sequence 0, position 0: no token can be chosen: the logit bias
 printf '%s\n' '1 0 1 1 2 3' '0 0 1 1 2 3' | stream 2 >in
 run 1 '|2 ! <stdin>: sequence 0, position 0: the frame is out of order|' '*' 'order' sample --greedy
 printf '%s\n' '0 0 1 1 2 3' '999999999 0 1 1 2 3' | stream 2 >in
-run 1 '2 ! <stdin>: sequence 999999999: 999999999 sequences without tokens before it make no sense|' '*' \
+run 1 \
+    '2 ! <stdin>: sequence 999999999: 999999999 sequences without tokens before it make no sense|' \
+    '*' \
     'a gap that would be a thousand million lines' sample --greedy
 printf '%s\n' '0 3 1 1 2 3' '0 3 1 1 2 3' | stream 1 >in
-run 1 '2 ! <stdin>: sequence 0, position 3: the frame is out of order|' '*' 'a position twice' sample --greedy
+run 1 '2 ! <stdin>: sequence 0, position 3: the frame is out of order|' '*' 'a position twice' \
+    sample --greedy
 printf '%s\n' '3 0 1 1 2 3' | stream 1 >in
 run 1 '|||2 ! <stdin>: the end frame counts 1 sequences, but number 3 was there|' '*' \
     'an end that counts too few' sample --greedy
 stream 2000000000 </dev/null >in
-run 1 '! <stdin>: sequence 2000000000: 2000000000 sequences without tokens before it make no sense|' '*' \
+run 1 \
+    '! <stdin>: sequence 2000000000: 2000000000 sequences without tokens before it make no sense|' \
+    '*' \
     'or too many' sample --greedy
 printf '%s\n' '0 0 1 1 2 3' '0 1 1 1 2 3' | stream 1 >in
 printf '0\t1\t2\n0\t2\t3\n' >record
@@ -118,7 +126,8 @@ printf 'tokens\n' >in
 run 1 '! <stdin>: not a logits stream|' '*' 'input of another kind' sample
 printf '5 6\n7\n' >in
 run 1 '! in: these look like tokens, not logits: to generate, a command is needed: *' \
-    'sample: in: these look like tokens, not logits: to generate, a command is needed: -- decode -i -m MODEL|' \
+    'sample: in: these look like tokens, not logits: to generate, a command is needed: -- decode '\
+'-i -m MODEL|' \
     'tokens without a command' sample in
 printf '5 6\n7\n' | "$fake" at=1 code=4 >in
 run 2 '7 ! <stdin>: as asked for|' 'sample: <stdin>: as asked for|' 'an error frame' sample --greedy
@@ -127,7 +136,8 @@ run 1 '! <stdin>: as asked for|' '*' 'an error frame about the input' sample --g
 
 printf '%s\n' '0 0 1 1 3 2' '1 0 1 3 1 2' | stream 2 >whole
 size=$(wc -c <whole) bad=
-for cut in 1 3 4 15 16 17 100 191 192 193 220 223 224 230 235 236 237 250 267 268 270 279 280 281 311; do
+for cut in 1 3 4 15 16 17 100 191 192 193 220 223 224 230 235 236 237 250 267 268 270 279 280 281 \
+    311; do
     [ "$cut" -lt "$size" ] || { bad="$bad cut $cut of $size"; continue; }
     head -c "$cut" whole | sample --greedy >out 2>err
     s=$?
@@ -137,22 +147,24 @@ ok "$bad" '' 'a stream cut anywhere: status 1, one message, the line not complet
 
 # ---- schemas that ask for what is not done ----
 printf '3' >in
-for k in divisibleBy=3:multipleOf disallow=3:not extends=3:allOf '$recursiveRef=2019-09:$dynamicRef'; do
+for k in divisibleBy=3:multipleOf disallow=3:not extends=3:allOf \
+    '$recursiveRef=2019-09:$dynamicRef'; do
     word=${k%%=*} draft=${k#*=}
     echo "{\"items\":{\"$word\":3}}" >old.json
-    run 2 '' "sample: old.json: #/items/$word: a keyword of draft ${draft%:*}, for which ${draft#*:} is read|" \
-        "the older keyword $word" sample --check-grammar old.json
+    run 2 '' "sample: old.json: #/items/$word: a keyword of draft ${draft%:*}, for which \
+${draft#*:} is read|" "the older keyword $word" sample --check-grammar old.json
 done
 for s in '{"type":"object","properties":{"a":{}},"minProperties":2}' \
     '{"type":"array","prefixItems":[{}],"minItems":2}'; do
     echo "$s" >closed.json
-    run 2 '' 'sample: closed.json: the schema can only be completed with members or items that its properties and prefixItems do not name: *' \
-        "$s" sample --check-grammar closed.json
+    run 2 '' "sample: closed.json: the schema can only be completed with members or items that its \
+properties and prefixItems do not name: *" "$s" sample --check-grammar closed.json
 done
 printf '[1, 2]' >in
 run 0 '' '' 'and what it is when it is open' sample --open-objects --check-grammar closed.json
 echo '{"type":"string","minLength":2,"maxLength":1}' >never.json
-run 2 '' 'sample: never.json: the schema can never be completed|' 'a schema that nothing satisfies' \
+run 2 '' 'sample: never.json: the schema can never be completed|' \
+    'a schema that nothing satisfies' \
     sample --check-grammar never.json
 
 # ---- the command line ----
@@ -176,7 +188,8 @@ usage "top-p: 'nan' is not a number from 0 to 1" --top-p=nan
 for o in record replay model check-grammar grammar json-schema; do
     usage "$o: the name of the file is empty" "--$o="
 done
-usage 'is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, adaptive_p, infill' --samplers 'top_k;what'
+usage "is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, \
+adaptive_p, infill" --samplers 'top_k;what'
 usage 'is not an id' --logit-bias 5
 usage 'is not an id' --logit-bias 5+nan
 usage 'is not an id' --logit-bias x+1
@@ -200,7 +213,8 @@ for option in --model --grammar --json-schema --replay --check-grammar; do
         --grammar|--json-schema) sample -m "$m" "$option=$path" -- "$fake" <in >out 2>err ;;
         *) sample "$option=$path" <in >out 2>err ;;
         esac
-        ok "$? $(wc -l <err) $(grep -c "^sample: $path: " err)" '2 1 1' "$option $path: the message names the file"
+        ok "$? $(wc -l <err) $(grep -c "^sample: $path: " err)" '2 1 1' \
+            "$option $path: the message names the file"
     done
 done
 sample --record nothere/record <whole >out 2>err
@@ -222,7 +236,8 @@ vain '--open-objects has no effect without --json-schema' --open-objects
 vain '--strict-schema has no effect without --json-schema' --strict-schema
 vain '--draft-max has no effect without --draft or --draft-ngram' --draft-max=3
 for o in start=a end=b message=c; do
-    vain '--reasoning-start, -end or -message has no effect without --reasoning-budget' --reasoning-$o
+    vain '--reasoning-start, -end or -message has no effect without --reasoning-budget' \
+        --reasoning-$o
 done
 vain '--dry-sequence-breaker has no effect without --dry-multiplier' --dry-sequence-breaker=none
 sample -q --top-k 3 --samplers 'Top-P;m' <whole 2>err >out.q
@@ -239,7 +254,8 @@ sed -n '/^\.Bl -column/,/^\.El/s/^\.It \([^S].*\)/\1/p' "$root/man/sample.1" |
     sed 's/ Ta /\t/g; s/""//g' |
     awk -F '\t' '{ print ($1 ? $1 " " $2 : ""), $3, $4 }' >page
 ok "$(diff rows page)" '' 'the table of samplers in the page is that of the program'
-sample --help | sed '/=[A-Z]*$/{N;s/\n */ /;}' | sed -n 's/^ *\(--[a-z-]*\)=[A-Z].*\[\([^;]*\); \(.*\)\]$/\1 \2 \3/p' | sort >rows
+sample --help | sed '/=[A-Z]*$/{N;s/\n */ /;}' |
+    sed -n 's/^ *\(--[a-z-]*\)=[A-Z].*\[\([^;]*\); \(.*\)\]$/\1 \2 \3/p' | sort >rows
 sed -n '/^\.Bl -column/,/^\.El/s/^\.It \([^S].*\)/\1/p' "$root/man/sample.1" |
     sed 's/ Ta /\t/g' | cut -f 3- | tr '\t' ' ' | grep -v '""' | sort -u >page
 ok "$(diff rows page)" '' 'and so are the values that switch them off'
@@ -248,8 +264,9 @@ ok "$(sample --help | grep '^ *-' | grep -vE '^.{27} [^ ]|^ {6}--[^ ]+(, --[^ ]+
     'what an option does begins in one column, or on a line of its own'
 
 # ---- seeds ----
-awk 'BEGIN { for (s = 0; s < 8; s++) { printf "%d 0 1", s; for (i = 0; i < 100; i++) printf " 0"; print "" } }' |
-    stream 8 >flat
+awk 'BEGIN {
+    for (s = 0; s < 8; s++) { printf "%d 0 1", s; for (i = 0; i < 100; i++) printf " 0"; print "" }
+}' | stream 8 >flat
 draw="sample --top-k 0 --top-p 1 --min-p 0 --temp 1"
 for i in 1 2 3 4 5; do
     $draw <flat >run.$i 2>seed.$i
@@ -259,7 +276,8 @@ for i in 1 2 3 4 5; do
 done >again
 ok "$(cat again)" '' 'a shown seed repeats the run, and is not shown again'
 ok "$(cat run.? | sort | uniq -c | awk '$1 == 5' | wc -l)" 0 'no seed: another run'
-# Of 100 equal logits the number u draws floor(100 u); these u come from Philox4x32-10 written in Python.
+# Of 100 equal logits the number u draws floor(100 u); these u come from Philox4x32-10 written in
+# Python.
 ok "$($draw -s 0 <flat | tr -d '\n')" '79 55 1 40 56 95 62 0 ' 'seed 0 is a seed like others'
 ok "$($draw -s 4294967295 <flat | tr -d '\n')" '52 60 3 15 88 68 77 27 ' 'and so is 2^32 - 1'
 ok "$($draw -s 1099511627781 <flat | tr -d '\n')" '7 17 5 14 26 50 76 9 ' 'and one of 41 bits'
@@ -288,7 +306,8 @@ printf '3 4\n5 ! tokenize: no such model\n6\n' >in
 run 1 '5 6 7 |! tokenize: no such model|' \
     'sample: <stdin>: line 2: its producer failed: tokenize: no such model|' \
     'what the producer of prompts says is passed on' sample --greedy -n 3 -- "$fake"
-run 2 "! $fake: answers no requests: it wants -i|" "sample: $fake: answers no requests: it wants -i|" \
+run 2 "! $fake: answers no requests: it wants -i|" \
+    "sample: $fake: answers no requests: it wants -i|" \
     'a command that answers no requests' sample --greedy -n 3 -- "$fake" loop=false
 : >in
 run 0 '' '' 'no prompts' sample --greedy -n 3 -- "$fake"
@@ -314,7 +333,8 @@ run 1 '! sequence 0, position 1: id 9: the logit is NaN|' '*' 'NaN' sample --gre
 # A child that ends too early, at every point, in every way.
 printf '3 4\n' >in
 for head in 0 2 10 100 ; do
-    run 1 "! $fake: *" "sample: $fake: *" "ends after $head bytes" sample --greedy -n 3 -- "$fake" head=$head
+    run 1 "! $fake: *" "sample: $fake: *" "ends after $head bytes" sample --greedy -n 3 -- "$fake" \
+        head=$head
     run 2 "! $fake: ended by signal 9 (Killed)|" '*' "killed after $head bytes" \
         sample --greedy -n 3 -- "$fake" head=$head signal=9
     run 3 "! $fake: exit status 3|" "sample: $fake: exit status 3|" "fails after $head bytes" \
@@ -324,8 +344,10 @@ for frames in 0 1 2; do
     ids=$(printf '5 6 7 ' | head -c $((2 * frames)))
     for cut in 0 10 32 50; do
         run 1 "$ids! $fake: the stream is cut short*" "sample: $fake: the stream*" \
-            "ends $cut bytes after frame $frames" sample --greedy -n 3 -- "$fake" frames=$frames cut=$cut
-        run 2 "$ids! $fake: ended by signal 15 (Terminated)|" "sample: $fake: ended by signal 15 (Terminated)|" \
+            "ends $cut bytes after frame $frames" sample --greedy -n 3 -- "$fake" frames=$frames \
+            cut=$cut
+        run 2 "$ids! $fake: ended by signal 15 (Terminated)|" \
+            "sample: $fake: ended by signal 15 (Terminated)|" \
             "killed $cut bytes after frame $frames" \
             sample --greedy -n 3 -- "$fake" frames=$frames cut=$cut signal=15
         run 2 "$ids! $fake: exit status 2|" "sample: $fake: exit status 2|" \
@@ -333,7 +355,8 @@ for frames in 0 1 2; do
             sample --greedy -n 3 -- "$fake" frames=$frames cut=$cut exit=2
     done
 done
-run 1 "5 6 7 |! $fake: the stream is cut*" '*' 'no end frame' sample --greedy -n 3 -- "$fake" noend=1
+run 1 "5 6 7 |! $fake: the stream is cut*" '*' 'no end frame' sample --greedy -n 3 -- "$fake" \
+    noend=1
 run 4 "5 6 7 |! $fake: exit status 4|" '*' 'a failure after the end frame' \
     sample --greedy -n 3 -- "$fake" exit=4
 run 2 "5 6 7 |! $fake: ended by signal 13 (Broken pipe)|" '*' 'a signal after the end frame' \
@@ -405,16 +428,21 @@ gone() { # PIDFILE: is the process gone?
 }
 printf '3 4\n' >in
 for f in out full closed; do rm -f pid.$f; done
-yes '3 4' | head -n 20000 | { sample --greedy -n 3 -- "$fake" pid=pid.out linger=30; echo $? >status; } 2>err | head -n 1 >out
-ok "$(cat out status err | tr '\n' '|') $(gone pid.out)" '5 6 7 |141| gone' 'head -n 1 ends it all, quietly'
+yes '3 4' | head -n 20000 |
+    { sample --greedy -n 3 -- "$fake" pid=pid.out linger=30; echo $? >status; } 2>err |
+    head -n 1 >out
+ok "$(cat out status err | tr '\n' '|') $(gone pid.out)" '5 6 7 |141| gone' \
+    'head -n 1 ends it all, quietly'
 sample --greedy -n 3 -- "$fake" pid=pid.full linger=30 <in >/dev/full 2>err
-ok "$? $(cat err) $(gone pid.full)" '2 sample: <stdout>: write error: No space left on device gone' \
+ok "$? $(cat err) $(gone pid.full)" \
+    '2 sample: <stdout>: write error: No space left on device gone' \
     'a full disk'
 sample --greedy -n 3 -- "$fake" pid=pid.closed linger=30 <in >&- 2>err
 ok "$? $(cat err) $(gone pid.closed)" '2 sample: <stdout>: write error: Bad file descriptor gone' \
     'a closed output'
 sample --greedy whole >/dev/full 2>err
-ok "$? $(cat err)" '2 sample: <stdout>: write error: No space left on device' 'a full disk under the filter'
+ok "$? $(cat err)" '2 sample: <stdout>: write error: No space left on device' \
+    'a full disk under the filter'
 (cat whole whole; sleep 1; cat whole) | { sample --greedy; echo $? >status; } 2>err | head -n 1 >out
 ok "$(cat out status err | tr '\n' '|')" '1 |141|' 'head -n 1 ends the filter'
 
@@ -431,7 +459,10 @@ if [ -d /dev/fd ]; then
     perl -e '
         use Fcntl;
         open my $f, "<", "/dev/null" or die;
-        for (3, 7, 200) { my $n = fcntl($f, F_DUPFD, $_); open my $g, "<&=", $n; fcntl($g, F_SETFD, 0); push @keep, $g }
+        for (3, 7, 200) {
+            my $n = fcntl($f, F_DUPFD, $_); open my $g, "<&=", $n;
+            fcntl($g, F_SETFD, 0); push @keep, $g
+        }
         exec @ARGV' sample -n 1 -- ./fds <in >out 2>err
     ok "$? $(cat fds.open)" '9 0 1 2' 'descriptors of the caller are not passed on'
 else
@@ -452,7 +483,8 @@ wait $pid
 ok $? 0 'and the end of the prompts is the end'
 
 wait $silent
-ok "$? $(cat silent.out silent.err)" '124 sample: cat: has written nothing for 10 seconds; still waiting for it, as a large model takes long to load' \
+ok "$? $(cat silent.out silent.err)" "124 sample: cat: has written nothing for 10 seconds; still \
+waiting for it, as a large model takes long to load" \
     'a command that never writes'
 
 # ---- the real thing ----
@@ -461,7 +493,8 @@ if command -v decode >/dev/null && command -v tokenize >/dev/null; then
     sample --greedy -n 12 -- decode -i -m "$m" <in >want 2>err
     ok "$? $(wc -w <want) $(wc -l <want) $(wc -c <err)" '0 12 1 0' 'decode generates'
     decode -i -m "$m" <in >record
-    ok "$(sample --greedy -n 1 -- cat record <in)" "$(cut -d ' ' -f 1 want) " 'a record can be replayed'
+    ok "$(sample --greedy -n 1 -- cat record <in)" \
+        "$(cut -d ' ' -f 1 want) " 'a record can be replayed'
     size=$(wc -c <record) bad=
     for cut in 0 1 63 64 191 192 200 500 700 1000 $((size - 33)) $((size - 32)) $((size - 1)); do
         sample --greedy -n 1 -- head -c "$cut" record <in >out 2>err

@@ -78,7 +78,8 @@ for f in rwkv.gguf plamo2.gguf own.tiktoken tekken.json; do
     tokenize -q -m "$kinds/$f" -f t | tokenize -q -m "$kinds/$f" -d | cmp -s - t
     ok $? 0 "$f: bytes that are not UTF-8"
 done
-ok "$(tokenize -m "$kinds/vocab.txt" '  The rivers,  the SEA. ' | tokenize -m "$kinds/vocab.txt" -d)" \
+ok "$(tokenize -m "$kinds/vocab.txt" '  The rivers,  the SEA. ' |
+    tokenize -m "$kinds/vocab.txt" -d)" \
     "the rivers, the sea." "WordPiece is joined with spaces"
 ok "$(tokenize -m "$kinds/unigram.gguf" ' the  sea ' | tokenize -m "$kinds/unigram.gguf" -d)" \
     "the sea" "Unigram without the added space"
@@ -104,8 +105,10 @@ bad() { # FILE STATUS PART
     tokenize -m "$1" x >out 2>err; ok $? "$2" "$1: status"
     has "$(cat err)" "$3" "$1: says what is wrong"
 }
-head -c 2000 "$kinds/unigram.model" >cut.model; bad cut.model 1 "not a SentencePiece model, or damaged"
-printf 'YQ== 0\nYg== 1\nYw\n' >cut.tiktoken; bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
+head -c 2000 "$kinds/unigram.model" >cut.model
+bad cut.model 1 "not a SentencePiece model, or damaged"
+printf 'YQ== 0\nYg== 1\nYw\n' >cut.tiktoken
+bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
 printf "1 'a' 1\n2 'b' 7\n" >rwkv.txt; bad rwkv.txt 1 "line 2 is not an id, a text and its length"
 printf '{"config":{}}' >tekken.json; bad tekken.json 1 "no vocab, or no sizes in config"
 printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "ids 0 and 2 are the same piece"

@@ -5,7 +5,8 @@
 data=$root/tests/data
 kinds=$data/vocab/kinds
 run() { # UNIT COUNT: that many times UNIT, an octal escape or itself
-    awk -v c="$(printf "$1.")" -v n="$2" 'BEGIN { sub(/.$/, "", c); for (i = 0; i < 1000; i++) s = s c
+    awk -v c="$(printf "$1.")" -v n="$2" \
+        'BEGIN { sub(/.$/, "", c); for (i = 0; i < 1000; i++) s = s c
                                                  for (i = 0; i < n / 1000; i++) printf "%s", s }'
 }
 lines() { awk 'BEGIN { for (i = 0; i < 1000; i++) s = s "\n"
@@ -30,9 +31,12 @@ json() { # NORMALIZER PRE_TOKENIZER MODEL
 merged='{"type":"BPE","unk_token":"?","fuse_unk":true,"end_of_word_suffix":"</w>","vocab":{"<x>":0,
 "?":1,"a":2,"a</w>":3,"aa":4,"aaaa":5,"b</w>":6,"ab</w>":7,"\u0120":8,"\u00e6":9,"b":10,"ab":11},
 "merges":["a a","aa aa","a b</w>","a b"]}'
-json '{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Replace","pattern":{"Regex":"\\s+"},
-"content":" "},{"type":"Lowercase"}]}' '{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":
-{"Regex":"'"'s|[\\\\p{L}]+|[\\\\p{N}]|[^\\\\s\\\\p{L}\\\\p{N}]+"'"},"behavior":"Removed","invert":true},
+json \
+    '{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Replace","pattern":{"Regex":"\\s+"},
+"content":" "},{"type":"Lowercase"}]}' \
+    '{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":
+{"Regex":"'"'s|[\\\\p{L}]+|[\\\\p{N}]|[^\\\\s\\\\p{L}\\\\p{N}]+"'"},
+"behavior":"Removed","invert":true},
 {"type":"ByteLevel","add_prefix_space":false}]}' "$merged" >clip.json
 json '{"type":"Sequence","normalizers":[{"type":"Nmt"},{"type":"Strip"},{"type":"Prepend",
 "prepend":"b"}]}' '{"type":"Sequence","pretokenizers":[{"type":"Digits"},{"type":"Punctuation",

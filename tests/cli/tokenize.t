@@ -38,7 +38,8 @@ ok "$(printf 'Hello\nab\n' | tokenize -m "$m" -l --binary | od -An -tx4 | tr -d 
 ok "$(tokenize -m "$m" --no-bos Hello)" "39 68 277 78" "--no-bos"
 ok "$(tokenize -m "$m" --no-add-special --eos Hello)" "39 68 277 78 365" "--eos"
 ok "$(tokenize -m "$root/tests/data/vocab/kinds/vocab.txt" --no-add-special --sep a)" "28 3" "--sep"
-tokenize -m "$m" --sep a >out 2>err;                      ok "$?$(cat out)" 1 "which is not everywhere"
+tokenize -m "$m" --sep a >out 2>err
+ok "$?$(cat out)" 1 "which is not everywhere"
 talk='Once upon a time there was a cat'
 ok "$(tokenize -m "$m" --window 6 --stride 2 "$talk")" "360 46 77 66 68 220
 360 68 220 84 79 270
@@ -46,7 +47,8 @@ ok "$(tokenize -m "$m" --window 6 --stride 2 "$talk")" "360 46 77 66 68 220
 360 256 72 290 258 260
 360 258 260 261 282 259
 360 282 259 274 316" "--window and --stride"
-ok "$(tokenize -m "$root/tests/data/vocab/kinds/vocab.txt" --window 8 --stride 3 "$talk, and it sat on the mat.")" \
+ok "$(tokenize -m "$root/tests/data/vocab/kinds/vocab.txt" --window 8 --stride 3 \
+    "$talk, and it sat on the mat.")" \
    "2 41 161 189 46 163 162 3
 2 46 163 162 161 28 45 3
 2 161 28 45 157 251 45 3
@@ -65,9 +67,13 @@ tokenize -m "$m" --window 3 --stride 2 x 2>err;           ok $? 2 "a window with
 tokenize -m "$m" --binary --count x 2>err;                ok $? 2 "two forms"
 
 # ---- threads ----
-awk 'BEGIN { for (i = 0; i < 9000; i++) printf "%d a line of text, number %d, and the like%s\n", i, i * i, i % 7 ? "" : "\\n\\n" }' >lines
+awk 'BEGIN {
+    for (i = 0; i < 9000; i++)
+        printf "%d a line of text, number %d, and the like%s\n", i, i * i, i % 7 ? "" : "\\n\\n"
+}' >lines
 sed 's/.*/"&"/' lines >lines.json
-for form in "-l lines" "-l lines --pieces" "-j lines.json" "-l lines --window 9 --stride 2" "-l lines --count"; do
+for form in "-l lines" "-l lines --pieces" "-j lines.json" "-l lines --window 9 --stride 2" \
+    "-l lines --count"; do
     set -- $form
     a=$1 b=$2; shift 2
     tokenize -m "$m" -t 1 "$a" -f "$b" "$@" >one && tokenize -m "$m" -t 5 "$a" -f "$b" "$@" >five
@@ -86,11 +92,16 @@ yes '<|begin_of_text|>' | head -n 9000 | tokenize -m "$m" -t 4 -l >out 2>err
 ok "$(wc -l <err)" 1 "a warning comes once"
 tokenize -m "$m" -j '"a' 2>err;                          ok $? 1 "-j: a broken string"
 ok "$(cat err)" "tokenize: operand: line 1: column 1: string without end" "with its line"
-printf '"a"\nx\n' | tokenize -m "$m" -j 2>err >out;      has "$(cat err)" ": line 2: column 1: " "and the second line's"
-gguf-edit --set tokenizer.ggml.add_bos_token=bool:true --delete tokenizer.ggml.bos_token_id "$m" nobos.gguf
-tokenize -m nobos.gguf x >out 2>err;                     ok $? 1 "a start token that is wanted but not there"
-has "$(cat err)" "tokenize: nobos.gguf: there is no start token to add: tokenizer.ggml.bos_token_id is missing" "is the model's fault"
-zstd -q f && rm f && tokenize -m "$m" -f f.zst >out;      ok "$(cat out)" "360 39 68 277 78" "a compressed file"
+printf '"a"\nx\n' | tokenize -m "$m" -j 2>err >out
+has "$(cat err)" ": line 2: column 1: " "and the second line's"
+gguf-edit --set tokenizer.ggml.add_bos_token=bool:true --delete tokenizer.ggml.bos_token_id "$m" \
+    nobos.gguf
+tokenize -m nobos.gguf x >out 2>err
+ok $? 1 "a start token that is wanted but not there"
+has "$(cat err)" "tokenize: nobos.gguf: there is no start token to add: \
+tokenizer.ggml.bos_token_id is missing" "is the model's fault"
+zstd -q f && rm f && tokenize -m "$m" -f f.zst >out
+ok "$(cat out)" "360 39 68 277 78" "a compressed file"
 
 # ---- bytes stay what they are ----
 printf 'a\\nb' >t1; printf 'a\r\nb\r\n' >t2; printf '\n\n x \n\n' >t3; printf ' x' >t4
@@ -101,14 +112,18 @@ for v in "$m" "$spm"; do
         cmp -s $t out; ok $? 0 "$t comes back from $(basename "$v")"
     done
 done
-ok "$(printf 'e\314\201' | tokenize -m "$qwen" | tokenize -m "$qwen" -d | od -An -tx1)" " c3 a9" "NFC"
+ok "$(printf 'e\314\201' | tokenize -m "$qwen" | tokenize -m "$qwen" -d | od -An -tx1)" " c3 a9" \
+    "NFC"
 tokenize -m "$m" -f t1 -f t2 | tokenize -m "$m" -d >out; cat t1 t2 | cmp -s - out
 ok $? 0 "texts follow each other with nothing between"
-tokenize -m "$m" -l -f "$root/tests/data/text.txt" | tokenize -m "$m" -d -l | cmp -s - "$root/tests/data/text.txt"
+tokenize -m "$m" -l -f "$root/tests/data/text.txt" | tokenize -m "$m" -d -l |
+    cmp -s - "$root/tests/data/text.txt"
 ok $? 0 "-l both ways"
-printf 'a\nb\0c\0' | tokenize -m "$m" -0 | tokenize -m "$m" -d -0 | od -c >a; printf 'a\nb\0c\0' | od -c | cmp -s - a
+printf 'a\nb\0c\0' | tokenize -m "$m" -0 | tokenize -m "$m" -d -0 | od -c >a
+printf 'a\nb\0c\0' | od -c | cmp -s - a
 ok $? 0 "-0 both ways"
-ok "$(printf '"a\\n\\u0000\\""\n""\n' | tokenize -m "$m" -j | tokenize -m "$m" -d -j)" '"a\n\u0000\""
+ok "$(printf '"a\\n\\u0000\\""\n""\n' | tokenize -m "$m" -j | tokenize -m "$m" -d -j)" \
+    '"a\n\u0000\""
 ""' "-j both ways"
 
 # ---- other forms of the vocabulary ----
@@ -118,19 +133,27 @@ for v in "$hf" "$hf/" "$hf/tokenizer.json"; do
     tokenize -m "$m" -l -f "$root/tests/data/text.txt" | cmp -s - a; ok $? 0 "$(basename "$v")"
 done
 chars=$root/tests/data/vocab/chars.json
-printf 'a  b\n\343\201\202\377 ' >t8; tokenize -m "$chars" -f t8 | tokenize -m "$chars" -d | cmp -s - t8
+printf 'a  b\n\343\201\202\377 ' >t8
+tokenize -m "$chars" -f t8 | tokenize -m "$chars" -d | cmp -s - t8
 ok $? 0 "BPE of characters, there and back"
-gguf-inspect --get tokenizer.ggml.scores "$spm" | sed 's/.*/-1000/' | paste -sd, | sed 's/.*/[&]/' >same
+gguf-inspect --get tokenizer.ggml.scores "$spm" | sed 's/.*/-1000/' | paste -sd, |
+    sed 's/.*/[&]/' >same
 gguf-edit --set-file tokenizer.ggml.scores=same "$spm" same.gguf
 for v in "$spm" same.gguf; do
-    (tokenize -m $v -f "$root/tests/data/text.txt"; tokenize -m $v 'a     b'; tokenize -m $v there) >$(basename $v).ids
+    (tokenize -m $v -f "$root/tests/data/text.txt"; tokenize -m $v 'a     b'; tokenize -m $v \
+        there) >$(basename $v).ids
 done
-cmp -s same.gguf.ids tiny-spm.gguf.ids;                    ok $? 0 "scores that say nothing: pieces are in order"
-mkdir none && tokenize -m none x >out 2>err;               ok $? 2 "a directory without a vocabulary"
-has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or tekken.json" "is named, and what it lacks"
-sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "another kind of model"
+cmp -s same.gguf.ids tiny-spm.gguf.ids
+ok $? 0 "scores that say nothing: pieces are in order"
+mkdir none && tokenize -m none x >out 2>err
+ok $? 2 "a directory without a vocabulary"
+has "$(cat err)" "none: no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or tekken.json" \
+    "is named, and what it lacks"
+sed 's/"BPE"/"Unigram"/' "$chars" >other.json; tokenize -m other.json x 2>err
+ok $? 2 "another kind of model"
 has "$(cat err)" "'Unigram'" "is named"
-sed 's/"Prepend"/"Reverse"/' "$chars" >other.json; tokenize -m other.json x 2>err; ok $? 2 "an unknown normalizer"
+sed 's/"Prepend"/"Reverse"/' "$chars" >other.json; tokenize -m other.json x 2>err
+ok $? 2 "an unknown normalizer"
 has "$(cat err)" "'Reverse'" "is named"
 head -c 3000 "$chars" >cut.json; tokenize -m cut.json x 2>err; ok $? 1 "a file cut short"
 
@@ -146,18 +169,22 @@ tokenize -qm "$m" '<|begin_of_text|>x' 2>err >out2;      ok "$(cat err)" "" "tha
 cmp -s out out2;                                          ok $? 0 "-q changes no answer"
 ok "$(tokenize -m "$m" -v x 2>err >out; grep -c '368' err)" 1 "-v says what the vocabulary is"
 
-ok "$(echo 1 359 2 | tokenize -m "$spm" -d --special)" '<s> Hello</s>' "the space that such a piece puts in front"
+ok "$(echo 1 359 2 | tokenize -m "$spm" -d --special)" '<s> Hello</s>' \
+    "the space that such a piece puts in front"
 ok "$(echo 1 359 2 359 | tokenize -m "$spm" -d)" 'Hello Hello' "is dropped at the begin of the text"
 
 # ---- the other answers ----
-ok "$(tokenize -m "$m" --pieces "$(printf 'a\303\251\tb')" | tr '\t' ' ')" "360 0 0 <|begin_of_text|>
+ok "$(tokenize -m "$m" --pieces "$(printf 'a\303\251\tb')" | tr '\t' ' ')" \
+    "360 0 0 <|begin_of_text|>
 64 0 1 a
 326 1 2 é
 197 3 1 \\t
 65 4 1 b" "--pieces"
-ok "$(printf 'a\nb\n' | tokenize -m "$m" --no-add-special --pieces -l | sed -n 2p)" "" "--pieces: a line between"
+ok "$(printf 'a\nb\n' | tokenize -m "$m" --no-add-special --pieces -l | sed -n 2p)" "" \
+    "--pieces: a line between"
 ok "$(tokenize -m "$m" --vocab | wc -l)" 368 "--vocab"
-ok "$(tokenize -m "$m" --vocab | sed -n 221p | tr '\t' ' ')" "220 normal 0  " "--vocab shows the piece"
+ok "$(tokenize -m "$m" --vocab | sed -n 221p | tr '\t' ' ')" "220 normal 0  " \
+    "--vocab shows the piece"
 ok "$(tokenize -m "$spm" --vocab | awk -F'\t' '$2 == "byte"' | wc -l)" 256 "--vocab shows types"
 
 # ---- as it comes ----
@@ -184,8 +211,10 @@ for id in 368 -1 2147483648 abc 1.5; do
     has "$(cat err)" "vocabulary of 368" "and the vocabulary's size"
 done
 tokenize -m "$m" -d </dev/null >out;                      ok "$?$(cat out)" 0 "no ids, no text"
-printf '39 68' | tokenize -m "$m" -d >out 2>err;          ok "$?$(cat out)" 1H "a line cut short: its last id may be, too"
-printf '39\n! broke\n39\n' | tokenize -m "$m" -d >out 2>err; ok "$?$(cat out)" 1H "a producer that failed"
+printf '39 68' | tokenize -m "$m" -d >out 2>err
+ok "$?$(cat out)" 1H "a line cut short: its last id may be, too"
+printf '39\n! broke\n39\n' | tokenize -m "$m" -d >out 2>err
+ok "$?$(cat out)" 1H "a producer that failed"
 has "$(cat err)" broke "and what it said"
 fails 2 "no model" tokenize x
 fails 2 "a missing file" tokenize -m "$m" -f /no/such
@@ -197,9 +226,11 @@ fails 2 "-d of text files" tokenize -m "$m" -d -f t1
 fails 1 "a file that is no model" tokenize -m t3 x
 printf 'a' >a; tokenize -m "$m" -f a -f /no/such >out 2>err; ok $? 2 "a second file that is missing"
 ok "$(sed -n 2p out | cut -c 1-2)" "! " "breaks the stream off"
-tokenize -m "$m" -f out >/dev/null 2>err && tokenize -m "$m" -d out >/dev/null 2>err; ok $? 1 "which readers notice"
+tokenize -m "$m" -f out >/dev/null 2>err && tokenize -m "$m" -d out >/dev/null 2>err
+ok $? 1 "which readers notice"
 tokenize -m "$m" x >/dev/full 2>err;                      ok $? 2 "a full disk"
-head -c 100000 /dev/zero | tr '\0' a | tokenize -m "$m" 2>err | head -c 1 >/dev/null; ok "$(cat err)" "" "a closed pipe is quiet"
+head -c 100000 /dev/zero | tr '\0' a | tokenize -m "$m" 2>err | head -c 1 >/dev/null
+ok "$(cat err)" "" "a closed pipe is quiet"
 
 # ---- long runs of one character: flat stack, no quadratic time ----
 for v in "$m" "$spm" "$qwen"; do
@@ -213,11 +244,14 @@ for v in "$m" "$spm" "$qwen"; do
 done
 
 # ---- memory stays what it is, and parts of a text are as the whole ----
-awk 'BEGIN { for (i = 0; i < 120000; i++) printf "Line %d of\tmany: it'"'"'s  %x\r\n\n", i, i * 7919 }' >long
+awk 'BEGIN {
+    for (i = 0; i < 120000; i++) printf "Line %d of\tmany: it\047s  %x\r\n\n", i, i * 7919
+}' >long
 for v in "$m" "$spm" "$qwen" "$chars"; do
     tokenize -m "$v" --no-add-special -f long | tokenize -m "$v" -d | cmp -s - long
     ok $? 0 "a long text comes back from $(basename "$v")"
-    tokenize -m "$v" --pieces -f long | awk -F'\t' '$2 < at { bad++ } { at = $2 + $3 } END { print bad + 0, at }' >spans
+    tokenize -m "$v" --pieces -f long |
+        awk -F'\t' '$2 < at { bad++ } { at = $2 + $3 } END { print bad + 0, at }' >spans
     ok "$(cat spans)" "0 $(wc -c <long)" "and its pieces cover it"
     (cat long; sleep 0.1; cat long; cat long) | tokenize -m "$v" >b1
     cat long long long >long3; tokenize -m "$v" -f long3 | cmp -s - b1
@@ -245,7 +279,8 @@ rows = [json.loads(line) for line in open(base + "tiny/tiny-spm.jsonl")]
 lines = "".join(json.dumps(text[r["i"]]) + "\n" for r in rows).encode()
 bad = 0
 for key, extra in (("ids", ["--no-add-special"]), ("ids_special", [])):
-    got = subprocess.run(["tokenize", "-m", sys.argv[2], "-j", *extra], input=lines, stdout=subprocess.PIPE).stdout
+    got = subprocess.run(["tokenize", "-m", sys.argv[2], "-j", *extra], input=lines,
+                         stdout=subprocess.PIPE).stdout
     for r, line in zip(rows, got.decode().split("\n")):
         bad += [int(x) for x in line.split()] != r["llamacpp"][key]
 print(len(rows), bad)

@@ -17,8 +17,10 @@ for page in "$root"/man/*.[157]; do
         /^\.Bd -literal/ { lit = 1; next }
         /^\.Ed/          { lit = 0; next }
         !lit             { next }
-                         { gsub(/\\e/, "\\"); gsub(/\\&/, ""); gsub(/\\-/, "-"); gsub(/\\\(aq/, "\047") }
-        /^\$ /           { f = sprintf("%s/%03d", dir, ++n); print substr($0, 3) > (f ".sh"); printf "" > (f ".out"); next }
+                         { gsub(/\\e/, "\\"); gsub(/\\&/, ""); gsub(/\\-/, "-")
+                           gsub(/\\\(aq/, "\047") }
+        /^\$ /           { f = sprintf("%s/%03d", dir, ++n)
+                           print substr($0, 3) > (f ".sh"); printf "" > (f ".out"); next }
         /^> /            { print substr($0, 3) > (f ".sh"); next }
                          { print > (f ".out") }' "$page"
     for sh in "$name.steps"/*.sh; do
