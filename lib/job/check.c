@@ -229,6 +229,7 @@ static void check_vocab(struct check *c)
         found(c, 0, 0, "key tokenizer.ggml.model: missing");
         return;
     }
+    sound = sound && !lm_vocab_absent(c->g);
     struct lm_vocab *v = sound ? lm_vocab_from_gguf(c->g, c->to->env, &err) : NULL;
     if (sound && !v && err.code == LM_EDATA)
         found(c, 0, place(c, "tokenizer.ggml.tokens"), "%s", err.text);

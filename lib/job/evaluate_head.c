@@ -178,7 +178,7 @@ int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const 
     if (!h->model || !h->arch || !h->sampling)
         return lm_fail_nomem(err);
 
-    bool none = !lm_gguf_kv(g, "tokenizer.ggml.model");
+    const bool none = lm_vocab_absent(g);
     struct lm_vocab *v = none ? NULL : lm_vocab_from_gguf(g, env, &why);
     if (!v && !none && why.code != LM_ENOSUP) {
         if (err)

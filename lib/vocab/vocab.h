@@ -55,6 +55,8 @@ enum lm_token_type {
  */
 struct lm_vocab *lm_vocab_from_gguf(const struct lm_gguf *g, const struct lm_env *env,
                                     struct lm_err *err);
+/* Does the file say that it has no vocabulary, or nothing of one?  (LM_EDATA above.) */
+bool lm_vocab_absent(const struct lm_gguf *g);
 
 /*
  * lm_vocab_open - the vocabulary of a file or a directory.

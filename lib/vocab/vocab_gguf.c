@@ -125,13 +125,28 @@ static int own_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm
     return charsmap(g, &src->charsmap, err);
 }
 
+static bool is(struct lm_str s, const char *want)
+{
+    return s.len == strlen(want) && memcmp(s.p, want, s.len) == 0;
+}
+
+bool lm_vocab_absent(const struct lm_gguf *g)
+{
+    struct lm_str model;
+    int s = lm_gguf_str(g, KEY("model"), &model, NULL);
+    return s == 1 || (s == LM_OK && (is(model, "none") || is(model, "no_vocab")));
+}
+
 static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct lm_err *err)
 {
     int s;
-    if (!lm_gguf_kv(g, KEY("model")))
-        return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is missing");
-    if ((s = text(g, KEY("model"), &src->model, err)) ||
-        (s = text(g, KEY("pre"), &src->pre, err)) || (s = text(g, "general.name", &src->name, err)))
+    if ((s = text(g, KEY("model"), &src->model, err)))
+        return s;
+    if (lm_vocab_absent(g))
+        return lm_fail(err, LM_EDATA, "there is no vocabulary: " KEY("model") " is %s",
+                       src->model.len ? src->model.p : "missing");
+    if ((s = text(g, KEY("pre"), &src->pre, err)) ||
+        (s = text(g, "general.name", &src->name, err)))
         return s;
     /* a model of another kind has keys of its own: refuse it by its name first */
     const struct lm_tok_model *m = lm_tok_model_find(src->model.p, src->model.len);
@@ -149,11 +164,6 @@ static int read_keys(const struct lm_gguf *g, struct lm_vocab_src *src, struct l
         (s = flag(g, KEY("add_space_prefix"), &src->space_prefix, err)))
         return s;
     return own_keys(g, src, err);
-}
-
-static bool is(struct lm_str s, const char *want)
-{
-    return s.len == strlen(want) && memcmp(s.p, want, s.len) == 0;
 }
 
 /* Some pre-tokenizers of "gpt2" are not for bytes: they say that the model is another. */

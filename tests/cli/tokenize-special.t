@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../tap.sh"
 hf=$root/tests/data/hf
 kinds=$root/tests/data/vocab/kinds
+tab=$(printf '\t')
 
 says() { # STATUS MESSAGE NAME COMMAND...
     status=$1 message=$2 name=$3; shift 3
@@ -53,6 +54,10 @@ gguf-edit --delete tokenizer.ggml.eos_token_id "$m" noeos.gguf
 says 1 "noeos.gguf: ${none}tokenizer.ggml.eos_token_id is missing" "GGUF" tokenize -m noeos.gguf --eos x
 says 1 "noeos.gguf: there is no separator to add: tokenizer.ggml.seperator_token_id is missing, and there is no piece [SEP]" \
     "GGUF without a separator" tokenize -m noeos.gguf --sep x
+gguf-edit --set tokenizer.ggml.model=str:none "$m" none.gguf
+says 1 "none.gguf: there is no vocabulary: tokenizer.ggml.model is none" "a model without a vocabulary" \
+    tokenize -m none.gguf x
+ok "$(echo 360 39 | decode -m none.gguf --top 1 --text | cut -f 1-3)" "0${tab}1${tab}39" "which decode runs"
 printf '[UNK]\n[CLS]\na\n' >nosep.txt
 says 1 "nosep.txt: ${none}no line is [SEP]" "vocab.txt" tokenize -m nosep.txt a
 printf '[UNK]\n[SEP]\na\n' >nocls.txt; awk 'BEGIN { for (i = 0; i < 200; i++) print "w" i }' >>nocls.txt
