@@ -252,9 +252,10 @@ static const struct lm_jval *chat_kwargs(struct lm_arena *arena)
     struct lm_err err;
     const struct lm_jval *v = lm_json_tree(arena, opt.kwargs, strlen(opt.kwargs), &err);
     if (!v)
-        cli_bad_usage("--kwargs: %s", err.text);
+        cli_bad_usage("--kwargs: %s: what is needed is such as {\"enable_thinking\":false}",
+                      err.text);
     if (v->kind != LM_JSON_OBJECT)
-        cli_bad_usage("--kwargs: a JSON object is needed");
+        cli_bad_usage("--kwargs: not an object such as {\"enable_thinking\":false}");
     return v;
 }
 

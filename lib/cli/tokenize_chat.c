@@ -11,7 +11,7 @@ enum { MAX_CONVERSATION = 1 << 30 };
 
 struct chats {
     const struct cli_tokenize *o;
-    const struct lm_chat *chat;
+    struct lm_chat       *chat;
     struct lm_chat_options options;
     bool                  render;
     struct lm_encoder    *encoder;       /* NULL with render */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A conversation in JSON made ready for a template, and what is left of the result. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 static const char marker[] = "THE-MESSAGE-GOES-ON-FROM-HERE ";
 
 struct request {
-    const struct lm_chat         *chat;
+    struct lm_chat               *chat;
     const struct lm_chat_options *o;
     struct lm_arena               arena;
     const struct lm_jval         *root, *messages, *tools, *documents, *kwargs;
@@ -22,6 +23,9 @@ struct request {
     bool                          prompt, go_on;
     const char                   *final;     /* text of the message to be continued */
     size_t                        final_len;
+    const char                   *dropped;   /* a member of a message that was null ... */
+    size_t                        dropped_in;    /* ... of messages[dropped_in]     */
+    bool                          calls;     /* a message has tool_calls            */
     struct lm_err                *err;
 };
 
@@ -139,7 +143,7 @@ static const struct lm_jval *content_to_continue(struct request *q, const struct
 /* A message as templates get it: without members that are null, with its reasoning under
  * both names, in the order that transformers gives them: it shows where a message is printed. */
 static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **last,
-                       const struct lm_jval *m, bool go_on)
+                       const struct lm_jval *m, size_t at, bool go_on)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
     struct lm_jval *out = node(q, LM_JSON_OBJECT, NULL), *tail = NULL;
@@ -155,8 +159,13 @@ static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **l
         return lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
     for (const struct lm_jval *e = m->first; e && ok; e = e->next) {
         const struct lm_jval *v = e;
+        if (e->kind == LM_JSON_NULL && !q->dropped) {
+            q->dropped = e->key;
+            q->dropped_in = at;
+        }
         if (e->kind == LM_JSON_NULL || same_key(e, names[1]))
             continue;
+        q->calls |= same_key(e, "tool_calls");
         if (go_on && e == content && !(v = content_to_continue(q, e)))
             return LM_EDATA;
         ok = append(q, out, &tail, v, NULL);
@@ -173,14 +182,16 @@ static int take_messages(struct request *q, const struct lm_jval *messages)
     struct lm_jval *list = node(q, LM_JSON_ARRAY, NULL), *tail = NULL;
     size_t i = 0;
     int s = list ? LM_OK : lm_fail_nomem(q->err);
-    if (!messages || messages->kind != LM_JSON_ARRAY)
-        return lm_fail(q->err, LM_EDATA, "no list of messages");
+    if (!messages)
+        return lm_fail(q->err, LM_EDATA, "messages is missing");
+    if (messages->kind != LM_JSON_ARRAY)
+        return lm_fail(q->err, LM_EDATA, "messages is not a list");
     if (!messages->first && q->go_on)
         return lm_fail(q->err, LM_EDATA, "there is no message to continue");
     for (const struct lm_jval *m = messages->first; m && s == LM_OK; m = m->next, i++) {
         if (m->kind != LM_JSON_OBJECT)
             return lm_fail(q->err, LM_EDATA, "messages[%zu] is not an object", i);
-        s = add_message(q, list, &tail, m, q->go_on && !m->next);
+        s = add_message(q, list, &tail, m, i, q->go_on && !m->next);
     }
     q->messages = list;
     return s;
@@ -225,8 +236,9 @@ static int parse(struct request *q, const char *json, size_t len)
     if (q->o->no_generation_prompt || (q->go_on && !said))
         q->prompt = false;
     if (q->go_on && q->prompt)
-        return lm_fail(q->err, LM_EUSE, "a message cannot be continued and a new one begun: "
-                       "continue_final_message and add_generation_prompt");
+        return lm_fail(q->err, q->o->continue_final ? LM_EUSE : LM_EDATA, "a message cannot be "
+                       "continued and a new one begun: continue_final_message and "
+                       "add_generation_prompt");
     q->kwargs = lm_jval_get(q->root, "chat_template_kwargs");
     if (present(q->kwargs) && q->kwargs->kind != LM_JSON_OBJECT)
         return lm_fail(q->err, LM_EDATA, "chat_template_kwargs is not an object");
@@ -250,8 +262,8 @@ static int no_template(const struct lm_chat *c, const char *name, struct lm_err 
                        "'chatml' for example");
     if (!name)
         return lm_fail(err, LM_EUSE, "the model has no default chat template; it has: %s", names);
-    return lm_fail(err, LM_EUSE, "--template %.100s: no file, and no template of the model%s%s",
-                   name, c->n ? ", which has: " : "", names);
+    return lm_fail(err, LM_EUSE, "--template %.100s: no file, not built in, and no template of the "
+                   "model%s%s", name, c->n ? ", which has: " : "", names);
 }
 
 /* One of the model's; t stays as it is when there is none. */
@@ -340,6 +352,61 @@ static int render(struct request *q, const struct lm_template *t, struct lm_mark
     return lm_template_render(t, layers, 5, q->o->now, NULL, out, q->err);
 }
 
+/* ---- what a template does without ------------------------------------------ */
+
+static bool in_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Does a name stand in a text, as a whole? */
+static bool mentions(struct lm_str text, const char *name, size_t len)
+{
+    for (size_t i = 0; i + len <= text.len; i++)
+        if (memcmp(text.p + i, name, len) == 0 && !(i && in_name(text.p[i - 1])) &&
+            !(i + len < text.len && in_name(text.p[i + len])))
+            return true;
+    return false;
+}
+
+/* What is there for a template that does not speak of it is lost, or misspelled. */
+static void note_unused(struct request *q, struct lm_str text)
+{
+    enum { MOST_NAMES = 100 };               /* looked for, however many there are */
+    struct lm_buf names = { 0 };
+    const struct { bool there; const char *name; } own[] = {
+        { q->tools && q->tools->first, "tools" }, { q->calls, "tool_calls" },
+        { q->documents && q->documents->first, "documents" },
+    };
+    const struct lm_jval *kwargs[] = { present(q->kwargs) ? q->kwargs : NULL, q->o->kwargs };
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i].there && !mentions(text, own[i].name, strlen(own[i].name)))
+            lm_buf_printf(&names, "%s%s", names.len ? ", " : "", own[i].name);
+    for (size_t i = 0, n = 0; i < 2; i++)
+        for (const struct lm_jval *e = kwargs[i] ? kwargs[i]->first : NULL; e && n < MOST_NAMES;
+             e = e->next, n++)
+            if (!mentions(text, e->key, e->key_len))
+                lm_buf_printf(&names, "%s%.60s", names.len ? ", " : "", e->key);
+    if (names.len && !names.failed && !q->chat->noted) {
+        lm_note(q->chat->env, LM_WARN, "the template does not speak of: %s", names.data);
+        q->chat->noted = true;
+    }
+    lm_buf_release(&names);
+}
+
+/* A member that was there, but null, looks as if it were not. */
+static void tell_of_null(struct request *q)
+{
+    char part[100];
+    if (!q->dropped || !q->err)
+        return;
+    snprintf(part, sizeof part, "has no attribute '%.60s'", q->dropped);
+    const size_t n = strlen(q->err->text);
+    if (strstr(q->err->text, part))
+        snprintf(q->err->text + n, sizeof q->err->text - n, ": in messages[%zu] it is null, which "
+                 "counts as not there", q->dropped_in);
+}
+
 /* A template that is none is its file's fault; what goes wrong with it may be either's. */
 static int fill_in(struct request *q, struct lm_marked_text *out, const char **at)
 {
@@ -351,6 +418,8 @@ static int fill_in(struct request *q, struct lm_marked_text *out, const char **a
         return s;
     }
     struct lm_template *t = lm_template_parse(from.text.p, from.text.len, q->err);
+    if (t)
+        note_unused(q, from.text);
     free(data);
     if (!t) {
         *at = from.file;
@@ -358,6 +427,8 @@ static int fill_in(struct request *q, struct lm_marked_text *out, const char **a
         return *from.key ? lm_err_at(q->err, s, "%s", from.key) : s;
     }
     s = render(q, t, out);
+    if (s != LM_OK)
+        tell_of_null(q);
     if (s != LM_OK && *from.key)
         lm_err_at(q->err, s, "%s", from.key);
     if (s != LM_OK)
@@ -405,7 +476,7 @@ static int cut(const struct request *q, struct lm_marked_text *out)
     return LM_OK;
 }
 
-int lm_chat_render(const struct lm_chat *c, const char *json, size_t len,
+int lm_chat_render(struct lm_chat *c, const char *json, size_t len,
                    const struct lm_chat_options *o, struct lm_marked_text *out, const char **at,
                    struct lm_err *err)
 {

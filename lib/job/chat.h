@@ -29,8 +29,8 @@ struct lm_chat;
  * lies.
  *
  * Templates are read when they are rendered: one that is bad stands in nobody's way.  A
- * model without any is fine as long as lm_chat_render is told which to use.  NULL with *err
- * filled; the text does not name path.
+ * model without any is fine as long as lm_chat_render is told which to use.  env is kept until
+ * lm_chat_free.  NULL with *err filled; the text does not name path.
  */
 struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct lm_err *err);
 void lm_chat_free(struct lm_chat *c);
@@ -56,9 +56,10 @@ struct lm_chat_options {
  * Without o->template: the model's "tool_use" when there are tools and it has that, else
  * its default.  LM_EDATA when json or the template is at fault, LM_EUSE when there is no such
  * template or the options exclude each other.  *at is set to the file that is at fault when
- * that is not json; *err names the template's file when it may be either.
+ * that is not json; *err names the template's file when it may be either.  A note is given,
+ * once, when there are tools, documents or other names that the template does not speak of.
  */
-int lm_chat_render(const struct lm_chat *c, const char *json, size_t len,
+int lm_chat_render(struct lm_chat *c, const char *json, size_t len,
                    const struct lm_chat_options *o, struct lm_marked_text *out, const char **at,
                    struct lm_err *err);
 

@@ -209,6 +209,7 @@ struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct 
         lm_fail_nomem(err);
         return NULL;
     }
+    c->env = env;
     c->special.kind = LM_JSON_OBJECT;
     c->path = lm_arena_copy(&c->arena, path, len);
     if (!c->path)

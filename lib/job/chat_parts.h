@@ -13,6 +13,8 @@ struct lm_chat_template {
 struct lm_chat {
     struct lm_arena          arena;
     const char              *path;           /* of the model */
+    const struct lm_env     *env;
+    bool                     noted;          /* that a template does without what is there */
     struct lm_chat_template *templates;
     size_t                   n, cap;
     struct lm_jval           special;        /* an object: bos_token, eos_token, ... */

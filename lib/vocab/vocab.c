@@ -314,6 +314,23 @@ static int copy_ids(struct lm_vocab *v, const struct lm_vocab_src *src, struct l
     return LM_OK;
 }
 
+/* Which tokens begin and end a text, and whether they are added. */
+static void note_special(const struct lm_vocab *v, const struct lm_env *env)
+{
+    const int32_t ids[] = { v->bos, v->eos };
+    const bool added[] = { v->add_bos, v->add_eos };
+    for (size_t i = 0; i < 2; i++) {
+        size_t len = 0;
+        const char *what = i ? "end token" : "start token";
+        const char *p = ids[i] < 0 ? "" : lm_pieces_get(&v->text, (uint32_t)ids[i], &len);
+        if (ids[i] >= 0)
+            lm_note(env, LM_INFO, "%s: %d '%.*s', %s", what, (int)ids[i],
+                    (int)(len < 80 ? len : 80), p, added[i] ? "added to a text" : "not added");
+        else
+            lm_note(env, LM_INFO, "%s: none", what);
+    }
+}
+
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
@@ -354,6 +371,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
         guess_strips(v, src->name);
     v->by_lines = v->by_lines && !v->rules && !v->user_inside && lm_added_by_lines(v);
     lm_merge_measure(v);
+    note_special(v, env);
     lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
             v->model->name, v->pre_name, v->n, v->n_merges);
     return lm_vocab_sort_added(v, err);

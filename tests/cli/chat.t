@@ -112,6 +112,26 @@ has "$(cat err)" "<stdin>: chatml: built-in template: " "the name of it"
 has "$(cat err)" "this template has no role 'tool'" "and what is wrong"
 printf '{"messages":[],"tools":[{}]}' | chat --template chatml 2>err
 ok $? 1 "tools, which it does not show"
+
+# ---- what is lost ----
+notes() { # NOTE NAME OPTION...
+    note=$1 name=$2; shift 2
+    chat "$@" >/dev/null 2>err
+    ok "$(cat err)" "${note:+tokenize: the template does not speak of: $note}" "$name"
+}
+printf '%s' '{{ enable_thinking }} {{ tools }}' >speaks.jinja
+notes "enable_thinkin" "a name that is misspelled" --template speaks.jinja \
+    --kwargs '{"enable_thinkin":1,"enable_thinking":1}' hello.json
+notes "" "or not" --template speaks.jinja --kwargs '{"enable_thinking":1}' hello.json
+printf '%s' '{"messages":[{"role":"assistant","tool_calls":[]}],"tools":[{}],"documents":[{}]}' \
+    >lost.json
+notes "tool_calls, documents" "once" --template speaks.jinja lost.json lost.json
+printf '%s' '[{"role":"user"},{"role":"assistant","content":null,"name":null}]' >null.json
+chat --template part.jinja null.json >out 2>err; ok "$?$(cat out)" 1 "what transformers drops"
+printf '%s' '{{ messages[1].content + "x" }}' >last.jinja
+chat --template last.jinja null.json >out 2>err
+has "$(cat err)" "attribute 'content': in messages[1] it is null, which counts as not there" \
+    "is said"
 echo FILE >chatml
 ok "$(chat --render --template ./chatml hello.json)" FILE "a file of such a name, by its path"
 
@@ -161,8 +181,16 @@ printf '{"messages":' | chat --render 2>err;              ok $? 1 "broken JSON"
 has "$(cat err)" "<stdin>: line 1" "with its place"
 printf '{"messages":[3]}' | chat --render 2>err;          ok $? 1 "no messages"
 printf '{}' | chat --render 2>err;                        ok $? 1 "none at all"
+has "$(cat err)" "<stdin>: messages is missing" "with what is missing"
 chat --render --template missing.jinja hello.json 2>err
 ok $? 2 "a template file that is not there"
+chat --render --template nope hello.json 2>err;           ok $? 2 "a template that is not there"
+has "$(cat err)" "--template nope: no file, not built in, and no template of the model" "nowhere"
+c='{"messages":[{"role":"user","content":"x"}],"add_generation_prompt":true'
+echo "$c}" | chat --continue-final-message 2>err
+ok $? 2 "an option that the conversation excludes"
+echo "$c,\"continue_final_message\":true}" | chat 2>err
+ok $? 1 "a conversation that excludes itself"
 chat --render --kwargs '[1]' hello.json 2>err;            ok $? 2 "--kwargs that is no object"
 chat --render --now yesterday hello.json 2>err;           ok $? 2 "--now that is no time"
 chat --render --now 2025-02-30 hello.json 2>err;          ok $? 2 "a day that is not there"
