@@ -262,7 +262,7 @@ static void add_kv(struct lm_gguf_kv kv)
 
 static void add_rope(int c, const char *arg)
 {
-    static const char *const scalings[] = { "none", "linear", "yarn", NULL };
+    static const char *const scalings[] = { "none", "linear", "yarn", "dynamic", NULL };
     size_t i = 0;
     while (ropes[i].c != c)
         i++;

@@ -27,7 +27,7 @@
 #include "tensor/tensor.h"
 
 /* How rotary frequencies are stretched beyond the training length. */
-enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG };
+enum lm_rope_scaling { LM_ROPE_NONE, LM_ROPE_LINEAR, LM_ROPE_YARN, LM_ROPE_LONG, LM_ROPE_DYNAMIC };
 
 /* What a feed-forward has between its products. */
 enum lm_act {
@@ -135,7 +135,7 @@ struct lm_hparams {
     float    rope_attn;               /* longrope: scales cosine and sine; 0: unchanged  */
     enum lm_rope_scaling rope_scaling;
     float    rope_factor;
-    uint32_t rope_orig_ctx;           /* training length before the stretching (yarn)   */
+    uint32_t rope_orig_ctx;           /* training length before the stretching (yarn, dynamic) */
     float    yarn_ext, yarn_attn;     /* below 0 where the file has no such key          */
     float    yarn_beta_fast, yarn_beta_slow;
     bool     yarn_truncate;           /* the mix begins and ends at whole pairs; true where no

@@ -270,6 +270,7 @@ static int read_scaling(const char *key, struct lm_str s, enum lm_rope_scaling *
     static const struct { const char *name; enum lm_rope_scaling value; } names[] = {
         { "none", LM_ROPE_NONE }, { "linear", LM_ROPE_LINEAR }, { "yarn", LM_ROPE_YARN },
         { "longrope", LM_ROPE_LONG }, { "su", LM_ROPE_LONG },
+        { "dynamic", LM_ROPE_DYNAMIC },
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i].name) == s.len && memcmp(names[i].name, s.p, s.len) == 0) {
@@ -824,14 +825,28 @@ enum lm_act lm_build_act(const struct lm_build *b)
     return b->h->act ? (enum lm_act)(b->h->act - 1) : b->arch->dense->act;
 }
 
-struct lm_rope lm_build_rope(const struct lm_hparams *h)
+/* A base for sequences as long as the context (bloc97 and emozilla, "Dynamically scaled RoPE",
+ * 2023). */
+static float dynamic_base(const struct lm_hparams *h, uint32_t n_ctx)
 {
+    const double n = n_ctx > h->rope_orig_ctx ? n_ctx : h->rope_orig_ctx;
+    const double more = (double)h->rope_factor * (n / h->rope_orig_ctx - 1);
+    return (float)((double)h->rope_base * pow(1 + more, h->n_rot / (h->n_rot - 2.0)));
+}
+
+struct lm_rope lm_build_rope(const struct lm_build *b)
+{
+    const struct lm_hparams *h = b->h;
     struct lm_rope r = { .n_rot = h->n_rot, .base = h->rope_base, .factor = 1 };
     r.attn = h->rope_attn;
     if (h->rope_scaling == LM_ROPE_NONE)
         return r;
     if (h->rope_scaling == LM_ROPE_LONG)
         return r;
+    if (h->rope_scaling == LM_ROPE_DYNAMIC) {
+        r.base = dynamic_base(h, b->n_ctx);
+        return r;
+    }
     r.factor = h->rope_factor;
     if (h->rope_scaling == LM_ROPE_YARN) {
         r.yarn = true;

@@ -19,6 +19,7 @@ struct lm_build {
     size_t                   n_weights;
     const struct lm_memory_place *places;       /* [n_layer] in what is remembered        */
     size_t                   n_tokens, n_out;
+    uint32_t                 n_ctx;      /* most tokens of a sequence                     */
     bool                     every_row;  /* no layer leaves out tokens that are not wanted */
     bool                     embed;      /* hidden states are wanted, not logits          */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
@@ -76,7 +77,7 @@ struct lm_tensor *lm_build_steer(const struct lm_build *b, uint32_t layer, struc
 /* The activation of the model's feed-forwards. */
 enum lm_act lm_build_act(const struct lm_build *b);
 
-/* The rope scaling that the model's numbers ask for. */
-struct lm_rope lm_build_rope(const struct lm_hparams *h);
+/* The rope scaling that the model's numbers ask for, in a context as long as the builder's. */
+struct lm_rope lm_build_rope(const struct lm_build *b);
 
 #endif

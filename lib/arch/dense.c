@@ -61,6 +61,9 @@ static int check_rope(const struct lm_arch *a, const struct lm_hparams *h, struc
     if (!(h->rope_factor > 0 && h->rope_factor < 1e9f))
         return lm_fail(err, LM_EDATA, "%s.rope.scaling.factor: %g: must be above 0", a->name,
                        (double)h->rope_factor);
+    if (h->rope_scaling == LM_ROPE_DYNAMIC && (h->n_rot < 3 || h->rope_orig_ctx < 1))
+        return lm_fail(err, LM_EDATA, "%s.rope.scaling.type: dynamic, and %u values turn", a->name,
+                       h->n_rot);
     if (!(h->yarn_ext <= 1 && h->yarn_attn < 1e9f))
         return lm_fail(err, LM_EDATA, "%s.rope.scaling.yarn_*_factor: out of range", a->name);
     if (!(h->yarn_beta_fast > 0 && h->yarn_beta_slow > 0 && h->yarn_beta_fast < 1e9f))
@@ -106,6 +109,16 @@ static void settle_yarn(struct lm_hparams *h)
         h->yarn_beta_fast = 32;
     if (h->yarn_beta_slow == 0)
         h->yarn_beta_slow = 1;
+}
+
+/* A file that has no length before the stretching means its own, which is then stretched. */
+static void settle_dynamic(struct lm_hparams *h)
+{
+    if (h->rope_scaling != LM_ROPE_DYNAMIC || h->rope_orig_ctx)
+        return;
+    const double most = 1 << 30, n = (double)h->rope_factor * h->n_ctx_train;
+    h->rope_orig_ctx = h->n_ctx_train;
+    h->n_ctx_train = !(n > h->n_ctx_train) ? h->n_ctx_train : n < most ? (uint32_t)n : 1 << 30;
 }
 
 static int check_routing(const struct lm_arch *a, const struct lm_hparams *h, struct lm_err *err)
@@ -187,6 +200,7 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
         h->alibi = a->dense->alibi;
     if (a->dense->learned_positions)
         h->max_ctx = h->n_ctx_train;
+    settle_dynamic(h);
     settle_yarn(h);
     if (a->dense->constants)
         a->dense->constants(h);
@@ -332,7 +346,7 @@ void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
     if (b->h->no_rope || b->h->alibi > 0 || b->arch->dense->learned_positions ||
         !attends(b->arch, b->h))
         return;
-    struct lm_rope rope = lm_build_rope(b->h), local = rope;
+    struct lm_rope rope = lm_build_rope(b), local = rope;
     struct lm_tensor *near = lm_build_weight(b, 0, LM_ROPE_FREQS), *far = NULL;
     if (!near && (near = lm_build_weight(b, 0, LM_ROPE_SHORT_FACTORS)))
         far = lm_build_weight(b, 0, LM_ROPE_LONG_FACTORS);

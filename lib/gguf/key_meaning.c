@@ -107,8 +107,8 @@ static const struct meaning of_arch[] = {
     { "expert_shared_feed_forward_length", "inner width of the shared experts" },
     { "expert_weights_scale", "factor of what experts say" },
     { "expert_weights_norm", "whether the weights of the experts used sum to 1" },
-    { "expert_gating_func", "how experts are weighed: 1 softmax, 2 sigmoid, 3 softmax of the chosen, "
-                            "4 sqrt(softplus)" },
+    { "expert_gating_func", "how experts are weighed: 1 softmax, 2 sigmoid, 3 softmax of the "
+                            "chosen, 4 sqrt(softplus)" },
     { "expert_group_count", "groups that experts are in" },
     { "expert_group_used_count", "groups that a token's experts are from" },
     { "use_parallel_residual", "whether attention and feed-forward have the same input" },

@@ -100,7 +100,7 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
         return LM_OK;
     if (!strcmp(type, "dynamic"))
         lm_note(c->env, LM_WARN, "config.json: rope_scaling dynamic is left out: it acts beyond "
-                "the training length only");
+                "the training length only, for which decode has --rope-scaling=dynamic");
     else if (!*g->rope_type)
         return lm_fail(err, LM_ENOSUP, "config.json: rope_scaling of type %.60s cannot be "
                        "converted in a %s model", type, g->arch->name);

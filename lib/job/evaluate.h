@@ -67,8 +67,8 @@ void lm_eval_free(struct lm_eval *e);
 /*
  * lm_eval_set_encoder - for a model with an encoder: line k of `in`, a token stream, is what the
  * decoder of sequence k, the k-th line of lm_eval_batch's input, looks at.  Borrowed.  A line that
- * is missing, empty or one too many fails the batch with LM_EDATA; so does one that is not empty for
- * a sequence that has a text already.
+ * is missing, empty or one too many fails the batch with LM_EDATA; so does one that is not empty
+ * for a sequence that has a text already.
  */
 int lm_eval_set_encoder(struct lm_eval *e, struct lm_in *in, struct lm_err *err);
 

@@ -53,7 +53,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
     r->b = (struct lm_build){
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
         .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
-        .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
+        .n_ctx = c->n_ctx, .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
         .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed, .encode = c->encoding,
         .cross = c->cross_places, .cross_last = input(r, LM_I32, n, 1),

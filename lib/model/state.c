@@ -10,7 +10,7 @@
 #include "gguf/split.h"
 #include "tensor/hadamard.h"
 
-#define VERSION 2                       /* 1 had no encoder's parts, no adapters', and no flags */
+#define VERSION 2
 #define MAGIC "LMST"
 
 enum { IS_PART = 1 };                   /* flags of a file */
@@ -81,8 +81,33 @@ static int add_samples(struct lm_xxh64 *x, struct lm_in *in, uint64_t at, uint64
     return LM_OK;
 }
 
-/* A number for the model: of its tensors' names, shapes, types and samples of their data, and
- * of what was added to it.  What has the same number remembers the same. */
+/* How keys were rotated. */
+static void add_rotation(struct lm_xxh64 *x, const struct lm_ctx *c)
+{
+    const struct lm_hparams *h = &c->m->h;
+    const float numbers[] = {
+        h->rope_base, h->rope_base_local, h->rope_factor, h->rope_attn, h->yarn_ext, h->yarn_attn,
+        h->yarn_beta_fast, h->yarn_beta_slow, h->yarn_log,
+    };
+    uint8_t part[4];
+    const uint32_t more[] = {
+        (uint32_t)h->rope_scaling, h->n_rot, h->rope_orig_ctx,
+        h->rope_scaling == LM_ROPE_DYNAMIC ? c->n_ctx : 0,
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        put32(part, bits);
+        lm_xxh64_add(x, part, sizeof part);
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        put32(part, more[i]);
+        lm_xxh64_add(x, part, sizeof part);
+    }
+}
+
+/* A number for the model: of its tensors' names, shapes, types and samples of their data, how it
+ * rotates, and what was added to it.  What has the same number remembers the same. */
 static int fingerprint(const struct lm_ctx *c, uint64_t *out, struct lm_err *err)
 {
     const struct lm_split *f = c->m->files;
@@ -102,6 +127,7 @@ static int fingerprint(const struct lm_ctx *c, uint64_t *out, struct lm_err *err
         if (r)
             return r;
     }
+    add_rotation(&x, c);
     for (size_t i = 0; i < c->n_adapted; i++) {
         const struct lm_adapted *a = &c->adapted[i];
         uint8_t part[20];
@@ -336,7 +362,7 @@ struct reader {
     struct lm_xxh64       sum;
     struct part           parts[N_PARTS];
     const struct lm_type *type[2];      /* of the keys and values in the file        */
-    uint32_t              version, n_seqs;
+    uint32_t              n_seqs;
     bool                  only_part;
     struct moved         *moved;
     uint32_t              n_moved;
@@ -417,37 +443,20 @@ static int make_room(struct reader *r, struct lm_err *err)
     return r->rows[0] && r->rows[1] && r->floats ? LM_OK : lm_fail_nomem(err);
 }
 
-/* What version 1 had not. */
-static int read_more_head(struct reader *r, struct lm_err *err)
-{
-    uint32_t flags = 0, n_cross = 0;
-    int s = r->version == 1 ? LM_OK : get_u32(r, &flags, err);
-    if (!s && r->version > 1)
-        s = get_u32(r, &n_cross, err);
-    if (s)
-        return s;
-    if (flags & ~(uint32_t)IS_PART)
-        return lm_fail(err, LM_EDATA, "flags %u", flags);
-    if (n_cross != r->parts[CROSS].n_layer)
-        return lm_fail(err, LM_EDATA, "%u layers of an encoder, and the model has %u", n_cross,
-                       r->parts[CROSS].n_layer);
-    r->only_part = flags & IS_PART;
-    return LM_OK;
-}
-
 static int read_head(struct reader *r, struct lm_err *err)
 {
     const struct lm_ctx *c = r->c;
-    uint8_t head[40];
+    uint8_t head[48];
     uint64_t model;
-    int s = get(r, head, sizeof head, err);
+    int s = get(r, head, 8, err);
     if (s)
         return s;
     if (memcmp(head, MAGIC, 4) != 0)
         return lm_fail(err, LM_EDATA, "this is no saved state");
-    r->version = get32(head + 4);
-    if (r->version == 0 || r->version > VERSION)
-        return lm_fail(err, LM_ENOSUP, "a saved state of version %u", r->version);
+    if (get32(head + 4) != VERSION)
+        return lm_fail(err, LM_ENOSUP, "a saved state of version %u", get32(head + 4));
+    if ((s = get(r, head + 8, sizeof head - 8, err)))
+        return s;
     if ((s = fingerprint(c, &model, err)))
         return s;
     if (get64(head + 8) != model || get32(head + 16) != c->m->h.n_layer)
@@ -456,8 +465,14 @@ static int read_head(struct reader *r, struct lm_err *err)
     if (get64(head + 32) != lm_memory_state_bytes(c->memory))
         return lm_fail(err, LM_EDATA, "the recurrent state has %llu bytes, the model's %zu",
                        (unsigned long long)get64(head + 32), lm_memory_state_bytes(c->memory));
+    if (get32(head + 40) & ~(uint32_t)IS_PART)
+        return lm_fail(err, LM_EDATA, "flags %u", get32(head + 40));
+    r->only_part = get32(head + 40) & IS_PART;
+    if (get32(head + 44) != r->parts[CROSS].n_layer)
+        return lm_fail(err, LM_EDATA, "%u layers of an encoder, and the model has %u",
+                       get32(head + 44), r->parts[CROSS].n_layer);
     if ((s = read_type(get32(head + 24), &r->type[0], err)) ||
-        (s = read_type(get32(head + 28), &r->type[1], err)) || (s = read_more_head(r, err)))
+        (s = read_type(get32(head + 28), &r->type[1], err)))
         return s;
     r->longest = 1;
     for (int k = 0; k < N_PARTS && !s; k++)
@@ -619,8 +634,7 @@ static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_
 static int check_seq(const struct reader *r, uint32_t id, uint32_t length, uint32_t flags,
                      struct lm_err *err)
 {
-    const uint32_t known = r->version == 1 ? HAS_STATE | HAS_IDS | IS_FAR : KNOWN_FLAGS;
-    if ((length == 0 && !r->c->cross) || flags & ~known ||
+    if ((length == 0 && !r->c->cross) || flags & ~(uint32_t)KNOWN_FLAGS ||
         (flags & HAS_ADAPTERS && !r->c->n_waiting))
         return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
     for (uint32_t i = 0; i < r->n_moved; i++)

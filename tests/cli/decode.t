@@ -503,6 +503,26 @@ if [ -d "$long" ]; then
     ok "$(cat got)" "$(cut -d' ' -f1-250 line | loop)" "cut back, then saved"
 fi
 
+# ---- rotation that the context stretches ----
+stretched='--override-kv .context_length=u32:24 --rope-scaling dynamic --rope-scale 3'
+gguf-convert -q -T f32 "$root/tests/data/families/arcee.tar.zst" arcee.gguf
+# shellcheck disable=SC2086
+for q in 0 1 2; do
+    sed -n "$((q + 1))p" "$root/tests/data/decode/dynamic.tokens" >line
+    awk -F '\t' -v OFS='\t' -v q=$q '$1 == q { $1 = 0; print }' "$root/tests/data/decode/dynamic.tsv" >want
+    for how in '' '-u 7' '-b 5'; do
+        decode --text --all --top 3 $exact $stretched $how -c "$(wc -w <line)" -m arcee.gguf line >got
+        within got want 6 0 2e-4 "dynamic, $(wc -w <line) tokens, $how"
+    done
+done
+decode $stretched -m arcee.gguf line >got 2>err; ok $? 0 "so many times its own length"
+{ cat line; } | sed 's/$/ 1 2 3/' | decode $stretched -m arcee.gguf >got 2>err
+ok "$? $(grep -c 'was trained for 72' err)" "1 1" "and no more"
+seq -s ' ' 1 100 | decode -c 40 --context-shift $stretched -m arcee.gguf >got 2>err
+ok "$? $(lines err)" "0 0" "shifted"
+decode --rope-scaling dynamic -m arcee.gguf line >got 2>err; ok $? 0 "a factor of 1 changes nothing"
+decode -m arcee.gguf line >want; equal got want "as it is"
+
 # ---- saved state ----
 printf '0: 1 2 3\n7: 9 8\n' | decode -i --save-state st -m "$m" >/dev/null; ok $? 0 "--save-state"
 printf '4 5\n7: 7\n' | decode -i --load-state st -m "$m" | frames >got

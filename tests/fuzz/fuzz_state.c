@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading whatever claims to be a saved state.  The model's number and the sum at the end are
- * put right, which a mutation hardly ever does, except in inputs of odd size. */
+/* Loading whatever claims to be a saved state, of a decoder or, where it says that there are layers
+ * that look at an encoder's text, of a model with one, where a sequence is there already.  The
+ * model's number and the sum at the end are put right, which a mutation hardly ever does, except in
+ * inputs of odd size. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,56 +14,80 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct lm_model *model;
-static uint8_t number[8];               /* the model's */
+enum { SEQ = 1, LENGTH = 4 };
+
+static struct {
+    const char      *file;
+    struct lm_model *model;
+    uint8_t          number[8];         /* the model's */
+} models[] = { { .file = "tests/data/m.gguf" }, { .file = "tests/data/encoders/t5.gguf" } };
+
+static const int32_t ids[LENGTH] = { 3, 1, 4, 1 };
+
+/* A context with a short sequence. */
+static struct lm_ctx *context(struct lm_model *m)
+{
+    struct lm_ctx_options o = { .n_ctx = 128, .n_batch = 8, .n_ubatch = 4 };
+    struct lm_batch_token t[LENGTH];
+    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, NULL);
+    for (uint32_t i = 0; i < LENGTH; i++)
+        t[i] = (struct lm_batch_token){ ids[i], SEQ, i, false };
+    if (!c || (lm_ctx_has_encoder(c) && lm_ctx_encode(c, SEQ, ids, LENGTH, NULL)) ||
+        lm_ctx_decode(c, t, LENGTH, NULL))
+        abort();
+    return c;
+}
 
 /* Write a state to a file, and read the number from it. */
-static void start(void)
+static void start(int i)
 {
     char path[] = "/tmp/lmpipe-fuzz-state-XXXXXX";
-    struct lm_ctx_options o = { .n_ctx = 128, .n_batch = 8, .n_ubatch = 4 };
     int fd = mkstemp(path);
-    model = lm_model_load("tests/data/m.gguf", NULL, NULL, NULL);
-    struct lm_ctx *c = model ? lm_ctx_new(model, &o, NULL, NULL) : NULL;
+    models[i].model = lm_model_load(models[i].file, NULL, NULL, NULL);
+    struct lm_ctx *c = models[i].model ? context(models[i].model) : NULL;
     struct lm_out *out = lm_out_open(path, NULL);
     if (!c || fd < 0 || !out || lm_ctx_save(c, NULL, out, NULL) || lm_out_commit(out, NULL))
         abort();
     close(fd);
     struct lm_in *in = lm_in_open(path, 0, NULL);
-    if (!in || lm_in_pread(in, 8, number, sizeof number, NULL))
+    if (!in || lm_in_pread(in, 8, models[i].number, sizeof models[i].number, NULL))
         abort();
     lm_in_close(in);
     unlink(path);
     lm_ctx_free(c);
 }
 
+static void mend(uint8_t *copy, size_t size, const uint8_t *number)
+{
+    struct lm_xxh64 x;
+    memcpy(copy + 8, number, 8);
+    lm_xxh64_init(&x);
+    lm_xxh64_add(&x, copy, size - 8);
+    uint64_t sum = lm_xxh64_digest(&x);
+    for (int i = 0; i < 8; i++)
+        copy[size - 8 + (size_t)i] = (uint8_t)(sum >> 8 * i);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[] = "/tmp/lmpipe-fuzz-state-XXXXXX";
-    struct lm_ctx_options o = { .n_ctx = 128, .n_batch = 8, .n_ubatch = 4 };
     uint8_t *copy = malloc(size + 1);
+    const int i = size >= 48 && data[4] == 2 && data[44] ? 1 : 0;
     int fd = mkstemp(path);
-    if (!model)
-        start();
+    if (!models[i].model)
+        start(i);
     if (!copy || fd < 0)
         abort();
     memcpy(copy, data, size);
-    if (size >= 48 && size % 2 == 0) {
-        struct lm_xxh64 x;
-        memcpy(copy + 8, number, sizeof number);
-        lm_xxh64_init(&x);
-        lm_xxh64_add(&x, copy, size - 8);
-        uint64_t sum = lm_xxh64_digest(&x);
-        for (int i = 0; i < 8; i++)
-            copy[size - 8 + (size_t)i] = (uint8_t)(sum >> 8 * i);
-    }
-    struct lm_ctx *c = lm_ctx_new(model, &o, NULL, NULL);
+    if (size >= 48 && size % 2 == 0)
+        mend(copy, size, models[i].number);
+    struct lm_ctx *c = context(models[i].model);
     struct lm_in *in = NULL;
-    if (c && write(fd, copy, size) == (ssize_t)size && (in = lm_in_open(path, 0, NULL))) {
-        uint32_t id;
-        int r = lm_ctx_load(c, in, NULL);
-        if (r && lm_ctx_seqs(c, &id, 1))
-            abort();                    /* a failure leaves nothing behind */
+    if (write(fd, copy, size) == (ssize_t)size && (in = lm_in_open(path, 0, NULL)) &&
+        lm_ctx_load(c, in, NULL)) {
+        uint32_t id = 0;                /* a failure leaves what was there, and nothing else */
+        if (lm_ctx_seqs(c, &id, 1) != 1 || id != SEQ || lm_ctx_seq_len(c, SEQ) != LENGTH)
+            abort();
     }
     lm_in_close(in);
     lm_ctx_free(c);

@@ -157,7 +157,7 @@ static void test_routing(void **state)
     }
 }
 
-/* What transformers' router of DeepSeek-V4 chooses, and with what shares: tests/golden/make-gates. */
+/* What transformers' router of DeepSeek-V4 chooses, with what shares: tests/golden/make-gates. */
 static void test_chosen_as_deepseek_v4(void **state)
 {
     enum { ALL = 8, FEW = 3, N = 4 };

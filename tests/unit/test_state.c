@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a context saves, and loads again: a part of a sequence, files of the version before; and
+/* What a context saves, and loads again: parts of a sequence, what does not suit the model; and
  * adapters that wait for their tokens in contexts that have sequences already. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "model/model.h"
 
 #define LLAMA "tests/data/m.gguf"
@@ -159,45 +158,63 @@ static void test_part_of_nothing(void **state)
     check_part(LLAMA, 0, true);
 }
 
-/* A file of version 1 is one of version 2 without its flags and the number of an encoder's layers,
- * which are zeros. */
-static void test_version_1(void **state)
+/* A file of another version is refused before anything else in it is looked at. */
+static void test_versions(void **state)
 {
     struct lm_model *m = load_model(LLAMA, 0);
-    struct lm_ctx *c = context(m), *other = context(m);
-    struct lm_xxh64 x;
-    size_t size;
+    struct lm_ctx *c = context(m);
     (void)state;
     free(feed(c, 5, 70, 1));
     save(c, false, 0);
-    FILE *f = fopen(path, "r+b");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    size = (size_t)ftell(f);
-    uint8_t *bytes = malloc(size);
-    assert_non_null(bytes);
-    rewind(f);
-    assert_int_equal(fread(bytes, 1, size, f), size);
-    assert_true(bytes[4] == 2 && size > 100);
-    for (int i = 40; i < 48; i++)
-        assert_int_equal(bytes[i], 0);
-    memmove(bytes + 40, bytes + 48, size - 48);
-    size -= 8;
-    bytes[4] = 1;
-    lm_xxh64_init(&x);
-    lm_xxh64_add(&x, bytes, size - 8);
-    for (int i = 0; i < 8; i++)
-        bytes[size - 8 + (size_t)i] = (uint8_t)(lm_xxh64_digest(&x) >> 8 * i);
-    rewind(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(truncate(path, (off_t)size), 0);
-    must(load(other));
-    same_rows(c, feed(c, 5, 80, 2), feed(other, 5, 80, 2));
-    free(bytes);
+    must(load(c));
+    for (uint8_t version = 1; version < 4; version += 2) {
+        FILE *f = fopen(path, "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, 4, SEEK_SET), 0);
+        assert_int_equal(fwrite(&version, 1, 1, f), 1);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(load(c), LM_ENOSUP);
+    }
     lm_ctx_free(c);
-    lm_ctx_free(other);
     lm_model_free(m);
+}
+
+/* Nor is one loaded whose keys were rotated in another way. */
+static void test_rotations(void **state)
+{
+    static const char base[] = ".rope.freq_base", type[] = ".rope.scaling.type";
+    static const char factor[] = ".rope.scaling.factor";
+    const struct lm_gguf_kv other_base = {
+        .key = { base, sizeof base - 1 }, .kind = LM_GGUF_F32, .f = 5000,
+    };
+    const struct lm_gguf_kv dynamic[] = {
+        { .key = { type, sizeof type - 1 }, .kind = LM_GGUF_STR, .str = { "dynamic", 7 } },
+        { .key = { factor, sizeof factor - 1 }, .kind = LM_GGUF_F32, .f = 4 },
+    };
+    struct lm_model_options o = { .overrides = &other_base, .n_overrides = 1 };
+    struct lm_model *m = load_model(LLAMA, 0), *n = lm_model_load(LLAMA, &o, NULL, &err);
+    struct lm_ctx_options wide = { .n_ctx = 1000 }, wider = { .n_ctx = 1200 };
+    struct lm_ctx *c = context(m), *d = context(n);
+    (void)state;
+    free(feed(c, 5, 20, 1));
+    save(c, false, 0);
+    assert_int_equal(load(d), LM_EDATA);
+    lm_ctx_free(d);
+    lm_model_free(n);
+    o = (struct lm_model_options){ .overrides = dynamic, .n_overrides = 2 };
+    assert_non_null(n = lm_model_load(LLAMA, &o, NULL, &err));
+    assert_int_equal(lm_model_n_ctx_train(n), 4 * lm_model_n_ctx_train(m));
+    assert_non_null(d = lm_ctx_new(n, &wide, NULL, &err));
+    free(feed(d, 5, 20, 1));
+    save(d, false, 0);
+    must(load(d));
+    lm_ctx_free(d);
+    assert_non_null(d = lm_ctx_new(n, &wider, NULL, &err));
+    assert_int_equal(load(d), LM_EDATA);
+    lm_ctx_free(c);
+    lm_ctx_free(d);
+    lm_model_free(m);
+    lm_model_free(n);
 }
 
 /* --- adapters that wait ------------------------------------------------------------------ */
@@ -326,7 +343,8 @@ int main(void)
         cmocka_unit_test(test_part_of_windows),
         cmocka_unit_test(test_part_of_states),
         cmocka_unit_test(test_part_of_nothing),
-        cmocka_unit_test(test_version_1),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_rotations),
         cmocka_unit_test(test_swapped),
         cmocka_unit_test(test_expected),
     };
