@@ -300,7 +300,7 @@ static struct lm_tensor *turned(struct lm_build *b, struct lm_tensor *x, struct 
 }
 
 static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
-                      struct lm_tensor *table, struct lm_tensor *out[3])
+                      struct lm_tensor *table, struct lm_tensor *out[4])
 {
     const struct lm_hparams *h = b->h;
     const struct lm_dense *d = b->arch->dense;
@@ -334,6 +334,8 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         out[0] = lm_dense_plain_norm(b, out[0]);
         out[1] = lm_dense_plain_norm(b, out[1]);
     }
+    if (lm_build_weight(b, layer, LM_ATTN_GATE))
+        out[3] = lm_sigmoid(b->graph, lm_dense_linear(b, layer, LM_ATTN_GATE, x));
     if (h->far_scale > 0 && (!table || !d->far_unturned))
         out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale,
                               (float)(h->far_length ? h->far_length : h->rope_orig_ctx),

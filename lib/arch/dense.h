@@ -19,7 +19,8 @@
  *                  may be the first half of Wup's rows
  *                  with experts: a router's logits choose those of a token, their results
  *                  are summed by its softmax; one that all tokens share is added
- *                  before the last product of either a norm, if there is a weight for it
+ *                  before the last product of either a norm, if there is a weight for it; the
+ *                  weighted values times the sigmoid of Wgate h, if there is one for that
  *   post           a norm if there is a weight for it
  *
  * With weights for it, what follows an addition is normalized instead of what goes in (the

@@ -49,9 +49,7 @@ static const struct lm_arch_tensor tensors[] = {
                LM_DIM_HEAD_K, LM_AS_IS),
     LM_T_O,
     LM_T_DENSE_OR_EXPERTS,
-    { "blk.{i}.exp_probs_b.bias", LM_HF "mlp.gate.e_score_correction_bias", { LM_DIM_EXPERTS },
-      LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS, 0,
-      LM_EXPERT_PREFERENCE, NULL },
+    LM_T_PREFERENCE("mlp.gate.e_score_correction_bias"),
     LM_T_END,
 };
 

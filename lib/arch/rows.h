@@ -258,21 +258,28 @@
 #define LM_T_OF_SOME(role, name, source, cols, rows, when) \
     { "blk.{i}." name ".weight", LM_HF "mlp." source ".weight", { cols, rows }, \
       LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | (when), LM_AS_IS, 0, role, NULL }
-#define LM_T_DENSE_OR_EXPERTS \
+#define LM_T_DENSE_OR_EXPERTS LM_T_DENSE_OR_EXPERTS_OF("gate", "shared_experts")
+/* The same with other names of the router and of the shared expert. */
+#define LM_T_DENSE_OR_EXPERTS_OF(router, shared) \
     LM_T_OF_SOME(LM_FFN_GATE, "ffn_gate", "gate_proj", LM_DIM_EMBD, LM_DIM_FF, \
                  LM_TENSOR_IF_DENSE), \
     LM_T_OF_SOME(LM_FFN_UP, "ffn_up", "up_proj", LM_DIM_EMBD, LM_DIM_FF, LM_TENSOR_IF_DENSE), \
     LM_T_OF_SOME(LM_FFN_DOWN, "ffn_down", "down_proj", LM_DIM_FF, LM_DIM_EMBD, \
                  LM_TENSOR_IF_DENSE), \
-    LM_T_ROUTER(LM_HF "mlp.gate.weight"), \
+    LM_T_ROUTER(LM_HF "mlp." router ".weight"), \
     LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight", \
                      "down_proj.weight"), \
-    LM_T_OF_SOME(LM_GATE_SHARED, "ffn_gate_shexp", "shared_experts.gate_proj", LM_DIM_EMBD, \
+    LM_T_OF_SOME(LM_GATE_SHARED, "ffn_gate_shexp", shared ".gate_proj", LM_DIM_EMBD, \
                  LM_DIM_FF_SHARED, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED), \
-    LM_T_OF_SOME(LM_UP_SHARED, "ffn_up_shexp", "shared_experts.up_proj", LM_DIM_EMBD, \
+    LM_T_OF_SOME(LM_UP_SHARED, "ffn_up_shexp", shared ".up_proj", LM_DIM_EMBD, \
                  LM_DIM_FF_SHARED, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED), \
-    LM_T_OF_SOME(LM_DOWN_SHARED, "ffn_down_shexp", "shared_experts.down_proj", \
+    LM_T_OF_SOME(LM_DOWN_SHARED, "ffn_down_shexp", shared ".down_proj", \
                  LM_DIM_FF_SHARED, LM_DIM_EMBD, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
+/* What is added to experts' scores to choose by. */
+#define LM_T_PREFERENCE(source) \
+    { "blk.{i}.exp_probs_b.bias", LM_HF source, { LM_DIM_EXPERTS }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS, 0, \
+      LM_EXPERT_PREFERENCE, NULL }
 #define LM_T_TWO_NORMS \
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")
