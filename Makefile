@@ -61,7 +61,8 @@ endif
 # CUDA is probed; CUDA=0 or CUDA=1 overrides.
 CUDA ?= $(if $(shell command -v $(NVCC) 2>/dev/null),1,0)
 ifeq ($(CUDA),1)
-CUDA_NOTE = CUDA toolkit $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p') present, no CUDA backend yet
+NVCC_RELEASE = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+CUDA_NOTE = CUDA toolkit $(NVCC_RELEASE) present, no CUDA backend yet
 else
 CUDA_NOTE = no CUDA
 endif
@@ -216,6 +217,7 @@ clean:
 list:
 	@sed -n 's/^## //p' Makefile
 
-.PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall clean list
+.PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall \
+    clean list
 .SECONDARY:
 -include $(OBJS:.o=.d) $(MODULES:.so=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)

@@ -16,8 +16,8 @@ static const char *const rwkv_lacks[LM_N_NAMED] = {
     "the list has none", "the list has none", "the list has none, and no piece [SEP]",
 };
 
-static struct lm_vocab *load(lm_rank_reader *read, const char *const lacks[], const char *data, size_t len,
-                             const struct lm_env *env, struct lm_err *err)
+static struct lm_vocab *load(lm_rank_reader *read, const char *const lacks[], const char *data,
+                             size_t len, const struct lm_env *env, struct lm_err *err)
 {
     struct lm_rank_file f = { 0 };
     struct lm_vocab_src src = LM_VOCAB_SRC;

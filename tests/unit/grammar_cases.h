@@ -46,7 +46,8 @@ static struct lm_vocab *smollm2(void)
 }
 
 /* A mask has as many ids as the case says, with that hash. */
-static void check_mask_ids(const uint64_t *mask, uint32_t n, const struct lm_jval *c, const char *name)
+static void check_mask_ids(const uint64_t *mask, uint32_t n, const struct lm_jval *c,
+                           const char *name)
 {
     int64_t count = 0, want;
     uint32_t *ids = malloc(n * sizeof *ids);

@@ -288,7 +288,8 @@ static void other_types_are_decoded(void **state)
     static uint8_t packed[POS][2][4 * D];
     (void)state;
     for (size_t c = 0; c < N; c++) {
-        const struct lm_type *type[2] = { lm_type_by_id(types[c]), lm_type_by_id(types[(c + 1) % N]) };
+        const struct lm_type *type[2] = { lm_type_by_id(types[c]),
+                                          lm_type_by_id(types[(c + 1) % N]) };
         for (size_t p = 0; p < POS; p++)
             for (int kv = 0; kv < 2; kv++) {
                 for (size_t i = 0; i < D; i++)

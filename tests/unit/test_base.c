@@ -186,10 +186,10 @@ static void json_is_read_and_refused(void **state)
         { "{\"a\":[1,-2.5e+3,true],\"b\":{}}", "{k[nnt]k{}}." },
         { " null ", "0." }, { "[]", "[]." }, { "\"\\ud83d\\ude00\\u0000\"", "s." },
         { "", "!" }, { "[1,]", "[n!" }, { "{\"a\" 1}", "{!" }, { "{1:2}", "{!" }, { "01", "!" },
-        { "1.", "!" }, { "-", "!" }, { "1e", "!" }, { "+1", "!" }, { "[1 2]", "[n!" }, { "1 1", "n!" },
-        { "\"\\ud83d\"", "!" }, { "\"\\x\"", "!" }, { "\"a", "!" }, { "\"\n\"", "!" }, { "nul", "!" },
-        { "[1}", "[n!" }, { "{\"a\":}", "{k!" }, { "\"\xff\"", "!" }, { "\"\\", "!" }, { "\"\\u12", "!" },
-        { "}", "!" }, { "NaN", "!" },
+        { "1.", "!" }, { "-", "!" }, { "1e", "!" }, { "+1", "!" }, { "[1 2]", "[n!" },
+        { "1 1", "n!" }, { "\"\\ud83d\"", "!" }, { "\"\\x\"", "!" }, { "\"a", "!" },
+        { "\"\n\"", "!" }, { "nul", "!" }, { "[1}", "[n!" }, { "{\"a\":}", "{k!" },
+        { "\"\xff\"", "!" }, { "\"\\", "!" }, { "\"\\u12", "!" }, { "}", "!" }, { "NaN", "!" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(shape(cases[i].text, strlen(cases[i].text)), cases[i].shape);
@@ -243,7 +243,8 @@ static void json_trees_answer(void **state)
     (void)state;
     struct lm_arena a = { 0 };
     struct lm_err err;
-    const char *text = "{\"x\":1e3,\"y\":{\"z\":[\"a\\u0000b\",4.5,9223372036854775807]},\"t\":true,\"x\":7}";
+    const char *text = "{\"x\":1e3,\"y\":{\"z\":[\"a\\u0000b\",4.5,9223372036854775807]},"
+                       "\"t\":true,\"x\":7}";
     const struct lm_jval *v = lm_json_tree(&a, text, strlen(text), &err);
     assert_non_null(v);
     assert_int_equal(v->len, 4);

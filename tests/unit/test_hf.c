@@ -490,8 +490,9 @@ int main(void)
         cmocka_unit_test(safetensors_headers), cmocka_unit_test(safetensors_tensors),
         cmocka_unit_test(safetensors_lengths), cmocka_unit_test(spm_pieces),
         cmocka_unit_test(spm_cut), cmocka_unit_test(spm_numbers),
-        cmocka_unit_test(safetensors_many), cmocka_unit_test(model_names), cmocka_unit_test(front_matter),
-        cmocka_unit_test(pretok_names), cmocka_unit_test(tar_index), cmocka_unit_test(tar_cut),
+        cmocka_unit_test(safetensors_many), cmocka_unit_test(model_names),
+        cmocka_unit_test(front_matter), cmocka_unit_test(pretok_names),
+        cmocka_unit_test(tar_index), cmocka_unit_test(tar_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

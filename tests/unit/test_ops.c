@@ -259,7 +259,8 @@ static void test_add_id(void **state)
     for (size_t i = 0; i < TOKENS * USED; i++)
         ids[i] = (int32_t)(i * i % HEADS);
     struct lm_tensor *x = with_data(&g, LM_F32, 3, (size_t[]){ COLS, USED, TOKENS }, wide);
-    struct lm_tensor *t = lm_add_id(&g, x, with_data(&g, LM_F32, 2, (size_t[]){ COLS, HEADS }, rows),
+    struct lm_tensor *added = with_data(&g, LM_F32, 2, (size_t[]){ COLS, HEADS }, rows);
+    struct lm_tensor *t = lm_add_id(&g, x, added,
                                     with_data(&g, LM_I32, 2, (size_t[]){ USED, TOKENS }, ids));
     evaluate(&g, t, 2);
     for (size_t i = 0; i < TOKENS * USED; i++)

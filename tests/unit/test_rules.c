@@ -208,7 +208,8 @@ static void test_refused(void **state)
     };
     for (size_t i = 0; i < N(t); i++) {
         struct lm_err err = { 0 };
-        struct lm_vocab *v = built(t[i].norm, t[i].pre, t[i].dec, t[i].post, t[i].model, NULL, &err);
+        struct lm_vocab *v = built(t[i].norm, t[i].pre, t[i].dec, t[i].post, t[i].model, NULL,
+                                   &err);
         assert_null(v);
         if (err.code != (t[i].code ? t[i].code : LM_ENOSUP) || !strstr(err.text, t[i].part))
             fail_msg("'%s' does not say '%s'", err.text, t[i].part);
@@ -219,9 +220,11 @@ static void test_refused(void **state)
 static void test_odd_ends(void **state)
 {
     (void)state;
-#define TOKEN(id, text, word, l, r) "{\"id\":" id ",\"content\":\"" text "\",\"single_word\":" word \
+#define TOKEN(id, text, word, l, r) \
+    "{\"id\":" id ",\"content\":\"" text "\",\"single_word\":" word \
     ",\"lstrip\":" l ",\"rstrip\":" r ",\"normalized\":false}"
-    static const char bpe[] = "{\"type\":\"BPE\",\"ignore_merges\":true,\"unk_token\":\"?\",\"vocab\":"
+    static const char bpe[] =
+        "{\"type\":\"BPE\",\"ignore_merges\":true,\"unk_token\":\"?\",\"vocab\":"
         "{\"a\":0,\"b\":1,\"\\n\":2,\" \":3,\"ab\":4,\"?\":5},\"merges\":[\"a b\"]}";
     static const char level[] = "{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":"
         "{\"?\":0,\"a\":1,\"_\":2}}";
@@ -236,7 +239,8 @@ static void test_odd_ends(void **state)
     static const char points[] = "{\"type\":\"Punctuation\",\"behavior\":\"Isolated\"}";
     /* blanks that two of them want */
     static const char blanks[] = TOKEN("6", "X", "false", "false", "true") ","
-        TOKEN("7", "\\n\\n", "false", "false", "false") "," TOKEN("8", "  ", "false", "true", "false");
+        TOKEN("7", "\\n\\n", "false", "false", "false") ","
+        TOKEN("8", "  ", "false", "true", "false");
     /* no piece of the model, whose words it is not */
     static const char alone[] = TOKEN("6", "aa", "true", "false", "false");
     static const char alone_3[] = TOKEN("3", "aa", "true", "false", "false");
@@ -354,10 +358,10 @@ static void test_guarded(void **state)
     static const unsigned char guard[] = { 0, 0, 0, 0, 1, 0 };
     struct lm_err err = { 0 };
     struct lm_ids ids = { 0 };
-    struct lm_vocab *v = built("{\"type\":\"Lowercase\"}", NULL, NULL, NULL,
-                               "{\"type\":\"BPE\",\"vocab\":{\"<\":0,\">\":1,\"x\":2},\"merges\":[]}",
-                               "{\"id\":3,\"content\":\"<x>\",\"special\":true,\"normalized\":true}",
-                               &err);
+    struct lm_vocab *v = built(
+        "{\"type\":\"Lowercase\"}", NULL, NULL, NULL,
+        "{\"type\":\"BPE\",\"vocab\":{\"<\":0,\">\":1,\"x\":2},\"merges\":[]}",
+        "{\"id\":3,\"content\":\"<x>\",\"special\":true,\"normalized\":true}", &err);
     assert_non_null(v);
     struct lm_encoder *e = lm_encoder_new(v, NULL, NULL);
     assert_int_equal(lm_encoder_text(e, text, 6, LM_ENCODE_PARSE, &ids, NULL), LM_OK);
@@ -387,9 +391,9 @@ static void test_bytes(void **state)
     for (unsigned b = 0; b < 256; b++)
         lm_buf_printf(&model, ",\"<0x%02X>\":%u", b, b + 1);
     lm_buf_str(&model, "}}");
-    struct lm_vocab *v = built("{\"type\":\"NFKC\"}", "{\"type\":\"Punctuation\",\"behavior\":"
-                               "\"Isolated\"}", "{\"type\":\"ByteFallback\"}", NULL, model.data, NULL,
-                               &err);
+    struct lm_vocab *v = built("{\"type\":\"NFKC\"}",
+                               "{\"type\":\"Punctuation\",\"behavior\":\"Isolated\"}",
+                               "{\"type\":\"ByteFallback\"}", NULL, model.data, NULL, &err);
     if (!v)
         fail_msg("%s", err.text);
     assert_int_equal(lm_vocab_encode(v, text, sizeof text - 1, 0, &ids, NULL), LM_OK);

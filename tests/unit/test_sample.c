@@ -691,9 +691,11 @@ static void test_defaults(void **state)
 {
     (void)state;
     assert_string_equal(notes_of("{}", NULL, NULL, 0), "I samplers: top_k top-k=40, top_p "
-        "top-p=0.95 min-keep=0, min_p min-p=0.05 min-keep=0, temperature temp=0.8 dynatemp-range=0 dynatemp-exp=1\n");
+        "top-p=0.95 min-keep=0, min_p min-p=0.05 min-keep=0, temperature temp=0.8 dynatemp-range=0 "
+        "dynatemp-exp=1\n");
     assert_string_equal(notes_of("{\"temp\":0.5,\"top_p\":1,\"top_k\":7}", NULL, NULL, 0),
-        "I samplers: top_k top-k=7, min_p min-p=0.05 min-keep=0, temperature temp=0.5 dynatemp-range=0 dynatemp-exp=1\n");
+        "I samplers: top_k top-k=7, min_p min-p=0.05 min-keep=0, temperature temp=0.5 "
+        "dynatemp-range=0 dynatemp-exp=1\n");
     assert_string_equal(notes_of("{\"temp\":0.5,\"min_p\":0,\"top_p\":1}", NULL, "temp", 0.25),
         "I samplers: top_k top-k=40, temperature temp=0.25 dynatemp-range=0 dynatemp-exp=1\n");
     assert_string_equal(notes_of("{\"sequence\":\"temperature;dream;top_k\",\"penalty_repeat\":2}",
@@ -728,7 +730,8 @@ static void test_ranges(void **state)
         { "repeat-penalty", 0, "0 is out of range: not a number above 0" },
         { "repeat-penalty", INFINITY, "inf is out of range: not a number above 0" },
         { "repeat-last-n", -2, "-2 is out of range: not a whole number not below -1" },
-        { "repeat-last-n", 1e11, "1e+11 is out of range: not a whole number from -1 to 2147483647" },
+        { "repeat-last-n", 1e11,
+          "1e+11 is out of range: not a whole number from -1 to 2147483647" },
         { "presence-penalty", INFINITY, "inf is out of range: not a finite number" },
     };
     struct lm_sampling s = { 0 };
@@ -743,8 +746,8 @@ static void test_ranges(void **state)
     assert_int_equal(s.n_values, 0);
     assert_int_equal(lm_sampling_check_order("top_k;xyz", &err), LM_EUSE);
     assert_string_equal(err.text,
-                        "'xyz' is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
-                        "temperature, adaptive_p, infill");
+                        "'xyz' is not one of penalties, dry, top_n_sigma, top_k, typ_p, top_p, "
+                        "min_p, xtc, temperature, adaptive_p, infill");
     for (size_t i = 0; lm_param_at(i); i++)                     /* defaults are in range */
         assert_int_equal(lm_param_check(lm_param_at(i), lm_param_at(i)->value, &err), LM_OK);
 }

@@ -169,8 +169,8 @@ static int limit_of(const uint32_t *w, int n, const struct lm_breakers *b)
 }
 
 /* What dry subtracts from each of v ids, by comparing everything with everything. */
-static void slow_dry(const uint32_t *w, int n, int allowed, const struct lm_breakers *b, double *off,
-                     uint32_t v)
+static void slow_dry(const uint32_t *w, int n, int allowed, const struct lm_breakers *b,
+                     double *off, uint32_t v)
 {
     const int limit = limit_of(w, n, b);
     int longest[16] = { 0 };
@@ -310,8 +310,10 @@ static void check_breakers(const struct lm_vocab *v, const struct lm_jval *want)
     struct lm_breakers b = { 0 };
     struct lm_err err;
     size_t single = 0, n = 0;
-    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next)
-        assert_int_equal(lm_breakers_add(&b, v, lm_jval_str(t), strlen(lm_jval_str(t)), &err), LM_OK);
+    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next) {
+        const char *text = lm_jval_str(t);
+        assert_int_equal(lm_breakers_add(&b, v, text, strlen(text), &err), LM_OK);
+    }
     const struct lm_jval *longer = lm_jval_get(want, "longer")->first;
     for (size_t i = 0; i < b.n; i++) {
         size_t at = i ? b.ends[i - 1] : 0;
@@ -340,8 +342,10 @@ static void check_dry_text(const struct lm_vocab *v, const struct lm_jval *want)
     struct lm_breakers b = { 0 };
     struct lm_err err;
     float *row = calloc(lm_vocab_n(v), sizeof *row);
-    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next)
-        assert_int_equal(lm_breakers_add(&b, v, lm_jval_str(t), strlen(lm_jval_str(t)), &err), LM_OK);
+    for (const struct lm_jval *t = lm_jval_get(want, "breakers")->first; t; t = t->next) {
+        const char *text = lm_jval_str(t);
+        assert_int_equal(lm_breakers_add(&b, v, text, strlen(text), &err), LM_OK);
+    }
     const struct lm_setup setup = { .n_vocab = lm_vocab_n(v), .breakers = &b };
     void *s = dry->new_state(values, &setup, &err);
     for (const struct lm_jval *h = lm_jval_get(want, "history")->first; h; h = h->next)
@@ -353,7 +357,8 @@ static void check_dry_text(const struct lm_vocab *v, const struct lm_jval *want)
     for (uint32_t id = 0; id < setup.n_vocab; id++) {
         char key[20];
         snprintf(key, sizeof key, "%u", (unsigned)id);
-        assert_true(fabs(lm_cands_logit(&c, id) + number(lm_jval_get(want, "penalty"), key, 0)) < 1e-9);
+        const double penalty = number(lm_jval_get(want, "penalty"), key, 0);
+        assert_true(fabs(lm_cands_logit(&c, id) + penalty) < 1e-9);
     }
     lm_cands_release(&c);
     dry->free_state(s);

@@ -147,7 +147,8 @@ static void test_turns(void **state)
         bool moved;
         far("1", NULL, NULL, "300", plain[k]);
         start(&m);
-        struct lm_tensor *wt = floats(&g, 2, (size_t[]){ N, N }), *in = floats(&g, 1, (size_t[]){ N });
+        struct lm_tensor *wt = floats(&g, 2, (size_t[]){ N, N });
+        struct lm_tensor *in = floats(&g, 1, (size_t[]){ N });
         struct lm_buffer *b = weight(lm_devices_at(m.devices, 0), wt, w);
         in->flags |= LM_TENSOR_INPUT;
         struct lm_tensor *out = lm_scale(&g, lm_mul_mat(&g, wt, lm_scale(&g, in, 2)), 0.5f);

@@ -245,8 +245,8 @@ static void test_soak(void **state)
     for (uint32_t i = 0; i < SEQS; i++)
         if (records[i].length && records[i].length < CTX && records[i].n < EVENTS)
             compare(i);
-    print_message("%zu comparisons, %zu cuts, %zu copies, %zu shifts, %zu saves\n", n_checks, n_cuts,
-                  n_copies, n_shifts, n_saves);
+    print_message("%zu comparisons, %zu cuts, %zu copies, %zu shifts, %zu saves\n",
+                  n_checks, n_cuts, n_copies, n_shifts, n_saves);
     assert_true(n_checks > 10 && n_shifts && n_saves && n_copies && n_cuts);
     lm_ctx_seq_keep(ctx, 3);
     uint32_t id;

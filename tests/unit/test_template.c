@@ -170,7 +170,8 @@ static void test_charges(void **state)
         struct lm_err err = { 0 };
         char src[400];
         (void)state;
-        snprintf(src, sizeof src, "{%% set s = 'b' * 29999 + 'a' %%}{%% set z = 'b' * 29999 + 'd' %%}"
+        snprintf(src, sizeof src,
+                 "{%% set s = 'b' * 29999 + 'a' %%}{%% set z = 'b' * 29999 + 'd' %%}"
                  "{%% for i in range(2000) %%}{%% if %s %%}{%% endif %%}{%% endfor %%}", each[i]);
         struct lm_template *t = lm_template_parse(src, strlen(src), &err);
         assert_non_null(t);
