@@ -30,7 +30,7 @@ size_t lm_tensor_bytes(const struct lm_tensor *t)
 {
     if (lm_tensor_len(t) == 0)
         return 0;
-    size_t n = t->ne[0] / t->type->block * t->nb[0];
+    size_t n = (t->ne[0] / t->type->block - 1) * t->nb[0] + t->type->bytes;
     for (int i = 1; i < LM_MAX_DIMS; i++)
         n += (t->ne[i] - 1) * t->nb[i];
     return n;
@@ -39,6 +39,8 @@ size_t lm_tensor_bytes(const struct lm_tensor *t)
 bool lm_tensor_contiguous(const struct lm_tensor *t)
 {
     size_t next = t->ne[0] / t->type->block * t->type->bytes;
+    if (t->nb[0] != t->type->bytes && t->ne[0] != 1)
+        return false;
     for (int i = 1; i < LM_MAX_DIMS; i++) {
         if (t->ne[i] != 1 && t->nb[i] != next)
             return false;
@@ -142,6 +144,32 @@ struct lm_tensor *lm_reshape(struct lm_graph *g, struct lm_tensor *a,
     return t;
 }
 
+struct lm_tensor *lm_permute(struct lm_graph *g, struct lm_tensor *a,
+                             const uint32_t order[LM_MAX_DIMS])
+{
+    struct lm_tensor *t = a ? lm_view(g, a, LM_MAX_DIMS, a->ne, a->nb, 0) : NULL;
+    uint32_t seen = 0;
+    if (!t)
+        return NULL;
+    for (int i = 0; i < LM_MAX_DIMS; i++)
+        seen |= order[i] < LM_MAX_DIMS ? 1u << order[i] : 0;
+    if (seen != (1u << LM_MAX_DIMS) - 1 || (order[0] && a->type->block > 1)) {
+        lm_fail(&g->err, LM_EUSE, "permute: not each axis once, or blocks of %s are cut",
+                a->type->name);
+        return NULL;
+    }
+    for (int i = 0; i < LM_MAX_DIMS; i++) {
+        t->ne[i] = a->ne[order[i]];
+        t->nb[i] = a->nb[order[i]];
+    }
+    return t;
+}
+
+struct lm_tensor *lm_transpose(struct lm_graph *g, struct lm_tensor *a)
+{
+    return lm_permute(g, a, (const uint32_t[]){ 1, 0, 2, 3 });
+}
+
 /* A node: sources linked, shape by the operation's row. */
 static struct lm_tensor *node(struct lm_graph *g, enum lm_op op, const union lm_op_arg *arg,
                               struct lm_tensor *const src[])
@@ -190,6 +218,11 @@ static struct lm_tensor *adapted(struct lm_graph *g, struct lm_tensor *t)
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows)
 {
     return adapted(g, node(g, LM_OP_GET_ROWS, NULL, (struct lm_tensor *[]){ a, rows }));
+}
+
+struct lm_tensor *lm_cont(struct lm_graph *g, struct lm_tensor *a)
+{
+    return node(g, LM_OP_CONT, NULL, (struct lm_tensor *[]){ a });
 }
 
 struct lm_tensor *lm_add(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *b)

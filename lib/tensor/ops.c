@@ -97,6 +97,13 @@ static int shape_copy(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int shape_cont(struct lm_tensor *t, struct lm_err *err)
+{
+    (void)err;
+    like(t, t->src[0]);
+    return LM_OK;
+}
+
 static int shape_rms_norm(struct lm_tensor *t, struct lm_err *err)
 {
     int r = want_f32(t->src[0], err);
@@ -572,6 +579,7 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_NONE]       = { "none",       0, 0, false, NULL, flops_none, NULL },
     [LM_OP_VIEW]       = { "view",       1, 0, false, NULL, flops_none, flops_none },
     [LM_OP_COPY]       = { "copy",       1, 0, false, shape_copy, flops_none, NULL },
+    [LM_OP_CONT]       = { "cont",       1, 0, false, shape_cont, flops_none, NULL },
     [LM_OP_GET_ROWS]   = { "get_rows",   2, 0, false, shape_get_rows, flops_one,
                            bytes_get_rows },
     [LM_OP_ADD]        = { "add",        2, 0, true,  shape_binary, flops_one, NULL },

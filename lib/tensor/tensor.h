@@ -12,7 +12,7 @@
  *
  * Shapes are innermost first: ne[0] elements lie side by side, nb[i] is the
  * distance in bytes between neighbours along axis i (nb[0]: bytes of a block of
- * the type).
+ * the type, but in views with other axes).
  */
 
 #include <stdbool.h>
@@ -33,6 +33,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_NONE,                   /* a leaf: weight or input                              */
     LM_OP_VIEW,                   /* other shape or part of the same bytes                */
     LM_OP_COPY,                   /* the same in another memory                           */
+    LM_OP_CONT,                   /* the same without gaps, axes in order                 */
     LM_OP_GET_ROWS,
     LM_OP_ADD,
     LM_OP_SUB,
@@ -261,6 +262,17 @@ struct lm_tensor *lm_reshape(struct lm_graph *g, struct lm_tensor *a,
  * What it shows must lie inside a. */
 struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_dims,
                           const size_t *ne, const size_t *nb, size_t offset);
+
+/*
+ * The same bytes with other axes: axis i of the result is axis order[i] of a, each once; transposed:
+ * axes 0 and 1 change places.  Where axis 0 is another one, types with blocks are refused, and only
+ * lm_cont reads the result.
+ * lm_cont: a tensor of its own with the elements of a, of any such type, in order.
+ */
+struct lm_tensor *lm_permute(struct lm_graph *g, struct lm_tensor *a,
+                             const uint32_t order[LM_MAX_DIMS]);
+struct lm_tensor *lm_transpose(struct lm_graph *g, struct lm_tensor *a);
+struct lm_tensor *lm_cont(struct lm_graph *g, struct lm_tensor *a);
 
 /* Rows rows[j] (I32 [n]) of a [cols][...] of any type that decodes: F32 [cols, n]. */
 struct lm_tensor *lm_get_rows(struct lm_graph *g, struct lm_tensor *a, struct lm_tensor *rows);

@@ -387,6 +387,42 @@ static void test_halves(void **state)
     }
 }
 
+/* Elements in the order of other axes. */
+static void test_cont(void **state)
+{
+    enum { A = 7, B = 5, C = 3 };
+    static const uint32_t orders[][4] = {
+        { 0, 1, 2, 3 }, { 1, 0, 2, 3 }, { 2, 1, 0, 3 }, { 1, 2, 0, 3 }, { 0, 2, 1, 3 },
+        { 3, 2, 1, 0 },
+    };
+    float x[A * B * C];
+    const size_t ne[] = { A, B, C, 1 }, step[] = { 1, A, A * B, A * B * C };
+    (void)state;
+    fill(x, A * B * C, 3);
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+        struct lm_graph g = {0};
+        const uint32_t *p = orders[o];
+        struct lm_tensor *a = with_data(&g, LM_F32, 3, ne, x);
+        struct lm_tensor *t = lm_cont(&g, lm_permute(&g, lm_scale(&g, a, 2), p));
+        evaluate(&g, t, 2);
+        const float *got = t->data;
+        for (size_t i3 = 0; i3 < ne[p[3]]; i3++)
+            for (size_t i2 = 0; i2 < ne[p[2]]; i2++)
+                for (size_t i1 = 0; i1 < ne[p[1]]; i1++)
+                    for (size_t i0 = 0; i0 < ne[p[0]]; i0++)
+                        assert_true(*got++ == 2 * x[i0 * step[p[0]] + i1 * step[p[1]] +
+                                                    i2 * step[p[2]] + i3 * step[p[3]]]);
+        lm_graph_release(&g);
+    }
+    /* Another operation does not read across rows. */
+    struct lm_graph g = {0};
+    const struct lm_device *d = lm_device_by_name("cpu");
+    struct lm_tensor *t = lm_transpose(&g, with_data(&g, LM_F32, 3, ne, x));
+    assert_false(d->ops->supports_op(d, lm_scale(&g, t, 2)));
+    assert_true(d->ops->supports_op(d, lm_cont(&g, t)));
+    lm_graph_release(&g);
+}
+
 static void test_soft_max(void **state)
 {
     static float a[TOKENS * COLS];
@@ -625,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_add_id),
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_cont),
         cmocka_unit_test(test_soft_max),
         cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_pos_scale),

@@ -88,6 +88,38 @@ static void test_views(void **state)
     lm_graph_release(&g);
 }
 
+static void test_axes(void **state)
+{
+    struct lm_graph g = {0};
+    (void)state;
+    struct lm_tensor *a = leaf3(&g, LM_F16, 8, 6, 5);
+    struct lm_tensor *t = lm_transpose(&g, a), *p = lm_permute(&g, t, (uint32_t[]){ 2, 0, 1, 3 });
+    assert_int_equal(t->ne[0], 6);
+    assert_int_equal(t->nb[0], 16);
+    assert_int_equal(t->nb[1], 2);
+    assert_false(lm_tensor_contiguous(t));
+    assert_int_equal(lm_tensor_bytes(t), lm_tensor_bytes(a));
+    assert_ptr_equal(p->root, a);
+    assert_int_equal(p->ne[0], 5);
+    assert_int_equal(p->ne[1], 6);
+    assert_int_equal(p->ne[2], 8);
+    assert_int_equal(p->nb[0], 96);
+    assert_true(lm_tensor_contiguous(lm_permute(&g, p, (uint32_t[]){ 2, 1, 0, 3 })));
+    struct lm_tensor *c = lm_cont(&g, p);
+    assert_true(lm_tensor_contiguous(c));
+    assert_int_equal(c->nb[1], 10);
+    assert_int_equal(g.err.code, LM_OK);
+    assert_null(lm_reshape(&g, t, 1, (size_t[]){ 240 }));       /* there are gaps */
+    lm_graph_release(&g);
+    assert_null(lm_permute(&g, leaf3(&g, LM_F32, 8, 6, 5), (uint32_t[]){ 0, 1, 1, 3 }));
+    lm_graph_release(&g);
+    assert_null(lm_transpose(&g, leaf(&g, LM_Q8_0, 64, 32)));
+    assert_int_equal(g.err.code, LM_EUSE);
+    lm_graph_release(&g);
+    assert_non_null(lm_permute(&g, leaf3(&g, LM_Q8_0, 64, 3, 2), (uint32_t[]){ 0, 2, 1, 3 }));
+    lm_graph_release(&g);
+}
+
 /* Each makes one node that its operation must refuse. */
 static struct lm_tensor *bad(struct lm_graph *g, int i)
 {
@@ -350,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_views),
+        cmocka_unit_test(test_axes),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_deep),

@@ -42,6 +42,22 @@ static void get_rows(const struct lm_exec *e, const struct lm_step *s, size_t jo
         a->type->decode(row(a, (size_t)ids[r]), (float *)row(t, r), t->ne[0]);
 }
 
+static void cont(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
+{
+    const struct lm_tensor *t = s->t, *a = t->src[0];
+    const size_t each = t->type->bytes, n = t->ne[0] / t->type->block;
+    (void)e;
+    (void)thread;
+    for (size_t r = job * s->per_job; r < end_of(s, job, lm_tensor_rows(t)); r++) {
+        char *dst = row(t, r);
+        const char *src = row(a, r);
+        if (a->nb[0] == each)
+            memcpy(dst, src, n * each);
+        for (size_t i = 0; i < n && a->nb[0] != each; i++)
+            memcpy(dst + i * each, src + i * a->nb[0], each);
+    }
+}
+
 /* The row of b that belongs to row r of a: its own, or the one for all. */
 static const float *partner(const struct lm_tensor *b, size_t r)
 {
@@ -411,6 +427,7 @@ void lm_cpu_products(const struct lm_exec *e, const struct lm_step *s, size_t jo
 }
 
 static const struct lm_cpu_op ops[LM_N_OPS] = {
+    [LM_OP_CONT]       = { cont, count_rows, NULL, rows_per_job },
     [LM_OP_GET_ROWS]   = { get_rows, count_rows, NULL, rows_per_job },
     [LM_OP_ADD]        = { binary, count_rows, NULL, rows_per_job },
     [LM_OP_SUB]        = { binary, count_rows, NULL, rows_per_job },
@@ -486,7 +503,8 @@ static bool rows_are_dense(const struct lm_tensor *t)
 bool lm_cpu_supports(const struct lm_tensor *t)
 {
     for (size_t i = 0; i < LM_MAX_SRC; i++)
-        if (t->src[i] && !rows_are_dense(t->src[i]))
+        if (t->src[i] && !rows_are_dense(t->src[i]) && t->op != LM_OP_CONT &&
+            t->op != LM_OP_VIEW)
             return false;
     if (t->op == LM_OP_MUL_MAT || t->op == LM_OP_MUL_MAT_ID || t->op == LM_OP_MUL_MAT_HEADS)
         return lm_tensor_contiguous(t->src[0]) || t->src[0]->layout;
