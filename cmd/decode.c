@@ -73,6 +73,8 @@ static const char help[] =
     "      --device=LIST    compute on these devices, joined by commas, and on the\n"
     "                       CPU what is left (all there are)\n"
     "      --flash=HOW      attention in one pass: on or auto, not off (auto)\n"
+    "      --draft-head     load the layer that predicts further tokens, for requests\n"
+    "                       that ask it (with -i)\n"
     "      --exact          only on devices where batches do not change a bit of the\n"
     "                       results (the CPU is one)\n"
     "      --gpu-layers=N   only the last N layers on other devices than the CPU\n"
@@ -110,7 +112,7 @@ static const char help[] =
 enum {
     OPT_ALL = 256, OPT_ATTENTION, OPT_CACHE_K, OPT_CACHE_V, OPT_CHECK, OPT_CHUNK,
     OPT_CONTEXT_SHIFT, OPT_CONTROL_LAYERS, OPT_CONTROL_VECTOR, OPT_CPUS, OPT_DEVICE,
-    OPT_DIRECTIONS, OPT_DIRECTIONS_BY, OPT_DOT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT,
+    OPT_DIRECTIONS, OPT_DIRECTIONS_BY, OPT_DOT, OPT_DRAFT, OPT_DUMP, OPT_EMBED, OPT_ENCODER, OPT_EXACT,
     OPT_FIT, OPT_FIT_CONTEXT, OPT_FLASH, OPT_FORCE, OPT_FRAMES, OPT_GPU_LAYERS, OPT_HEADER,
     OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES, OPT_LOAD, OPT_LOAD_STATE,
     OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK, OPT_OVERRIDE, OPT_PLAN,
@@ -163,6 +165,7 @@ static const struct option options[] = {
     { "no-repack", no_argument,       NULL, OPT_NO_REPACK },
     { "normalize", no_argument,       NULL, OPT_NORMALIZE },
     { "dot",       no_argument,       NULL, OPT_DOT },
+    { "draft-head", no_argument,      NULL, OPT_DRAFT },
     { "plan",      no_argument,       NULL, OPT_PLAN },
     { "pooling",   required_argument, NULL, OPT_POOLING },
     { "override-kv", required_argument, NULL, OPT_OVERRIDE },
@@ -394,6 +397,7 @@ static bool take_model_option(int c)
         break;
     case OPT_CHECK:     opt.load.check = true; break;
     case OPT_DEVICE:    opt.load.placement.devices = optarg; break;
+    case OPT_DRAFT:     opt.load.draft_head = opt.ctx.draft_head = true; break;
     case OPT_EXACT:     opt.load.placement.exact = true; break;
     case OPT_GPU_LAYERS:
         opt.load.placement.some_layers = true;
@@ -516,6 +520,8 @@ static void check_partners(void)
         cli_bad_usage("--directions-by needs --directions");
     if (opt.eval.chunk && !opt.nll)
         cli_bad_usage("--chunk needs --nll");
+    if (opt.ctx.draft_head && !opt.loop)
+        cli_bad_usage("--draft-head is for requests: it needs -i");
     if (opt.eval.heading && !opt.text && !opt.nll && !opt.kl && !opt.ctx.embed)
         cli_bad_usage("--header needs --text, --nll, --kl or --embed");
     if (!opt.ctx.embed && (opt.pooled || opt.eval.normalize || opt.eval.frames))
@@ -648,6 +654,7 @@ static void fit(struct lm_model *m, uint64_t room, const struct lm_env *env)
                   .cache_k = opt.ctx.cache_k, .cache_v = opt.ctx.cache_v },
         .room = room, .least = opt.fit_least, .keep_ubatch = opt.ctx.n_ubatch,
         .keep_all = opt.ctx.keep_all,
+        .position = opt.ctx.draft_head ? sizeof(float) * (lm_model_n_embd(m) + UINT64_C(1)) : 0,
     };
     size_t n = 0;
     while (lm_model_file(m, n))

@@ -42,6 +42,7 @@ static const char help[] =
     "      --max-tensors=N       files of at most N tensors\n"
     "      --metadata=FILE       JSON object of general.* keys to set\n"
     "      --model-name=NAME     general.name [from the card or the folder]\n"
+    "      --no-draft-head       without layers that predict further tokens\n"
     "  -o, --output=OUT          the same as the operand out\n"
     "      --pre=NAME            tokenizer.ggml.pre [recognised]\n"
     "      --print-deps          print a makefile rule for out instead of converting\n"
@@ -62,7 +63,7 @@ static const char help[] =
 enum {
     OPT_BASE = 256, OPT_CHAT_TEMPLATE, OPT_DRY_RUN, OPT_EXCLUDE, OPT_FORCE, OPT_FP8, OPT_IMATRIX,
     OPT_INCLUDE, OPT_LIST, OPT_LORA, OPT_MAX_SIZE, OPT_MAX_TENSORS, OPT_METADATA, OPT_MODEL_NAME,
-    OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL,
+    OPT_NO_DRAFT, OPT_PRE, OPT_PRINT_DEPS, OPT_PROGRESS, OPT_PROVENANCE, OPT_RESUME, OPT_SPOOL,
     OPT_TO_SAFETENSORS, OPT_VOCAB_ONLY
 };
 
@@ -82,6 +83,7 @@ static const struct option options[] = {
     { "max-tensors",     required_argument, NULL, OPT_MAX_TENSORS },
     { "metadata",        required_argument, NULL, OPT_METADATA },
     { "model-name",      required_argument, NULL, OPT_MODEL_NAME },
+    { "no-draft-head",   no_argument,       NULL, OPT_NO_DRAFT },
     { "output",          required_argument, NULL, 'o' },
     { "pre",             required_argument, NULL, OPT_PRE },
     { "print-deps",      no_argument,       NULL, OPT_PRINT_DEPS },
@@ -151,7 +153,7 @@ static void check_back(void)
     if (opt.base || opt.chat_template || opt.dry_run || opt.exclude || opt.imatrix || opt.include ||
         opt.metadata || opt.print_deps || opt.provenance || opt.resume || opt.spool ||
         opt.split.max_size || opt.split.max_tensors || c->fp8_as_q8 || c->lora || c->model_name ||
-        c->pre || c->vocab_only)
+        c->pre || c->vocab_only || c->no_draft_head)
         cli_bad_usage("of the other options --to-safetensors takes --type, --threads, --force, "
                       "--progress and --quiet only");
     if (c->type && !lm_restore_knows_type(c->type))
@@ -167,9 +169,9 @@ static void check_options(void)
     if (opt.base && !opt.convert.lora)
         cli_bad_usage("--base needs --lora");
     if (opt.convert.lora && (opt.convert.vocab_only || opt.chat_template || opt.convert.pre ||
-                             opt.imatrix || opt.convert.fp8_as_q8))
+                             opt.imatrix || opt.convert.fp8_as_q8 || opt.convert.no_draft_head))
         cli_bad_usage("an adapter has no vocabulary: --lora excludes --vocab-only, --pre, "
-                      "--chat-template, --imatrix and --fp8-as-q8");
+                      "--chat-template, --imatrix, --fp8-as-q8 and --no-draft-head");
     if (opt.include && opt.exclude)
         cli_bad_usage("--include-weights and --exclude-weights exclude each other");
     if ((opt.include || opt.exclude) && !opt.imatrix)
@@ -232,6 +234,7 @@ static void read_options(int argc, char *argv[])
         case OPT_RESUME:        opt.resume = true; break;
         case OPT_SPOOL:         opt.spool = optarg; break;
         case OPT_TO_SAFETENSORS: opt.to_safetensors = true; break;
+        case OPT_NO_DRAFT:      opt.convert.no_draft_head = true; break;
         case OPT_VOCAB_ONLY:    opt.convert.vocab_only = true; break;
         default: cli_try_help();
         }

@@ -67,7 +67,8 @@ struct lm_hparams {
     uint32_t max_distance;            /* beyond it all distances are the same; 0: 128     */
     uint32_t n_shared;                /* experts that all tokens have                    */
     uint32_t mixed_every;             /* after these every n-th layer has; 0: every      */
-    uint32_t n_further;               /* layers behind the last, for further tokens      */
+    uint32_t n_further;               /* layers behind the last, for further tokens; counted
+                                         among n_layer until `settle`                    */
     uint32_t n_dense_first;           /* so many first layers have no experts            */
     uint32_t gating;                  /* of experts: 1 softmax, 2 sigmoid, 3 softmax of the
                                          chosen, 4 sqrt(softplus); 0: not said           */
@@ -219,6 +220,7 @@ enum lm_key_from {
                                a config without has; or "=LABEL" ..                       */
     LM_FROM_POOLING_NAME,   /* config[] is "mean", "cls" or "last"                        */
     LM_FROM_POSITIONS,      /* config[], less pad_token_id + 1 rows that are never used   */
+    LM_FROM_FURTHER,        /* layers behind the last that the checkpoint has; none: not written */
     LM_FROM_FILE_TYPE       /* the number of the file's main type                         */
 };
 
@@ -275,6 +277,7 @@ enum lm_dim {
     LM_DIM_Q_FULL,          /* n_head * head_k_full                                       */
     LM_DIM_OUT_FULL,        /* n_head * head_v_full                                       */
     LM_DIM_2_Q,             /* 2 n_head * head_k                                          */
+    LM_DIM_2_EMBD,          /* 2 n_embd                                                   */
     LM_DIM_3_EMBD,          /* 3 n_embd                                                   */
     LM_DIM_CONV,            /* conv                                                       */
     LM_DIM_SSM_INNER,       /* ssm_inner                                                  */
@@ -382,7 +385,9 @@ enum {
     LM_TENSOR_IF_DENSE  = 32,   /* only in models without experts                         */
     LM_TENSOR_IF_MIXED  = 64,   /* only in models with experts                            */
     LM_TENSOR_IF_ATTN   = 128,  /* only in layers with attention                          */
-    LM_TENSOR_IF_RECURRENT = 256        /* only in recurrent layers                       */
+    LM_TENSOR_IF_RECURRENT = 256,       /* only in recurrent layers                       */
+    LM_TENSOR_OF_DRAFT  = 512   /* only in layers behind the last (n_further), which have
+                                   those of other layers too                              */
 };
 
 /* More of these: */
@@ -464,6 +469,9 @@ enum lm_role {
     LM_RWKV_GATE, LM_RWKV_GATE_BIAS, LM_RWKV_BONUS, LM_RWKV_KEY_UNIT, LM_RWKV_KEY_RATE,
     LM_RWKV_NORM, LM_RWKV_NORM_B, LM_RWKV_FEED_K, LM_RWKV_FEED_R, LM_RWKV_FEED_GATE,
     LM_RWKV_FEED_GATE_B,
+    LM_DRAFT_EMBD, LM_DRAFT_EMBD_NORM, LM_DRAFT_EMBD_NORM_B, LM_DRAFT_HIDDEN_NORM,
+    LM_DRAFT_HIDDEN_NORM_B, LM_DRAFT_JOIN, LM_DRAFT_JOIN_B, LM_DRAFT_OUTPUT, LM_DRAFT_OUTPUT_B,
+    LM_DRAFT_OUTPUT_NORM, LM_DRAFT_OUTPUT_NORM_B,
     LM_N_ROLES
 };
 
@@ -523,7 +531,12 @@ struct lm_arch {
                                                    the table does not have; NULL-terminated,
                                                    or NULL                                */
     bool                         more_layers;   /* checkpoints have layers behind the last, to
-                                                   predict further tokens: dropped        */
+                                                   predict further tokens; dropped, but for those
+                                                   of a family with LM_T_DRAFT (rows.h)   */
+    const char *const           *draft_names;   /* checkpoints have the first of them under other
+                                                   names: pairs of how these begin, and what is
+                                                   behind "model.layers.N." instead;
+                                                   NULL-terminated, or NULL               */
     bool                         has_encoder;   /* an encoder beside the decoder           */
     bool                         encoder;       /* tokens see those after them too: sequences
                                                    are evaluated whole and not remembered */

@@ -179,6 +179,8 @@ bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
                     const struct lm_hparams *h, uint32_t layer)
 {
     unsigned not = lm_arch_mixed(h, layer) ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED;
+    if (layer < h->n_layer)
+        not |= LM_TENSOR_OF_DRAFT;
     not |= h->q_rank ? LM_TENSOR_NO_Q_RANK : LM_TENSOR_IF_Q_RANK;
     not |= h->latent ? LM_TENSOR_NO_LATENT : LM_TENSOR_IF_LATENT;
     if (!h->n_ff_shared)
@@ -666,7 +668,7 @@ uint32_t lm_arch_kv_layer(const struct lm_arch *a, const struct lm_hparams *h, u
 {
     const uint32_t own = h->n_layer - h->n_shared_kv;
     const bool near = lm_arch_window(a, h, layer) != 0;
-    if (layer < own)
+    if (layer < own || layer >= h->n_layer)
         return layer;
     for (uint32_t i = own; i-- > 0;)
         if ((lm_arch_window(a, h, i) != 0) == near)
@@ -727,6 +729,7 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
     case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;
     case LM_DIM_2_Q:       return lm_mul_u64(2 * (uint64_t)h->n_head, h->head_k, out);
+    case LM_DIM_2_EMBD:    *out = 2 * (uint64_t)h->n_embd; return true;
     case LM_DIM_3_EMBD:    *out = 3 * (uint64_t)h->n_embd; return true;
     case LM_DIM_CONV:      *out = h->conv; return true;
     case LM_DIM_SSM_INNER: *out = h->ssm_inner; return true;

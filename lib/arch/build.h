@@ -22,6 +22,13 @@ struct lm_build {
     uint32_t                 n_ctx;      /* most tokens of a sequence                     */
     bool                     every_row;  /* no layer leaves out tokens that are not wanted */
     bool                     embed;      /* hidden states are wanted, not logits          */
+    bool                     keep_hidden;       /* see draft_head.h; places[n_layer] is theirs */
+    bool                     draft;      /* the graph of the draft head, places[n_layer] its */
+    struct lm_tensor        *id_values;  /* keep_hidden: F32 [n_tokens], the ids           */
+    struct lm_tensor        *before;     /* draft: F32 [n_embd, n_tokens] what was kept of the
+                                            token before                                  */
+    struct lm_tensor        *hidden;     /* draft: set by the builder: F32 [n_embd, n_out], what
+                                            `before` is for the next token                */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
     struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
     /* Where a token's sequence is remembered, in each of the memories that places name (others:

@@ -14,6 +14,7 @@
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_LATENT(GATING_SAID, NULL),
+    LM_KEY_FURTHER,
     LM_KEYS_END,
 };
 
@@ -22,6 +23,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_TWO_NORMS,
     LM_T_LATENT(0),
     LM_T_LATENT_FEED("mlp.", "gate_proj", "up_proj", "down_proj"),
+    LM_T_DRAFT(LM_AS_IS),
     LM_T_END,
 };
 
@@ -137,6 +139,7 @@ const struct lm_arch lm_arch_deepseek2 = {
 /* GLM-4.7-Flash (Z.ai, 2026) is the same; its files leave out what is always so. */
 static const struct lm_arch_key lite_keys[] = {
     LM_KEYS_LATENT(GATING_SIGMOID, "=1"),
+    LM_KEY_FURTHER,
     LM_KEYS_END,
 };
 static const char *const lite_classes[] = { "Glm4MoeLiteForCausalLM", NULL };

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "arch/draft_head.h"
 #include "arch/recurrent.h"
 
 int lm_dense_need(const struct lm_arch *a, const char *key, uint32_t v, uint32_t max,
@@ -175,8 +176,9 @@ int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err
     if (h->n_further && h->n_further >= h->n_layer)
         return lm_fail(err, LM_EDATA, "%s.nextn_predict_layers: %u of %u layers", a->name,
                        h->n_further, h->n_layer);
-    h->n_layer -= h->n_further;                 /* those that predict further tokens are not run */
-    h->n_further = 0;
+    h->n_layer -= h->n_further;                 /* those that predict further tokens stand apart */
+    for (uint32_t i = h->n_layer; i < h->n_layer + h->n_further && i < LM_MAX_LAYERS; i++)
+        h->recurrent[i / 64] &= ~(UINT64_C(1) << i % 64);       /* they attend */
     if (h->n_head == 0 && attends(a, h))
         return lm_dense_need(a, "attention.head_count", 0, 1 << 16, err);
     if (h->n_head_kv == 0)
@@ -299,6 +301,12 @@ static struct lm_tensor *turned(struct lm_build *b, struct lm_tensor *x, struct 
     return table ? lm_rope(b->graph, x, table) : x;
 }
 
+/* Is nothing wanted behind a layer but the rows of tokens that are? */
+static bool is_last(const struct lm_build *b, uint32_t layer)
+{
+    return b->draft || (layer + 1 == b->h->n_layer && !b->keep_hidden);
+}
+
 static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                       struct lm_tensor *table, struct lm_tensor *out[4])
 {
@@ -314,7 +322,7 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
         struct lm_tensor *q = lm_dense_linear(b, layer, LM_ATTN_Q, x);
         struct lm_tensor *k = lm_dense_linear(b, layer, LM_ATTN_K, x);
         struct lm_tensor *v = lm_dense_linear(b, layer, LM_ATTN_V, x);
-        bool only_store = layer + 1 == h->n_layer && b->n_out == 0;
+        bool only_store = is_last(b, layer) && b->n_out == 0;
         together(b, only_store ? (struct lm_tensor *[]){ k, v }
                                : (struct lm_tensor *[]){ q, k, v }, only_store ? 2 : 3);
         out[0] = heads(b, q, h->head_k, h->n_head);
@@ -663,10 +671,14 @@ struct lm_tensor *lm_dense_embed(struct lm_build *b)
 
 int lm_dense_head(struct lm_build *b, struct lm_tensor *x)
 {
+    return lm_dense_logits(b, 0, LM_OUTPUT, lm_dense_norm(b, 0, LM_OUTPUT_NORM, x));
+}
+
+int lm_dense_logits(struct lm_build *b, uint32_t layer, enum lm_role w, struct lm_tensor *x)
+{
     const struct lm_hparams *h = b->h;
     struct lm_graph *g = b->graph;
-    x = lm_dense_norm(b, 0, LM_OUTPUT_NORM, x);
-    b->logits = b->embed ? x : lm_dense_linear(b, 0, LM_OUTPUT, x);
+    b->logits = b->embed ? x : lm_dense_linear(b, layer, w, x);
     if (h->logit_scale > 0 && !b->embed)
         b->logits = lm_scale(g, b->logits, b->arch->dense->divide_logits ? 1 / h->logit_scale
                                                                           : h->logit_scale);
@@ -689,12 +701,11 @@ static struct lm_tensor *only_feed(struct lm_build *b, uint32_t i, struct lm_ten
     return add_scaled(b, x, feed_forward(b, i, x, lm_dense_norm(b, i, LM_ATTN_NORM, x)));
 }
 
-/* One layer; NULL after the last when nothing is wanted. */
-static struct lm_tensor *layer_of(struct lm_build *b, uint32_t i, struct lm_tensor *x,
-                                  struct lm_tensor *table)
+struct lm_tensor *lm_dense_layer(struct lm_build *b, uint32_t i, struct lm_tensor *x,
+                                 struct lm_tensor *table)
 {
     struct lm_graph *g = b->graph;
-    bool last = i + 1 == b->h->n_layer, parallel = b->h->parallel;
+    bool last = is_last(b, i), parallel = b->h->parallel;
     if (b->h->has_fed && lm_arch_feeds(b->h, i))
         return only_feed(b, i, x, last);
     struct lm_tensor *n = lm_dense_norm(b, i, LM_ATTN_NORM, x), *in = n;
@@ -758,6 +769,8 @@ int lm_dense_build(struct lm_build *b)
 {
     const struct lm_hparams *h = b->h;
     const struct lm_dense *d = b->arch->dense;
+    if (b->draft)
+        return lm_draft_build(b);
     struct lm_tensor *tables[2], *x = lm_dense_embed(b);
     struct lm_hparams room;
     lm_dense_tables(b, tables);
@@ -767,12 +780,14 @@ int lm_dense_build(struct lm_build *b)
         d->begin(b, x);
     for (uint32_t i = 0; i < h->n_layer && x; i++) {
         b->h = lm_arch_layer(b->arch, h, i, &room);
-        x = layer_of(b, i, x, lm_dense_table_of(b, i, tables));
+        x = lm_dense_layer(b, i, x, lm_dense_table_of(b, i, tables));
         x = lm_build_steer(b, i, x && d->after ? d->after(b, i, x) : x);
     }
     b->h = h;
     if (!x)
         return b->graph->err.code;
+    if (b->keep_hidden)
+        return lm_draft_keep(b, x);
     if (b->every_row && b->n_out < b->n_tokens)
         x = lm_get_rows(b->graph, x, b->wanted);
     return lm_dense_head(b, x);

@@ -132,6 +132,12 @@ struct lm_tensor *lm_dense_embed(struct lm_build *b);
 struct lm_tensor *lm_dense_attend(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                                   struct lm_tensor *table, bool only_store);
 int lm_dense_head(struct lm_build *b, struct lm_tensor *x);
+/* The last product alone, with a layer's weight w: x is normalized. */
+int lm_dense_logits(struct lm_build *b, uint32_t layer, enum lm_role w, struct lm_tensor *x);
+/* One layer, of input x [n_embd, n_tokens] and its table of rotation; NULL after the last when
+ * nothing is wanted, where there are only the wanted rows. */
+struct lm_tensor *lm_dense_layer(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
+                                 struct lm_tensor *table);
 /* A layer's feed-forward without experts. */
 struct lm_tensor *lm_dense_feed(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 /* Half of every row of x [2 n, ..]. */

@@ -35,7 +35,8 @@ void lm_gated_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struc
     LM_KEY_SSM_RANK("linear_num_value_heads"), \
     LM_KEY_SSM_INNER("linear_value_head_dim", "linear_num_value_heads"), \
     LM_KEYS_RECURRENT_LAYERS, \
-    LM_KEY_ROT("partial_rotary_factor", "=0.25")
+    LM_KEY_ROT("partial_rotary_factor", "=0.25"), \
+    LM_KEY_FURTHER
 
 #define LM_DELTA LM_HF "linear_attn."
 
@@ -74,7 +75,11 @@ void lm_gated_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struc
     LM_T_MATRIX(LM_DOWN_SHARED, "ffn_down_shexp", LM_HF "mlp.shared_expert.down_proj.weight", \
                 LM_DIM_FF_SHARED, LM_DIM_EMBD, LM_AS_IS)
 
-/* Prediction layers behind the others are left out. */
+/* The layer behind the others; of several the other ones, which would share what joins their
+ * inputs, are left out. */
+#define LM_PREDICTION_NAMES \
+    "mtp.fc.", "eh_proj.", "mtp.pre_fc_norm_embedding.", "enorm.", "mtp.pre_fc_norm_hidden.", \
+    "hnorm.", "mtp.norm.", "shared_head.norm.", "mtp.layers.0.", "", NULL
 #define LM_NO_PREDICTION "mtp.*"
 
 #endif

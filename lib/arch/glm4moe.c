@@ -30,7 +30,7 @@
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"), \
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" }, \
       LM_FIELD(experts_norm) }, \
-    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) }, \
+    LM_KEY_FURTHER, \
     LM_KEYS_END
 
 static const struct lm_arch_key keys[] = {
@@ -50,6 +50,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_O,
     LM_T_DENSE_OR_EXPERTS,
     LM_T_PREFERENCE("mlp.gate.e_score_correction_bias"),
+    LM_T_DRAFT(LM_AS_IS),
     LM_T_END,
 };
 

@@ -23,11 +23,13 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_GATED_ATTENTION,
     LM_T_DELTA,
     LM_T_GATED,
+    LM_T_DRAFT(LM_ADD_ONE),
     LM_T_END,
 };
 
 static const char *const classes[] = { "Qwen3_5ForCausalLM", NULL };
 static const char *const ignored[] = { LM_NO_PREDICTION, NULL };
+static const char *const draft_names[] = { LM_PREDICTION_NAMES };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .qkv = lm_gated_qkv,
     .recurrent = lm_recurrent_delta_tiled,
@@ -35,7 +37,7 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_qwen35 = {
     .name = "qwen35", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
     .memory = lm_recurrent_memory,
 };
 
@@ -65,6 +67,7 @@ static const struct lm_arch_tensor mixed_tensors[] = {
     LM_T_GATED_ATTENTION,
     LM_T_DELTA,
     LM_T_SHARED_EXPERT,
+    LM_T_DRAFT(LM_ADD_ONE),
     LM_T_END,
 };
 
@@ -76,6 +79,6 @@ static const struct lm_dense mixed = {
 
 const struct lm_arch lm_arch_qwen35moe = {
     .name = "qwen35moe", .hf_classes = mixed_classes, .keys = mixed_keys,
-    .tensors = mixed_tensors, .ignored = ignored, .settle = lm_dense_settle,
+    .tensors = mixed_tensors, .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle,
     .build = lm_dense_build, .dense = &mixed, .memory = lm_recurrent_memory,
 };

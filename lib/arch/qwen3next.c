@@ -39,11 +39,13 @@ static const struct lm_arch_tensor tensors[] = {
     LM_R_MATRIX(LM_SSM_OUT, "ssm_out", LM_DELTA "out_proj.weight", LM_DIM_SSM_INNER, LM_DIM_EMBD,
                 LM_AS_IS),
     LM_T_SHARED_EXPERT,
+    LM_T_DRAFT(LM_ADD_ONE),
     LM_T_END,
 };
 
 static const char *const classes[] = { "Qwen3NextForCausalLM", NULL };
 static const char *const ignored[] = { LM_NO_PREDICTION, NULL };
+static const char *const draft_names[] = { LM_PREDICTION_NAMES };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .share_of_used = true,
     .qkv = lm_gated_qkv, .recurrent = lm_recurrent_delta,
@@ -51,6 +53,6 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_qwen3next = {
     .name = "qwen3next", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
     .memory = lm_recurrent_memory,
 };

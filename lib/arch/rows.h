@@ -43,6 +43,9 @@
 #define LM_KEY_NORM_EPS(class_default) \
     LM_KEY_F32("attention.layer_norm_epsilon", LM_KEY_REQUIRED, norm_eps, \
                "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", class_default)
+/* So many layers behind the last predict further tokens. */
+#define LM_KEY_FURTHER \
+    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_FURTHER, { NULL }, LM_FIELD(n_further) }
 #define LM_KEY_FILE_TYPE \
     { "general.file_type", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_FILE_TYPE, { NULL }, 0 }
 #define LM_KEY_VOCAB \
@@ -293,6 +296,25 @@
 #define LM_R_MAYBE(role, name, source, ne0, ne1, transform) \
     { "blk.{i}." name, source, { ne0, ne1 }, \
       LM_TENSOR_PER_LAYER | LM_TENSOR_IF_RECURRENT | LM_TENSOR_OPTIONAL, transform, 0, role, NULL }
+/* What a layer behind the last has beside what others have (draft_head.c), DeepSeek-V3's names in
+ * checkpoints; its norms' transformation. */
+#define LM_D_VECTOR(role, name, source, flags, transform) \
+    { "blk.{i}.nextn." name ".weight", LM_HF source ".weight", { LM_DIM_EMBD }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_OF_DRAFT | (flags), transform, 0, role, NULL }
+#define LM_D_MATRIX(role, name, source, cols, rows, flags) \
+    { "blk.{i}.nextn." name ".weight", LM_HF source ".weight", { cols, rows }, \
+      LM_TENSOR_PER_LAYER | LM_TENSOR_OF_DRAFT | (flags), LM_AS_IS, 0, role, NULL }
+#define LM_T_DRAFT(norms) \
+    LM_D_MATRIX(LM_DRAFT_JOIN, "eh_proj", "eh_proj", LM_DIM_2_EMBD, LM_DIM_EMBD, \
+                LM_TENSOR_MATRIX), \
+    LM_D_MATRIX(LM_DRAFT_EMBD, "embed_tokens", "embed_tokens", LM_DIM_EMBD, LM_DIM_VOCAB, \
+                LM_TENSOR_TABLE | LM_TENSOR_OPTIONAL), \
+    LM_D_VECTOR(LM_DRAFT_EMBD_NORM, "enorm", "enorm", 0, norms), \
+    LM_D_VECTOR(LM_DRAFT_HIDDEN_NORM, "hnorm", "hnorm", 0, norms), \
+    LM_D_MATRIX(LM_DRAFT_OUTPUT, "shared_head_head", "shared_head.head", LM_DIM_EMBD, \
+                LM_DIM_VOCAB, LM_TENSOR_MATRIX | LM_TENSOR_OPTIONAL), \
+    LM_D_VECTOR(LM_DRAFT_OUTPUT_NORM, "shared_head_norm", "shared_head.norm", \
+                LM_TENSOR_OPTIONAL, norms)
 /* What layers with attention have, in models that have others too. */
 #define LM_A_MATRIX(role, name, source, cols, rows, transform) \
     { "blk.{i}." name ".weight", source, { cols, rows }, \

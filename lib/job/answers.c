@@ -129,6 +129,16 @@ int lm_answer_vector(struct lm_eval *e, uint32_t seq, uint32_t pos, int32_t toke
     return write_frame(e, &f, v, err);
 }
 
+int lm_answer_guesses(struct lm_eval *e, const struct lm_place *p, const struct lm_guessed *g,
+                      size_t n, struct lm_err *err)
+{
+    const struct lm_frame f = {
+        .kind = LM_FRAME_GUESS, .seq = p->seq, .pos = p->pos, .token = (uint32_t)p->token,
+        .n = (uint32_t)n, .bytes = (uint32_t)(n * sizeof *g),
+    };
+    return write_frame(e, &f, g, err);
+}
+
 enum lm_loop_code lm_answer_code(int code)
 {
     return code == LM_ENOMEM  ? LM_LOOP_MEMORY
@@ -195,6 +205,7 @@ int lm_eval_head(struct lm_eval *e, struct lm_err *err)
     const struct lm_eval_options *o = &e->options;
     int s = LM_OK;
     e->head.loop = o->loop;
+    e->head.draft_head = o->loop && lm_ctx_has_draft(e->ctx);
     if (writes_frames(o))
         s = lm_logits_write_head(e->out, &e->head, o->program, o->version, err);
     else if (o->heading && headings[o->form])

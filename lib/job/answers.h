@@ -47,6 +47,10 @@ int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logi
 int lm_answer_vector(struct lm_eval *e, uint32_t seq, uint32_t pos, int32_t token,
                      const float *v, size_t n, struct lm_err *err);
 
+/* A frame of what a draft head guesses to follow a token: n ids. */
+int lm_answer_guesses(struct lm_eval *e, const struct lm_place *p, const struct lm_guessed *g,
+                      size_t n, struct lm_err *err);
+
 /* What stands in e->text, which becomes empty. */
 int lm_answer_text(struct lm_eval *e, struct lm_err *err);
 

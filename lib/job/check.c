@@ -361,9 +361,10 @@ static void check_present(struct check *c)
             if (!row)
                 found(c, i, t->info_offset, "tensor " NAME ": %s has none of this name",
                       t->name.p, c->arch->name);
-            else if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->h.n_layer)
+            else if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->h.n_layer + c->h.n_further)
                 found(c, i, t->info_offset, "tensor " NAME ": %s.block_count is %u, layers are "
-                      "counted from 0", t->name.p, c->arch->name, c->h.n_layer);
+                      "counted from 0", t->name.p, c->arch->name,
+                      c->h.n_layer + c->h.n_further);
             else
                 check_shape(c, i, t, row, layer);
         }

@@ -35,6 +35,7 @@ struct lm_convert_options {
     size_t      chat_template_len;
     const char *pre;                /* tokenizer.ggml.pre, or NULL: recognise it         */
     struct lm_weights weights;      /* importance, borrowed until lm_convert_free        */
+    bool        no_draft_head;      /* without layers that predict further tokens        */
     bool        fp8_as_q8;          /* weights that are FP8 become Q8_0 in a file of floats */
     const char *provenance;         /* what made the file, or NULL                       */
     const char *provenance_key;     /* and where that stands                             */

@@ -978,6 +978,9 @@ static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32
     case LM_FROM_FILE_TYPE:
         *u = c->file_type;
         return LM_OK;
+    case LM_FROM_FURTHER:
+        *u = g->h.n_further;
+        return *u ? LM_OK : 1;
     case LM_FROM_POOLING:
         *u = g->pooling;
         return g->pooling ? LM_OK : 1;

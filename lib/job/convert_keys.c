@@ -100,6 +100,11 @@ static int arch_keys(struct lm_convert *c, struct lm_err *err)
             continue;
         if (k->flags & LM_KEY_OF_VOCAB)
             continue;
+        if (!strcmp(k->name, "block_count"))
+            u += c->cfg.h.n_further;
+        for (uint32_t i = 0; k->from == LM_FROM_RECURRENT_LAYERS && i < c->cfg.h.n_further &&
+                             n < LM_MAX_LAYERS; i++)
+            values[n++] = 0;            /* those behind the last attend */
         lm_arch_key_name(c->cfg.arch, k, name);
         if (k->from == LM_FROM_SPARSE_LAYERS) {
             lm_gguf_set_arr(c->w, name, LM_GGUF_F32, floats, n);

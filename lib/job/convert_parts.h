@@ -173,6 +173,19 @@ int lm_convert_sparse(const struct lm_convert *c, const struct lm_arch_key *k, f
 int lm_convert_each_layer(struct lm_convert *c, const struct lm_arch_key *k, float *values,
                           struct lm_err *err);
 
+/*
+ * Layers behind the last (convert_draft.c).
+ *
+ * lm_convert_draft_name: the name that a tensor of the first of them has as if it were the
+ * model's, in dst or name itself.
+ * lm_convert_count_further: those that the checkpoint has and the family can run: cfg.h.n_further.
+ * lm_convert_is_further: is the name of a layer that is left out?
+ */
+const char *lm_convert_draft_name(const struct lm_convert *c, const char *name, char *dst,
+                                  size_t size);
+void lm_convert_count_further(struct lm_convert *c);
+bool lm_convert_is_further(const struct lm_convert *c, const char *name);
+
 /* Rows at the beginning of a table of positions that are for padding. */
 uint64_t lm_convert_padding_rows(const struct lm_convert *c);
 

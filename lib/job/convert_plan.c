@@ -166,9 +166,7 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
                    uint32_t part, enum lm_transform how, const struct lm_convert_source *src,
                    struct lm_err *err)
 {
-    if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer && c->cfg.arch->more_layers)
-        return LM_OK;
-    if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer)
+    if (row->flags & LM_TENSOR_PER_LAYER && layer >= c->cfg.h.n_layer + c->cfg.h.n_further)
         return lm_fail(err, LM_EDATA, "%s: %s: config.json says %u layers",
                        c->shards[src->shard].name, src->name, c->cfg.h.n_layer);
     /* The output's rows; of a copy of the embedding nothing is read. */
@@ -210,7 +208,7 @@ static int add_rows(struct lm_convert *c, const char *name, const struct lm_conv
         enum lm_transform how = t->transform;
         if (!lm_convert_is_row_of(t, name, &layer, &part) && !is_whole_of(t, name, &layer, &how))
             continue;
-        if (layer >= c->cfg.h.n_layer || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer)) {
+        if (layer >= c->cfg.h.n_layer + c->cfg.h.n_further || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer)) {
             *found = true;
             r = add_row(c, t, layer, part, how, src, err);
         }
@@ -224,13 +222,17 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
                       const struct lm_st_tensor *st, struct lm_err *err)
 {
     const struct lm_convert_source src = { shard, name, st };
-    char longer[LM_ARCH_NAME], own[LM_ARCH_NAME];
+    char longer[LM_ARCH_NAME], own[LM_ARCH_NAME], draft[LM_ARCH_NAME];
     bool found = false;
     const char *text = lm_convert_text_name(c, name, own, sizeof own);
     if (!text) {
         c->n_others++;
         return LM_OK;
     }
+    if (c->cfg.h.n_further)
+        text = lm_convert_draft_name(c, text, draft, sizeof draft);
+    if (lm_convert_is_further(c, without_prefix(c, text)))
+        return LM_OK;
     int r = add_rows(c, text, &src, &found, err);
     if (r || found || ignored(c, text))
         return r;
@@ -366,7 +368,8 @@ static int check_set(struct lm_convert *c, struct lm_convert_item **sorted, stru
             return lm_fail(err, LM_EDATA, "%s: is in %s and in %s", sorted[i]->t.source,
                            sorted[i - 1]->t.file, sorted[i]->t.file);
     for (const struct lm_arch_tensor *row = c->cfg.arch->tensors; row->name; row++) {
-        const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer : 1;
+        const uint32_t n = row->flags & LM_TENSOR_PER_LAYER ? c->cfg.h.n_layer + c->cfg.h.n_further
+                                                            : 1;
         for (uint32_t i = 0; i < n; i++) {
             lm_arch_expand(row->name, i, name);
             if (!lm_arch_needs(row, c->cfg.arch, &c->cfg.h, i, there, &all) || there(&all, name))
@@ -613,6 +616,8 @@ int lm_convert_make(struct lm_convert *c, struct lm_convert_item *it, struct lm_
 int lm_convert_items(struct lm_convert *c, const struct lm_convert_options *o, struct lm_err *err)
 {
     int r = lm_convert_unpack(c, err);
+    if (!r && !o->no_draft_head)
+        lm_convert_count_further(c);
     if (!r)
         r = add_all(c, err);
     struct lm_convert_item **sorted = r ? NULL : malloc((c->n_items + 1) * sizeof *sorted);

@@ -16,6 +16,7 @@ struct entry {
     bool              shift;        /* it has to forget to go on; alone in its group */
     uint32_t          len;          /* of its sequence, before it (and after @POS)   */
     size_t            first, n;     /* its tokens in the batch                       */
+    struct lm_guessed *guesses;     /* [q.want] that answer it, NULL: it wants none  */
 };
 
 /*
@@ -124,6 +125,40 @@ static void encode(struct loop *l, struct lm_request *q)
         refuse_for(q, &why);
 }
 
+/* Guesses, which leave the sequence as it is. */
+static void guess(struct loop *l, struct entry *x)
+{
+    struct lm_request *q = &x->q;
+    const uint32_t pos = q->has_pos ? q->pos : x->len;
+    const uint64_t total = (uint64_t)pos + q->want;
+    struct lm_err why;
+    if (!lm_ctx_has_draft(l->e->ctx))
+        refuse(q, LM_LOOP_UNSUPPORTED, "no draft head is loaded");
+    else if (pos == 0 || pos > x->len)
+        refuse(q, LM_LOOP_MALFORMED, "the sequence has %" PRIu32 " tokens: none in front of %"
+               PRIu32, x->len, pos);
+    else if (total > l->e->n_train)
+        refuse(q, LM_LOOP_TRAINED_LENGTH, "%" PRIu64 " tokens, and the model was trained for %"
+               PRIu32, total, l->e->n_train);
+    else if (total > l->e->n_ctx)
+        refuse(q, LM_LOOP_CONTEXT, "%" PRIu64 " tokens, and the context has %" PRIu32, total,
+               l->e->n_ctx);
+    else if (!(x->guesses = lm_malloc_array(q->want, sizeof *x->guesses)))
+        refuse(q, LM_LOOP_MEMORY, "out of memory");
+    else if (lm_ctx_draft(l->e->ctx, q->seq, pos, q->next, q->want, x->guesses, NULL, &why))
+        refuse_for(q, &why);
+}
+
+static int answer_guesses(struct loop *l, struct entry *x, struct lm_err *err)
+{
+    const struct lm_place p = { x->q.seq, x->q.has_pos ? x->q.pos : x->len, x->q.next, -1 };
+    const int s = x->guesses && !x->q.fault
+                      ? lm_answer_guesses(l->e, &p, x->guesses, x->q.want, err) : LM_OK;
+    free(x->guesses);
+    x->guesses = NULL;
+    return s;
+}
+
 /* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
 static void begin(struct loop *l, size_t i)
 {
@@ -137,6 +172,10 @@ static void begin(struct loop *l, size_t i)
         return;
     if (q->kind == LM_REQ_ENCODE) {
         encode(l, q);
+        return;
+    }
+    if (q->kind == LM_REQ_GUESS) {
+        guess(l, x);
         return;
     }
     if (q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY) {
@@ -282,7 +321,7 @@ static int run_apart(struct loop *l, struct lm_err *err)
     for (size_t i = 0; i < l->n; i++) {
         struct entry *x = &l->group[i];
         x->len = lm_ctx_seq_len(l->e->ctx, x->q.seq);
-        int s = run_alone(l, x, err);
+        int s = x->q.kind == LM_REQ_GUESS ? answer_guesses(l, x, err) : run_alone(l, x, err);
         if (!s && x->q.fault)
             s = answer_fault(l, x, err);
         if (s)
@@ -294,8 +333,9 @@ static int run_apart(struct loop *l, struct lm_err *err)
 static int run_together(struct loop *l, struct lm_err *err)
 {
     for (size_t i = 0; i < l->n; i++) {
-        const struct entry *x = &l->group[i];
+        struct entry *x = &l->group[i];
         int s = x->q.fault ? answer_fault(l, x, err) : answer_tokens(l, x->first, x->n, err);
+        s = s ? s : answer_guesses(l, x, err);
         if (s)
             return s;
     }
@@ -455,8 +495,10 @@ int lm_eval_loop(struct lm_eval *e, struct lm_in *in, struct lm_err *err)
     l.t = lm_malloc_array(e->n_batch, sizeof *l.t);
     l.group = calloc((size_t)e->n_batch + 1, sizeof *l.group);
     s = l.reader && l.t && l.group ? run(&l, in, err) : lm_fail_nomem(err);
-    for (size_t i = 0; l.group && i <= e->n_batch; i++)
+    for (size_t i = 0; l.group && i <= e->n_batch; i++) {
         lm_request_release(&l.group[i].q);
+        free(l.group[i].guesses);
+    }
     free(l.group);
     free(l.t);
     lm_request_reader_free(l.reader);

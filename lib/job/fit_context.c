@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/fit_context.h"
 
+#include "base/size.h"
+
 #define LEAST_UBATCH 32
 
 uint64_t lm_fit_bytes(const struct lm_footprint *f, bool keep_all)
@@ -16,8 +18,11 @@ static int fits(const struct lm_gguf *const *files, size_t n, const struct lm_fi
     struct lm_footprint_options o = fit->most;
     o.n_ctx = n_ctx;
     o.n_ubatch = n_ubatch;
+    uint64_t more, all;
     const int r = lm_footprint_of(files, n, &o, out, err);
-    return r ? r : lm_fit_bytes(out, fit->keep_all) <= fit->room;
+    return r ? r : lm_mul_u64(n_ctx, fit->position, &more) &&
+                       lm_add_u64(lm_fit_bytes(out, fit->keep_all), more, &all) &&
+                       all <= fit->room;
 }
 
 int lm_fit_context(const struct lm_gguf *const *files, size_t n, const struct lm_fit *fit,

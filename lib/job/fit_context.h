@@ -10,6 +10,7 @@ struct lm_fit {
     struct lm_footprint_options most;    /* n_ctx: not more than that; n_ubatch: begin with that */
     uint64_t room;                       /* bytes for everything                        */
     uint64_t least;                      /* n_ctx is not made smaller than that         */
+    uint64_t position;                   /* bytes that a position takes beside          */
     bool     keep_ubatch;                /* n_ubatch stays as it is                     */
     bool     keep_all;                   /* layers with windows remember all positions  */
 };

@@ -38,6 +38,7 @@ struct lm_memory_layer {
     uint32_t n_head_kv;         /* 0: no keys and values                                   */
     uint32_t head_k, head_v;    /* length of a key, of a value                             */
     bool     v_in_k;            /* the value is the first head_v items of the key          */
+    bool     f32;               /* both are F32, whatever the shape's types                */
     uint32_t window;            /* positions it looks back, its own included; 0: all       */
     size_t   conv, state;       /* floats: last inputs of a convolution, recurrent state   */
     uint32_t where;             /* which of the shape's memories it is in                  */

@@ -31,7 +31,7 @@ static int check_type(const struct lm_type *t, const struct lm_memory_shape *s, 
     for (uint32_t i = 0; i < s->n_layer; i++) {
         const struct lm_memory_layer *l = &s->layers[i];
         uint32_t head = value ? l->head_v : l->head_k;
-        if (l->n_head_kv && head % t->block)
+        if (l->n_head_kv && !l->f32 && head % t->block)
             return lm_fail(err, LM_ENOSUP, "a cache of type %s holds blocks of %u values: heads "
                            "of %u cannot be cut into them", t->name, t->block, head);
     }
@@ -54,28 +54,29 @@ static bool rows(const struct lm_type *t, uint32_t head, uint32_t n_head, size_t
 static bool place_kv(const struct lm_memory_shape *s, const struct lm_memory_layer *l,
                      size_t *at, struct lm_kv_layout *out)
 {
+    const struct lm_type *f32 = lm_type_by_id(LM_F32);
     uint64_t k, v;
     *out = (struct lm_kv_layout){
-        .k_type = s->k_type, .v_type = s->v_type,
+        .k_type = l->f32 ? f32 : s->k_type, .v_type = l->f32 ? f32 : s->v_type,
         .n_head_kv = l->n_head_kv, .head_k = l->head_k, .head_v = l->head_v, .k_off = *at,
     };
-    if (!rows(s->k_type, l->head_k, l->n_head_kv, &out->k_row, &k) || !align64(at, k))
+    if (!rows(out->k_type, l->head_k, l->n_head_kv, &out->k_row, &k) || !align64(at, k))
         return false;
     /* A value that is part of a key must be whole blocks of it. */
     if (!s->no_hadamard) {
-        out->k_block = lm_hadamard_block(s->k_type, l->v_in_k ? (size_t)l->head_k | l->head_v
+        out->k_block = lm_hadamard_block(out->k_type, l->v_in_k ? (size_t)l->head_k | l->head_v
                                                               : l->head_k);
-        out->v_block = l->v_in_k ? out->k_block : lm_hadamard_block(s->v_type, l->head_v);
+        out->v_block = l->v_in_k ? out->k_block : lm_hadamard_block(out->v_type, l->head_v);
     }
     if (l->v_in_k) {
         out->v_in_k = true;
-        out->v_type = s->k_type;
+        out->v_type = out->k_type;
         out->v_off = out->k_off;
         out->v_row = out->k_row;
         return l->head_v <= l->head_k;
     }
     out->v_off = *at;
-    return rows(s->v_type, l->head_v, l->n_head_kv, &out->v_row, &v) && align64(at, v);
+    return rows(out->v_type, l->head_v, l->n_head_kv, &out->v_row, &v) && align64(at, v);
 }
 
 int lm_memory_place_all(const struct lm_memory_shape *s, struct lm_memory_place *places,

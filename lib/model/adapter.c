@@ -474,7 +474,7 @@ int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, stru
     struct lm_adapted *copy = lm_copy_array(list, n, sizeof *copy);
     if (!copy)
         return lm_fail_nomem(err);
-    for (int i = 0; i < LM_CTX_KEPT; i++)
+    for (int i = 0; i < LM_ALL_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
     free(c->adapted);
     c->adapted = copy;

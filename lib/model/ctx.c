@@ -52,7 +52,9 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
     r->n_out = n_out;
     r->b = (struct lm_build){
         .arch = c->m->arch, .h = &c->m->h, .graph = &r->graph, .weights = c->m->weights,
-        .n_weights = c->m->n_weights, .places = c->places, .n_tokens = n, .n_out = n_out,
+        .n_weights = c->m->n_weights, .places = c->drafting ? *lm_draft_places(c) : c->places,
+        .n_tokens = n, .n_out = n_out, .draft = c->drafting,
+        .keep_hidden = c->draft && !c->drafting,
         .n_ctx = c->n_ctx, .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
         .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed, .encode = c->encoding,
@@ -64,8 +66,14 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
     };
     add_memories(c, r, n);
     lm_ctx_hook(c, r);
+    if (r->b.keep_hidden)
+        r->b.id_values = input(r, LM_F32, n, 1);
+    if (r->b.draft)
+        r->b.before = input(r, LM_F32, c->m->h.n_embd, n);
     if (c->m->arch->build(&r->b) == LM_OK && r->b.logits)
         r->b.logits->data = c->logits;           /* they go where the caller reads them */
+    if (r->b.hidden)
+        r->b.hidden->data = lm_draft_hidden(c);
     if (r->graph.err.code)
         return lm_fail(err, r->graph.err.code, "%s", r->graph.err.text);
     return LM_OK;
@@ -81,7 +89,7 @@ void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r)
 /* Memory that moved takes the addresses from the graphs there are. */
 static void drop_others(struct lm_ctx *c, const struct lm_ready *r)
 {
-    for (int i = 0; i < LM_CTX_KEPT; i++)
+    for (int i = 0; i < LM_ALL_KEPT; i++)
         if (&c->ready[i] != r && c->ready[i].plan)
             lm_ctx_drop_graph(c, &c->ready[i]);
 }
@@ -110,13 +118,12 @@ int lm_ctx_encoder_graph(struct lm_ctx *c, struct lm_ready *r, size_t n, struct 
     return code;
 }
 
-/* The graph for this shape: kept from before, or built in the place of the one that has
- * not run for longest. */
-static struct lm_ready *graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err)
+/* In the place of the one that has not run for longest, if it is not there. */
+struct lm_ready *lm_ctx_graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err)
 {
-    struct lm_ready *r = &c->ready[0];
-    for (int i = 0; i < LM_CTX_KEPT; i++) {
-        struct lm_ready *k = &c->ready[i];
+    struct lm_ready *r = &c->ready[c->drafting ? LM_CTX_KEPT : 0];
+    struct lm_ready *const end = &c->ready[c->drafting ? LM_ALL_KEPT : LM_CTX_KEPT];
+    for (struct lm_ready *k = r; k < end; k++) {
         if (k->plan && k->n_tokens == n && k->n_out == n_out) {
             k->used = ++c->clock;
             c->counts.reused++;
@@ -162,8 +169,8 @@ static void enlarge(void *arg, const struct lm_graph *g, const struct lm_plan *p
         size[i] = g->planned[i] > size[i] ? g->planned[i] : size[i];
 }
 
-/* Memory for the largest graphs, all tokens of a piece with all, some or none wanted; then
- * the graph of one token, which is what generating asks for. */
+/* Memory for the largest graphs, all tokens of a piece with all, some or none wanted, of the
+ * draft head with one or none; then the graph of one token, which is what generating asks for. */
 static int reserve(struct lm_ctx *c, struct lm_err *err)
 {
     size_t outs[] = { 0, 1, c->n_ubatch }, size[LM_MAX_PLACES] = {0};
@@ -171,8 +178,12 @@ static int reserve(struct lm_ctx *c, struct lm_err *err)
     int code = LM_OK;
     for (size_t i = 0; i < sizeof outs / sizeof *outs && !code; i++)
         code = lm_ctx_plan(c, c->n_ubatch, outs[i], enlarge, size, err);
+    c->drafting = c->draft;
+    for (size_t i = 0; i < 2 && c->draft && !code; i++)
+        code = lm_ctx_plan(c, c->n_ubatch, outs[i], enlarge, size, err);
+    c->drafting = false;
     if (code || (code = lm_sched_reserve(c->sched, size, &moved, err)) ||
-        (graph_for(c, c->n_ubatch, c->n_ubatch, err) && graph_for(c, 1, 1, err)))
+        (lm_ctx_graph_for(c, c->n_ubatch, c->n_ubatch, err) && lm_ctx_graph_for(c, 1, 1, err)))
         return code;
     return err && err->code ? (int)err->code : LM_ENOMEM;
 }
@@ -235,6 +246,9 @@ static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct 
     if (c->m->h.max_ctx && c->n_ctx > c->m->h.max_ctx)
         return lm_fail(err, LM_EUSE, "a context of %u tokens: the model has %u positions",
                        c->n_ctx, c->m->h.max_ctx);
+    if (o && o->draft_head && (c->m->n_blocks == c->m->h.n_layer || c->embed))
+        return lm_fail(err, LM_EUSE, "a context with a draft head is one of logits, of a model "
+                       "that was loaded with the head");
     if (c->n_ctx > INT32_MAX || c->n_batch > INT32_MAX)
         return lm_fail(err, LM_EUSE, "context or batch is too large");
     c->row = lm_malloc_array(c->n_batch, sizeof *c->row);
@@ -274,9 +288,10 @@ void lm_ctx_free(struct lm_ctx *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < LM_CTX_KEPT; i++)
+    for (int i = 0; i < LM_ALL_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
     lm_history_free(c);
+    lm_draft_free(c);
     lm_memory_free(c->memory);
     lm_memory_free(c->cross);
     lm_sched_free(c->sched);
@@ -411,6 +426,8 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
             *wanted++ = (int32_t)i;
     }
     fill_memories(c, r, t, first);
+    for (size_t i = 0; r->b.id_values && i < r->n_tokens; i++)
+        ((float *)r->b.id_values->data)[i] = (float)t[first + i].id;
     if (r->b.runs->seen)
         fill_runs(t + first, r->n_tokens, r->b.runs->data);
     if (r->b.texts && r->b.texts->seen)
@@ -428,7 +445,7 @@ static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t fir
     size_t n_out = 0;
     for (size_t i = first; i < first + n; i++)
         c->row[i] = t[i].want ? *rows + n_out++ : NO_ROW;
-    struct lm_ready *r = graph_for(c, n, n_out, err);
+    struct lm_ready *r = lm_ctx_graph_for(c, n, n_out, err);
     if (!r)
         return err && err->code ? (int)err->code : LM_ENOMEM;
     int code = lm_sched_begin(c->sched, r->plan, err);

@@ -9,6 +9,8 @@
 #include "model/model_impl.h"
 
 #define LM_CTX_KEPT 2                  /* graphs */
+#define LM_DRAFT_KEPT 4                /* those of a draft head, behind the others */
+#define LM_ALL_KEPT (LM_CTX_KEPT + LM_DRAFT_KEPT)
 
 /* An adapter that is for the tokens from where these ids begin for the last time. */
 struct lm_waiting {
@@ -36,12 +38,12 @@ struct lm_ctx {
     struct lm_sched        *sched;
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
-    struct lm_memory_place *places;      /* [n_layer]                             */
+    struct lm_memory_place *places;      /* [n_layer], one more with a draft head */
     struct lm_memory       *cross;       /* of the encoder's texts; NULL: there is no encoder */
     struct lm_memory_place *cross_places;        /* [n_layer_dec]                   */
     const struct lm_type   *k_type, *v_type;
     uint32_t                n_ctx, n_batch, n_ubatch;
-    struct lm_ready            ready[LM_CTX_KEPT];
+    struct lm_ready         ready[LM_ALL_KEPT];
     uint64_t                clock;
     float                  *logits;      /* [cap_rows][row_len]                   */
     size_t                  row_len;     /* n_vocab, or n_embd for hidden states  */
@@ -57,6 +59,8 @@ struct lm_ctx {
                                             greater than this; 0: it does not     */
     struct lm_counts        counts;
     struct lm_history      *histories;   /* history.c                             */
+    struct lm_draft        *draft;       /* ctx_draft.c, or NULL                  */
+    bool                    drafting;    /* graphs are the draft head's           */
     struct lm_adapted      *adapted;     /* [n_adapted]                           */
     size_t                  n_adapted;
     struct lm_waiting      *waiting;     /* [n_waiting] those of them that wait           */
@@ -76,6 +80,9 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out,
 /* Make a graph that was built ready to run. */
 int lm_ctx_plan_graph(struct lm_ctx *c, struct lm_ready *r, struct lm_err *err);
 void lm_ctx_drop_graph(struct lm_ctx *c, struct lm_ready *r);
+/* The graph for n tokens, n_out of them wanted, ready to run: kept from before, or made.  NULL
+ * with *err filled. */
+struct lm_ready *lm_ctx_graph_for(struct lm_ctx *c, size_t n, size_t n_out, struct lm_err *err);
 
 /* lm_ctx_decode without history.c's part. */
 int lm_ctx_evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
@@ -136,6 +143,30 @@ bool lm_ctx_remembers(const struct lm_tensor *t, const struct lm_memory_place *p
 /* Has every token's sequence a text of the encoder? */
 int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                        struct lm_err *err);
+/*
+ * The draft head of a context, which has its own cache, ctx_draft.c.  That is never needed: what
+ * is not in it is made again of what the context remembers of the tokens.
+ *
+ * lm_draft_new: c->draft.  lm_draft_places: where its layers are, [n_layer + 1], of which the last
+ * remembers: made by the caller.  lm_draft_remember: the cache.  lm_draft_hidden: [n_embd], where
+ * its graph's `hidden` goes.
+ *
+ * lm_draft_forget: the tokens of a sequence from pos on are others, or gone; lm_draft_copied: dst
+ * has become a copy of src; lm_draft_kept: all others are dropped.
+ * lm_draft_mark: the tokens come from a state without what the head needs; lm_draft_known: they do
+ * not.
+ */
+int  lm_draft_new(struct lm_ctx *c, struct lm_err *err);
+struct lm_memory_place **lm_draft_places(struct lm_ctx *c);
+int  lm_draft_remember(struct lm_ctx *c, const struct lm_memory_shape *s, struct lm_err *err);
+float *lm_draft_hidden(const struct lm_ctx *c);
+void lm_draft_free(struct lm_ctx *c);
+void lm_draft_forget(struct lm_ctx *c, uint32_t seq, uint32_t pos);
+void lm_draft_copied(struct lm_ctx *c, uint32_t dst, uint32_t src);
+void lm_draft_kept(struct lm_ctx *c, uint32_t seq);
+int  lm_draft_mark(struct lm_ctx *c, uint32_t seq, struct lm_err *err);
+bool lm_draft_known(const struct lm_ctx *c, uint32_t seq);
+
 /* Memory for n rows of results. */
 bool lm_ctx_rows_for(struct lm_ctx *c, size_t n);
 /* What lm_sched_run calls for each node, with the context, when somebody watches or observes. */

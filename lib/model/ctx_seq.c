@@ -16,8 +16,10 @@ uint32_t lm_ctx_seq_len(const struct lm_ctx *c, uint32_t seq)
 int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_err *err)
 {
     int r = lm_memory_remove(c->memory, seq, pos, err);
-    if (!r)
+    if (!r) {
         lm_history_cut(c, seq, pos);
+        lm_draft_forget(c, seq, pos);
+    }
     return r;
 }
 
@@ -52,8 +54,10 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
 int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
 {
     int r = c->cross ? lm_memory_copy(c->cross, dst, src, err) : LM_OK;
-    if (!r && !(r = lm_memory_copy(c->memory, dst, src, err)))
+    if (!r && !(r = lm_memory_copy(c->memory, dst, src, err))) {
+        lm_draft_copied(c, dst, src);
         r = lm_history_copy(c, dst, src, err);
+    }
     return r;
 }
 
@@ -63,6 +67,7 @@ void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
     lm_history_keep(c, seq);
     if (c->cross)
         lm_memory_keep(c->cross, seq);
+    lm_draft_kept(c, seq);
 }
 
 size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most)
@@ -137,8 +142,8 @@ static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, flo
 /* A shift under way. */
 struct shift {
     struct lm_ctx  *c;
-    struct lm_turn *turns;          /* [n_layer]                                     */
-    float         **tables;         /* [n_layer] [2][n_rot], or NULL                 */
+    struct lm_turn *turns;          /* [n_layer + 1], of which the last stays        */
+    float         **tables;         /* [n_layer + 1] [2][n_rot], or NULL             */
     float          *key;            /* [head_k] of the layer with the longest        */
 };
 
@@ -169,8 +174,8 @@ static int prepare(struct shift *s, int32_t by, struct lm_err *err)
 {
     const uint32_t n_layer = s->c->m->h.n_layer;
     size_t longest = 0;
-    s->turns = calloc(n_layer, sizeof *s->turns);
-    s->tables = calloc(n_layer, sizeof *s->tables);
+    s->turns = calloc((size_t)n_layer + 1, sizeof *s->turns);
+    s->tables = calloc((size_t)n_layer + 1, sizeof *s->tables);
     if (!s->turns || !s->tables)
         return lm_fail_nomem(err);
     int r = lm_ctx_turns(s->c, s->turns, err);
@@ -196,6 +201,8 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
     int r = prepare(&s, (int32_t)from - (int32_t)to, err);
     if (!r)
         r = lm_memory_shift(c->memory, seq, from, to, turn_key, &s, err);
+    if (!r)
+        lm_draft_forget(c, seq, from);
     for (uint32_t i = 0; s.tables && i < c->m->h.n_layer; i++)
         free(s.tables[i]);
     free(s.tables);

@@ -156,6 +156,7 @@ static int again(struct lm_ctx *c, const struct lm_history *h, uint32_t from, ui
     int r = lm_memory_copy(c->memory, backup, seq, err);
     if (!r)
         r = lm_memory_remove(c->memory, seq, from, err);
+    lm_draft_forget(c, seq, from);
     for (uint32_t at = from, k; at < n && !r; at += k) {
         for (k = 0; k < c->n_batch && at + k < n; k++)
             t[k] = (struct lm_batch_token){ h->ids[at + k], seq, at + k, false };

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/draft_head.h"
 #include "base/buf.h"
 #include "base/size.h"
 
@@ -285,12 +286,13 @@ static int add_weights(struct lm_loader *l, struct lm_err *err)
     if (m->h.n_layer > m->files->n_tensors)
         return lm_fail(err, LM_EDATA, "%s.block_count: %u layers in %llu tensors",
                        m->arch->name, m->h.n_layer, (unsigned long long)m->files->n_tensors);
-    size_t most = m->n_weights * m->h.n_layer;
+    m->n_blocks = m->h.n_layer + (l->o && l->o->draft_head);
+    size_t most = m->n_weights * m->n_blocks;
     m->weights = lm_arena_array(&m->arena, most, sizeof *m->weights);
     l->w = lm_malloc_array(2 * most, sizeof *l->w);       /* each may have a scale */
     if (!m->weights || !l->w)
         return lm_fail_nomem(err);
-    for (uint32_t layer = 0; layer < m->h.n_layer; layer++)
+    for (uint32_t layer = 0; layer < m->n_blocks; layer++)
         for (size_t i = 0; i < m->n_weights; i++) {
             bool per_layer = m->arch->tensors[i].flags & LM_TENSOR_PER_LAYER;
             int r = per_layer || layer == 0 ? add_weight(l, i, layer, err) : LM_OK;
@@ -449,12 +451,27 @@ static int read_numbers(struct lm_loader *l, struct lm_err *err)
     return r;
 }
 
+/* Has the file the draft head that is asked for? */
+static int check_draft(const struct lm_loader *l, struct lm_err *err)
+{
+    const struct lm_model *m = l->m;
+    char name[LM_ARCH_NAME];
+    if (!l->o || !l->o->draft_head)
+        return LM_OK;
+    snprintf(name, sizeof name, "blk.%u.nextn.eh_proj.weight", m->h.n_layer);
+    if (m->h.n_further && !lm_draft_supported(m->arch))
+        return lm_fail(err, LM_ENOSUP, "draft heads of a %s model are not supported",
+                       m->arch->name);
+    return m->h.n_further && there(m, name)
+               ? LM_OK : lm_fail(err, LM_ENOSUP, "the model has no draft head");
+}
+
 static int load(struct lm_loader *l, const char *path, struct lm_err *err)
 {
     struct lm_model *m = l->m;
     int r;
     if ((r = open_files(l, path, err)) || (r = find_arch(m, err)) ||
-        (r = read_numbers(l, err)) || (r = find_vocab(m, err)) ||
+        (r = read_numbers(l, err)) || (r = check_draft(l, err)) || (r = find_vocab(m, err)) ||
         (r = find_labels(m, err)) ||
         (r = lm_place_layers(m, l->o ? &l->o->placement : NULL, l->env, err)) ||
         (r = add_weights(l, err)) || (r = note_unused(l, err)))

@@ -25,6 +25,7 @@
 #include "io/input.h"
 #include "io/output.h"
 #include "quant/quant.h"
+#include "stream/logits.h"
 
 struct lm_tensor;
 struct lm_model;
@@ -66,6 +67,8 @@ struct lm_model_options {
     const char *const       *shards;
     size_t                   n_shards;
     bool                     no_repack;     /* multiply weights as they lie in the file    */
+    bool                     draft_head;    /* load the layer that predicts further tokens, of
+                                               several the first                           */
     struct lm_placement      placement;
     /* [n_overrides] metadata to read instead; a key that begins with a dot has the name of the
      * architecture before it. */
@@ -79,7 +82,8 @@ struct lm_model_options {
  *
  * Layers are spread over the devices in order, each in one piece, as evenly as it goes.
  * Tensors that the architecture does not know are noted.
- * An architecture or tensor type that cannot run is LM_ENOSUP, an unknown device LM_EUSE, a
+ * An architecture or tensor type that cannot run is LM_ENOSUP, as is a draft head that is asked
+ * for and not there, an unknown device LM_EUSE, a
  * file at odds with its metadata LM_EDATA,
  * or LM_EUSE where an override is the cause.
  */
@@ -98,7 +102,7 @@ uint32_t lm_model_n_vocab(const struct lm_model *m);
 /* Does a model of its kind read the metadata ARCH.name?  Are its positions stretched by YaRN? */
 bool lm_model_reads(const struct lm_model *m, const char *name);
 bool lm_model_has_yarn(const struct lm_model *m);
-/* Layers, and the length of a hidden state. */
+/* Layers, without those that predict further tokens, and the length of a hidden state. */
 uint32_t lm_model_n_layer(const struct lm_model *m);
 uint32_t lm_model_n_embd(const struct lm_model *m);
 uint32_t lm_model_n_ctx_train(const struct lm_model *m);
@@ -134,6 +138,7 @@ struct lm_ctx_options {
                                            lm_ctx_row_len floats                         */
     bool                  keep_all;     /* layers with windows remember all positions too, so
                                            that sequences can be cut back to any length  */
+    bool                  draft_head;   /* of a model loaded with it: see lm_ctx_draft    */
     bool                  no_hadamard;  /* round keys and values of types that round in blocks
                                            as they are, not spread by tensor/hadamard.h  */
     bool                  pairs;        /* an encoder's tokens after a separator are of a second
@@ -298,6 +303,25 @@ int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, stru
  */
 int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_batch_token *t,
                 size_t n, struct lm_err *err);
+
+/*
+ * Draft heads: layers that a model may have behind the last, to predict more than one token.
+ *
+ * lm_ctx_has_draft - is this a context with one?
+ * lm_ctx_draft - what the head guesses to follow when id comes at position pos of a sequence, of
+ * which it knows the tokens in front of pos: n ids, each the best one after those before it.
+ *
+ *   pos     1 .. the sequence's length; pos + n must not be beyond the context
+ *   out     [n]
+ *   logits  [n][n_vocab], or NULL: those that the guesses are the best of
+ *
+ * The sequence stays as it is.  LM_EUSE for a position that is not its; LM_EDATA for an id outside
+ * the vocabulary; LM_ENOSUP without a head, or where the sequence was loaded from a state that was
+ * saved without it; LM_ENOMEM.
+ */
+bool lm_ctx_has_draft(const struct lm_ctx *c);
+int lm_ctx_draft(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_t n,
+                 struct lm_guessed *out, float *logits, struct lm_err *err);
 
 /* A product of a weight: a matrix with rows x, or a stack of matrices (experts, or one a head)
  * with rows that each go to one of them. */

@@ -20,7 +20,8 @@ struct lm_model {
     size_t                   n_devices;
     uint8_t                 *layer_device; /* [n_layer + 1] which, the output's last      */
     struct lm_arena          arena;
-    struct lm_tensor       **weights;      /* [n_layer][n_weights], see build.h           */
+    struct lm_tensor       **weights;      /* [n_blocks][n_weights], see build.h          */
+    uint32_t                 n_blocks;     /* n_layer, and one more with a draft head     */
     size_t                   n_weights;
     uint32_t                 n_embd_rows;  /* ids that can be looked up                   */
     const struct lm_str     *labels;       /* [h.n_labels] the file's, or NULL            */

@@ -2,6 +2,7 @@
 /* Writing what sequences remember, and reading it again: lmpipe-state(5). */
 #include "model/ctx_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@
 
 enum { IS_PART = 1 };                   /* flags of a file */
 enum {                                  /* flags of a sequence */
-    HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4, HAS_ADAPTERS = 8,
-    KNOWN_FLAGS = 15
+    HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4, HAS_ADAPTERS = 8, HAS_KEPT = 16,
+    KNOWN_FLAGS = 31
 };
 
 static void put32(uint8_t *p, uint32_t v)
@@ -227,11 +228,29 @@ static int put_state(struct writer *w, uint32_t seq, struct lm_err *err)
     return r;
 }
 
+/* What a draft head needs of the tokens. */
+static int put_kept(struct writer *w, uint32_t seq, uint32_t length, struct lm_err *err)
+{
+    const uint32_t layer = w->c->m->h.n_layer;
+    const size_t row = w->c->places[layer].kv.k_row;
+    void *rows = lm_malloc_array(LM_KV_PAGE, row);
+    int r = rows ? LM_OK : lm_fail_nomem(err);
+    for (uint32_t pos = 0, n; pos < length && !r; pos += n) {
+        n = on_page(pos, length);
+        r = lm_memory_read(w->c->memory, layer, seq, 0, false, pos, n, rows, err);
+        if (!r)
+            r = put(w, rows, n * row, err);
+    }
+    free(rows);
+    return r;
+}
+
 static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
 {
     struct lm_memory *m = w->c->memory;
     const uint32_t length = lm_memory_length(m, seq);
     const bool state = lm_memory_has_state(m, seq);
+    const bool kept = !w->only_part && lm_draft_known(w->c, seq);
     struct lm_known known;
     lm_history_known(w->c, seq, length, &known);
     const uint32_t n_ids = known.ids ? length : 0, n_from = known.from ? w->c->n_waiting : 0;
@@ -239,7 +258,8 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     put32(head, seq);
     put32(head + 4, length);
     put32(head + 8, (state ? HAS_STATE : 0) | (known.ids ? HAS_IDS : 0) |
-                    (known.far ? IS_FAR : 0) | (known.from ? HAS_ADAPTERS : 0));
+                    (known.far ? IS_FAR : 0) | (known.from ? HAS_ADAPTERS : 0) |
+                    (kept ? HAS_KEPT : 0));
     int r = put(w, head, sizeof head, err);
     for (uint32_t i = 0; i < n_ids && !r; i++)
         r = put_u32(w, (uint32_t)known.ids[i], err);
@@ -249,6 +269,8 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
         r = put_layers(w, &w->parts[OWN], seq, err);
     if (!r && state)
         r = put_state(w, seq, err);
+    if (!r && kept)
+        r = put_kept(w, seq, length, err);
     if (r || !w->c->cross || w->only_part)
         return r;
     r = put_u32(w, length_in(&w->parts[CROSS], seq), err);
@@ -607,6 +629,30 @@ static int get_state(struct reader *r, uint32_t seq, bool there, struct lm_err *
     return s;
 }
 
+/* What was kept for a draft head: where there is one, it is for that; where the file has none, that
+ * is marked.  Of a part, it is that of the sequence. */
+static int get_kept(struct reader *r, const struct moved *q, uint32_t length, bool there,
+                    struct lm_err *err)
+{
+    struct lm_ctx *c = r->c;
+    const uint32_t n = c->m->h.n_embd, layer = c->m->h.n_layer;
+    float *row = lm_malloc_array((size_t)n + 1, sizeof *row);
+    int s = row ? LM_OK : lm_fail_nomem(err);
+    for (uint32_t pos = 0; pos < length && there && !s; pos++) {
+        if ((s = get(r, row, (n + (size_t)1) * sizeof *row, err)))
+            break;
+        if (!(row[n] >= 0 && row[n] < (float)lm_model_n_vocab(c->m) && row[n] == floorf(row[n])))
+            s = lm_fail(err, LM_EDATA, "%g is no id of the vocabulary", (double)row[n]);
+        else if (c->draft)
+            s = lm_memory_write(c->memory, layer, q->at, 0, false, pos, 1, row, err);
+    }
+    for (uint32_t pos = 0; pos < length && r->only_part && c->draft && !s; pos++)
+        if (!(s = lm_memory_read(c->memory, layer, q->to, 0, false, pos, 1, row, err)))
+            s = lm_memory_write(c->memory, layer, q->at, 0, false, pos, 1, row, err);
+    free(row);
+    return s || there || r->only_part || !c->draft ? s : lm_draft_mark(c, q->at, err);
+}
+
 /* What the file says of a sequence's tokens. */
 static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_t flags,
                      struct lm_err *err)
@@ -635,7 +681,7 @@ static int check_seq(const struct reader *r, uint32_t id, uint32_t length, uint3
                      struct lm_err *err)
 {
     if ((length == 0 && !r->c->cross) || flags & ~(uint32_t)KNOWN_FLAGS ||
-        (flags & HAS_ADAPTERS && !r->c->n_waiting))
+        (flags & HAS_ADAPTERS && !r->c->n_waiting) || (flags & HAS_KEPT && r->only_part))
         return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
     for (uint32_t i = 0; i < r->n_moved; i++)
         if (r->moved[i].to == id)
@@ -683,6 +729,8 @@ static int get_seq(struct reader *r, struct lm_err *err)
         return s;
     if (length && lm_memory_has_state(m, q->at))
         s = get_state(r, q->at, flags & HAS_STATE, err);
+    if (!s)
+        s = get_kept(r, q, length, flags & HAS_KEPT, err);
     return s || !r->c->cross || r->only_part ? s : get_cross(r, q, length, err);
 }
 
@@ -727,6 +775,8 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
         s = make_way(&r, i, err);
     for (uint32_t i = 0; i < r.n_moved && !s; i++) {
         s = move(&r, r.moved[i].to, r.moved[i].at, err);
+        if (!s)
+            lm_draft_forget(c, r.moved[i].to, 0);
         if (!s && lm_ctx_by_length(c))
             s = lm_history_set(c, r.moved[i].to, &r.moved[i].known, err);
     }

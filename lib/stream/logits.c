@@ -15,6 +15,7 @@
 
 _Static_assert(sizeof(struct lm_frame) == 32, "a frame's head is 32 bytes on disk");
 _Static_assert(sizeof(struct lm_top) == 8, "a top-k pair is 8 bytes on disk");
+_Static_assert(sizeof(struct lm_guessed) == 8, "a guess is 8 bytes on disk");
 
 enum { HEAD_FIXED = 16, HEAD_ALIGN = 64, JSON_MAX = 1 << 24, CHUNK = 1 << 18 };
 
@@ -55,7 +56,10 @@ int lm_logits_write_head(struct lm_out *out, const struct lm_logits_head *h,
     }
     lm_buf_printf(&b, "],\"add_bos\":%s,\"decoder_start\":%" PRId64,
                   h->add_bos ? "true" : "false", h->decoder_start);
-    lm_buf_printf(&b, ",\"loop\":%s,\"sampling\":%s", h->loop ? "true" : "false", h->sampling);
+    lm_buf_printf(&b, ",\"loop\":%s,", h->loop ? "true" : "false");
+    if (h->draft_head)
+        lm_buf_str(&b, "\"draft_head\":true,");
+    lm_buf_printf(&b, "\"sampling\":%s", h->sampling);
     text_member(&b, "program", program);
     text_member(&b, "version", version);
     lm_buf_byte(&b, '}');
@@ -312,6 +316,7 @@ static int read_json(const char *text, size_t len, struct lm_logits_head *h, str
         {.key = "sampling", .kind = M_RAW, .to = &h->sampling},
         {.key = "suppress", .kind = M_IDS, .to = &h->suppress, .n = &h->n_suppress,
          .optional = true},
+        {.key = "draft_head", .kind = M_BOOL, .to = &h->draft_head, .optional = true},
         {.key = "loop", .kind = M_BOOL, .to = &h->loop, .optional = true},
     };
     const size_t n = sizeof members / sizeof *members;
@@ -380,12 +385,14 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
 static int check_frame(const struct lm_logits_reader *r, const struct lm_frame *f,
                        struct lm_err *err)
 {
-    bool row = f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_TOP;
+    bool row = f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_TOP || f->kind == LM_FRAME_GUESS;
     uint64_t bytes = f->bytes;                      /* what should be there */
     if (f->kind == LM_FRAME_DENSE || f->kind == LM_FRAME_VECTOR)
         bytes = (uint64_t)f->n * sizeof(float);
     else if (f->kind == LM_FRAME_TOP)
         bytes = (uint64_t)f->n * sizeof(struct lm_top);
+    else if (f->kind == LM_FRAME_GUESS)
+        bytes = (uint64_t)f->n * sizeof(struct lm_guessed);
     else if (f->kind == LM_FRAME_END)
         bytes = 0;
     if (f->bytes != bytes)
@@ -440,14 +447,28 @@ static int check_once(struct lm_logits_reader *r, const struct lm_top *t, uint32
     return LM_OK;
 }
 
+static int check_id(const struct lm_logits_reader *r, uint32_t id, struct lm_err *err)
+{
+    return id < r->n_vocab ? LM_OK
+                           : lm_fail(err, LM_EDATA, "frame %" PRIu64 ": id %" PRIu32 " is outside "
+                                     "the vocabulary of %" PRIu32, r->n_frames, id, r->n_vocab);
+}
+
+static int check_guesses(const struct lm_logits_reader *r, const struct lm_guessed *g, uint32_t n,
+                         struct lm_err *err)
+{
+    int s = LM_OK;
+    for (uint32_t i = 0; i < n && !s; i++)
+        s = check_id(r, g[i].id, err);
+    return s;
+}
+
 static int check_top(struct lm_logits_reader *r, const struct lm_top *t, uint32_t n,
                      struct lm_err *err)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (t[i].id >= r->n_vocab)
-            return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": id %" PRIu32
-                           " is outside the vocabulary of %" PRIu32, r->n_frames, t[i].id,
-                           r->n_vocab);
+        if (check_id(r, t[i].id, err))
+            return LM_EDATA;
         if (i && (t[i].logit > t[i - 1].logit ||
                   (t[i].logit == t[i - 1].logit && t[i].id <= t[i - 1].id)))
             return lm_fail(err, LM_EDATA, "frame %" PRIu64 ": pair %" PRIu32
@@ -496,12 +517,12 @@ int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const v
         if (s <= 0)
             return s ? s : cut(r, err);
         memcpy(f, r->buf + r->pos, sizeof *f);
-        if (f->kind > LM_FRAME_VECTOR && f->flags & LM_FRAME_CRITICAL)
+        if (f->kind > LM_FRAME_LAST && f->flags & LM_FRAME_CRITICAL)
             return lm_fail(err, LM_ENOSUP, "frame %" PRIu64 ": kind %" PRIu32 " is unknown",
                            r->n_frames, f->kind);
         if ((s = check_frame(r, f, err)))
             return s;
-        if (f->kind <= LM_FRAME_VECTOR)
+        if (f->kind <= LM_FRAME_LAST)
             break;
         r->pos += sizeof *f;
         if ((s = skip_payload(r, f->bytes, err)))
@@ -516,6 +537,8 @@ int lm_logits_read_frame(struct lm_logits_reader *r, struct lm_frame *f, const v
     if ((s = take_payload(r, f->bytes, payload, err)))
         return s;
     if (f->kind == LM_FRAME_TOP && (s = check_top(r, *payload, f->n, err)))
+        return s;
+    if (f->kind == LM_FRAME_GUESS && (s = check_guesses(r, *payload, f->n, err)))
         return s;
     if ((s = check_place(r, f, err)))
         return s;

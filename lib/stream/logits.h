@@ -28,6 +28,8 @@ enum lm_frame_kind {
     LM_FRAME_ERROR  = 2,   /* UTF-8 text; token is an enum lm_loop_code            */
     LM_FRAME_END    = 3,   /* n frames before it; sequence = sequences read        */
     LM_FRAME_VECTOR = 4,   /* n float32                                            */
+    LM_FRAME_GUESS  = 5,   /* n struct lm_guessed: what a draft head says follows  */
+    LM_FRAME_LAST   = LM_FRAME_GUESS,
 };
 
 /* flags */
@@ -45,6 +47,12 @@ struct lm_top {
     float    logit;
 };
 
+/* One id of a frame of guesses; the next one is about what follows it. */
+struct lm_guessed {
+    uint32_t id;
+    float    logprob;
+};
+
 /* What the header says. */
 struct lm_logits_head {
     uint32_t n_vocab;
@@ -53,6 +61,7 @@ struct lm_logits_head {
     bool     add_bos;
     bool     loop;                         /* requests are answered; true if not said  */
     bool     loop_said;                    /* read: the header has it either way       */
+    bool     draft_head;                   /* requests for guesses can be answered     */
     int32_t *eog;                          /* [n_eog], ascending                   */
     size_t   n_eog;
     int32_t *suppress;                     /* [n_suppress], ascending: never to be drawn   */
@@ -91,7 +100,7 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
  * call, aligned to 16.
  *
  * What is checked: payload bytes against kind and n; n, token and the ids of a
- * top-k frame against the vocabulary, and their order; that frames come by sequence, then by
+ * top-k frame and of guesses against the vocabulary, and the order of the former; that frames come by sequence, then by
  * position, if the header says that they do not follow requests; the count in an end frame.
  * Frames of unknown kinds are skipped, or refused (LM_ENOSUP) if LM_FRAME_CRITICAL.
  * End of input before the end frame is LM_EDATA.  Memory grows with bytes that

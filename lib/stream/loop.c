@@ -132,6 +132,11 @@ static bool special(const struct lm_words *w, struct parse *p)
         p->state = AFTER_POS;
         return true;
     }
+    if (p->state <= AFTER_POS && *s == '?' && lm_word_u32(s + 1, n - 1, &q->want)) {
+        q->kind = LM_REQ_GUESS;
+        p->state = IDS;
+        return true;
+    }
     if (p->state <= AFTER_POS && *s == '+' && lm_word_u32(s + 1, n - 1, &q->want)) {
         p->has_want = true;
         p->state = IDS;
@@ -152,12 +157,25 @@ static void add_word(struct lm_request_reader *r, struct parse *p)
     add_id(r, p->q);
 }
 
+/* A guess is about one id, which is not appended. */
+static void complete_guess(struct lm_request *q)
+{
+    if (q->n_ids != 1)
+        fault(q, LM_LOOP_MALFORMED, "?%u asks what follows one id, not %zu", q->want, q->n_ids);
+    else if (q->want == 0)
+        fault(q, LM_LOOP_MALFORMED, "?0 asks for nothing");
+    q->next = q->n_ids ? q->ids[0] : 0;
+    q->n_ids = 0;
+}
+
 /* The newline came. */
 static void complete(struct parse *p)
 {
     struct lm_request *q = p->q;
     if (p->state == ANY)                        /* an empty line */
         q->kind = LM_REQ_DROP;
+    else if (q->kind == LM_REQ_GUESS)
+        complete_guess(q);
     else if (!p->has_want)
         q->want = q->kind == LM_REQ_APPEND && q->n_ids;
     else if (q->want > q->n_ids)

@@ -10,6 +10,8 @@
  *   SEQ: <OTHER                    SEQ becomes a copy of OTHER
  *   SEQ: x                         drop SEQ; an empty line is 0: x
  *   SEQ: e id ...                  the ids go to the encoder of SEQ
+ *   [SEQ:] [@POS] ?N id            answer with the N ids that the draft head guesses to follow
+ *                                  if id came at POS, the end of the sequence if not said
  */
 
 #include <stdbool.h>
@@ -32,7 +34,7 @@ enum lm_loop_code {        /* token of an error frame                           
 /* The exit status that belongs to an error frame that ends the work: 1 or 2. */
 int lm_loop_status(uint32_t code);
 
-enum lm_request_kind { LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP, LM_REQ_ENCODE };
+enum lm_request_kind { LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP, LM_REQ_ENCODE, LM_REQ_GUESS };
 
 /* Zero-initialise it once; reading into it again reuses its memory. */
 struct lm_request {
@@ -42,8 +44,11 @@ struct lm_request {
     uint64_t             line;      /* from 0                                        */
     uint32_t             seq, other;
     bool                 has_pos;
-    uint32_t             pos;       /* forget positions >= pos first                 */
-    uint32_t             want;      /* frames of the last `want` tokens, <= n_ids    */
+    uint32_t             pos;       /* forget positions >= pos first; GUESS: look at
+                                       those before it                               */
+    uint32_t             want;      /* frames of the last `want` tokens, <= n_ids; GUESS:
+                                       ids, at least 1                               */
+    int32_t              next;      /* GUESS: the id, and n_ids is 0                 */
     int32_t             *ids;       /* the first n_ids, max_ids at most              */
     size_t               n_ids, cap;
 };

@@ -1,6 +1,7 @@
 #!/bin/sh
 # examples.t - run the EXAMPLES of every page, each page in a directory of its own that
-# holds m.gguf, hf/, text.txt and rank.gguf, a classifier; speaks TAP.
+# holds m.gguf, hf/, text.txt, rank.gguf, a classifier, and glm.tar.zst, a checkpoint with a draft
+# head; speaks TAP.
 #
 # In each literal block "$ " starts a command ("> " goes on with it); what follows, up
 # to the next "$ " or the end of the block, is its exact output.  Standard error is not
@@ -11,6 +12,7 @@ for page in "$root"/man/*.[157]; do
     mkdir "$name" "$name.steps"
     cp -R "$m" "$root/tests/data/hf" "$root/tests/data/text.txt" "$name"
     cp "$root/tests/data/classify/bert.gguf" "$name/rank.gguf"
+    cp "$root/tests/data/draft/glm4moe.tar.zst" "$name/glm.tar.zst"
     awk -v dir="$name.steps" '
         /^\.Sh/          { on = $2 == "EXAMPLES" }
         !on              { next }
