@@ -389,15 +389,18 @@ static int template_files(struct lm_hf_vocab *v, struct lm_hf_source *src, struc
 }
 
 int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                         const struct lm_jval *tokenizer_config, struct lm_err *err)
+                         const struct lm_jval *tokenizer_config, bool files_first,
+                         struct lm_err *err)
 {
     const struct lm_jval *t = lm_jval_get(tokenizer_config, "chat_template");
     v->templates = lm_arena_array(&v->arena, MAX_TEMPLATES, sizeof *v->templates);
     if (!v->templates)
         return lm_fail_nomem(err);
-    if (t && t->kind != LM_JSON_NULL)
+    int r = files_first ? template_files(v, src, err) : LM_OK;
+    if (!r && !v->n_templates && t && t->kind != LM_JSON_NULL)
         return templates_in(v, "tokenizer_config.json", t, err);
-    int r = template_files(v, src, err);
+    if (!r && !files_first)
+        r = template_files(v, src, err);
     if (r || v->n_templates)
         return r;
     char *text = NULL;

@@ -342,20 +342,6 @@ static int load_spm(struct lm_hf_vocab *v, const struct lm_spm_model *m, const s
 
 /* --- all of it ---------------------------------------------------------------------- */
 
-/* A JSON file as a tree; *out stays NULL when there is none. */
-static int load_tree(struct lm_hf_vocab *v, struct lm_hf_source *src, const char *name,
-                     const struct lm_jval **out, struct lm_err *err)
-{
-    char *data = NULL;
-    size_t len;
-    int r = lm_hf_load(src, name, &data, &len, err);
-    if (r)
-        return r > 0 ? LM_OK : r;
-    *out = lm_json_tree(&v->arena, data, len, err);
-    free(data);
-    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
-}
-
 /* A file with the name of a SentencePiece model, which may be tiktoken's: left alone then where
  * there is a tokenizer.json. */
 static int model_pieces(struct lm_hf_vocab *v, const struct files *f, const char *data,
@@ -447,7 +433,7 @@ static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *er
     const struct lm_hf_beside *b = &f->beside;
     char *data = NULL;
     size_t len;
-    int r = load_tree(v, f->src, "added_tokens.json", &f->beside.added, err);
+    int r = lm_hf_load_tree(f->src, &v->arena, "added_tokens.json", &f->beside.added, err);
     if (!r)
         r = rank_pieces(v, f, err);
     if (r == 1)
@@ -490,9 +476,9 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
     if (!n_rows && lm_jval_i64(lm_jval_get(config, "vocab_size"), &size) && size > 0 &&
         size < INT32_MAX)
         files.beside.n_rows = (uint32_t)size;
-    int r = load_tree(v, src, "tokenizer_config.json", &f.tokenizer_config, err);
+    int r = lm_hf_load_tree(src, &v->arena, "tokenizer_config.json", &f.tokenizer_config, err);
     if (!r)
-        r = load_tree(v, src, "special_tokens_map.json", &f.special_map, err);
+        r = lm_hf_load_tree(src, &v->arena, "special_tokens_map.json", &f.special_map, err);
     if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
     files.beside.tokenizer_config = f.tokenizer_config;
@@ -507,7 +493,7 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
     if (!r)
         r = lm_hf_special_ids(v, &f, env, err);
     if (!r)
-        r = lm_hf_chat_templates(v, src, f.tokenizer_config, err);
+        r = lm_hf_chat_templates(v, src, f.tokenizer_config, false, err);
     if (!r && lm_jval_bool(lm_jval_get(f.tokenizer_config, "add_prefix_space"), &prefix))
         v->add_space_prefix = prefix;
     if (!r && !strcmp(v->model, "bert")) {

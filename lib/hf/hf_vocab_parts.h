@@ -146,8 +146,10 @@ struct lm_hf_special_files {
 int lm_hf_special_ids(struct lm_hf_vocab *v, const struct lm_hf_special_files *f,
                       const struct lm_env *env, struct lm_err *err);
 
-/* Fill v->templates. */
+/* Fill v->templates: with files_first those in files of their own hide tokenizer_config.json's, as
+ * transformers has it; else it is the other way round, as the reference converter does. */
 int lm_hf_chat_templates(struct lm_hf_vocab *v, struct lm_hf_source *src,
-                         const struct lm_jval *tokenizer_config, struct lm_err *err);
+                         const struct lm_jval *tokenizer_config, bool files_first,
+                         struct lm_err *err);
 
 #endif

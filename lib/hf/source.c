@@ -453,6 +453,22 @@ int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *le
     return r ? lm_err_at(err, r, "%s", name) : LM_OK;
 }
 
+int lm_hf_load_tree(struct lm_hf_source *s, struct lm_arena *a, const char *name,
+                    const struct lm_jval **out, struct lm_err *err)
+{
+    char *text = NULL;
+    size_t len;
+    const int r = lm_hf_load(s, name, &text, &len, err);
+    if (r)
+        return r > 0 ? LM_OK : r;
+    const struct lm_jval *tree = lm_json_tree(a, text, len, err);
+    free(text);
+    if (!tree)
+        return lm_err_at(err, LM_EDATA, "%s", name);
+    *out = tree;
+    return LM_OK;
+}
+
 bool lm_hf_contains(struct lm_hf_source *s, const char *name, const char *text)
 {
     const int i = lm_hf_find(s, name);

@@ -120,19 +120,30 @@ static int from_gguf(struct lm_chat *c, const char *path, struct lm_err *err)
 
 /* ---- Hugging Face ---------------------------------------------------------------------------- */
 
-/* A special token stands there as its text or as an object with it. */
-static int config_special(struct lm_chat *c, const struct lm_jval *config, struct lm_err *err)
+/* Special tokens by their names, each as its text or as an object with it; `all`: whatever they
+ * are called, not just "..._token". */
+static int named_special(struct lm_chat *c, const struct lm_jval *list, bool all,
+                         struct lm_err *err)
 {
     static const char end[] = "_token";
     const size_t n = sizeof end - 1;
-    const struct lm_jval *more = lm_jval_get(config, "model_specific_special_tokens");
-    int s = more ? config_special(c, more, err) : LM_OK;
-    for (const struct lm_jval *e = config->first; e && s == LM_OK; e = e->next) {
+    int s = LM_OK;
+    const bool is_object = list && list->kind == LM_JSON_OBJECT;
+    for (const struct lm_jval *e = is_object ? list->first : NULL; e && s == LM_OK; e = e->next) {
         const struct lm_jval *text = e->kind == LM_JSON_OBJECT ? lm_jval_get(e, "content") : e;
-        if (e->key_len > n && !memcmp(e->key + e->key_len - n, end, n) && lm_jval_str(text))
+        const bool is = e->key_len > n && !memcmp(e->key + e->key_len - n, end, n);
+        if ((all || is) && lm_jval_str(text))
             s = add_special(c, e->key, e->key_len, text->str, text->len, err);
     }
     return s;
+}
+
+static int config_special(struct lm_chat *c, const struct lm_jval *config, struct lm_err *err)
+{
+    int s = named_special(c, lm_jval_get(config, "model_specific_special_tokens"), true, err);
+    if (s == LM_OK)
+        s = named_special(c, lm_jval_get(config, "extra_special_tokens"), true, err);
+    return s == LM_OK ? named_special(c, config, false, err) : s;
 }
 
 /* The templates of a directory's vocabulary. */
@@ -155,24 +166,22 @@ static int hf_templates(struct lm_chat *c, const struct lm_hf_vocab *v, const ch
     return s;
 }
 
+/* As transformers reads them: special_tokens_map.json counts, and comes first, where
+ * tokenizer_config.json does not list the tokens that were added. */
 static int from_config(struct lm_chat *c, const char *path, struct lm_hf_source *src,
                        struct lm_err *err)
 {
     struct lm_hf_vocab v = { 0 };
-    const struct lm_jval *config = NULL;
-    char *text = NULL;
-    size_t len;
-    int s = lm_hf_load(src, "tokenizer_config.json", &text, &len, err);
-    if (s == LM_OK) {
-        config = lm_json_tree(&c->arena, text, len, err);
-        free(text);
-        if (!config)
-            return lm_err_at(err, LM_EDATA, "tokenizer_config.json");
-        if (config->kind == LM_JSON_OBJECT)
-            s = config_special(c, config, err);
-    }
-    if (s >= 0)
-        s = lm_hf_chat_templates(&v, src, config, err);
+    const struct lm_jval *config = NULL, *map = NULL;
+    int s = lm_hf_load_tree(src, &c->arena, "tokenizer_config.json", &config, err);
+    if (s == LM_OK)
+        s = config_special(c, config, err);
+    if (s == LM_OK && !lm_jval_get(config, "added_tokens_decoder"))
+        s = lm_hf_load_tree(src, &c->arena, "special_tokens_map.json", &map, err);
+    if (s == LM_OK)
+        s = config_special(c, map, err);
+    if (s == LM_OK)
+        s = lm_hf_chat_templates(&v, src, config, true, err);
     if (s == LM_OK)
         s = hf_templates(c, &v, path, err);
     lm_hf_vocab_release(&v);

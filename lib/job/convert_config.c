@@ -115,15 +115,8 @@ static int read_rope(struct lm_convert *c, struct lm_err *err)
 int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
                          struct lm_err *err)
 {
-    char *data = NULL;
-    size_t len;
     *out = NULL;
-    const int r = lm_hf_load(c->src, name, &data, &len, err);
-    if (r)
-        return r > 0 ? LM_OK : r;
-    *out = lm_json_tree(&c->arena, data, len, err);
-    free(data);
-    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
+    return lm_hf_load_tree(c->src, &c->arena, name, out, err);
 }
 
 /* Numbers of params.json, in which Mistral's own files say what config.json says elsewhere; the

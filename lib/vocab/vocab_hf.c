@@ -117,20 +117,6 @@ struct lm_vocab *lm_vocab_from_txt(const char *data, size_t len, const struct lm
     return v;
 }
 
-/* A small file as a tree; *out stays NULL when there is none. */
-static int tree(struct lm_arena *a, struct lm_hf_source *s, const char *name,
-                const struct lm_jval **out, struct lm_err *err)
-{
-    char *text;
-    size_t len;
-    int r = lm_hf_load(s, name, &text, &len, err);
-    if (r)
-        return r > 0 ? LM_OK : r;
-    *out = lm_json_tree(a, text, len, err);
-    free(text);
-    return *out ? LM_OK : lm_err_at(err, LM_EDATA, "%s", name);
-}
-
 /* Files of which one must be there.  None is as if the vocabulary could not be opened. */
 static int find_any(const struct lm_hf_source *s, struct lm_err *err)
 {
@@ -156,8 +142,9 @@ struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, st
     struct lm_vocab *v = NULL;
     struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
     if (s && find_any(s, err) == LM_OK &&
-        tree(&arena, s, "config.json", &config, err) == LM_OK) {
-        tree(&arena, s, "generation_config.json", &generation, &broken);     /* need not be good */
+        lm_hf_load_tree(s, &arena, "config.json", &config, err) == LM_OK) {
+        /* one that is broken is known to occur, and not needed */
+        lm_hf_load_tree(s, &arena, "generation_config.json", &generation, &broken);
         int r = lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err);
         if (r == LM_ENOSUP) {
             r = lm_hf_vocab_load(&h, s, config, generation, 0, "llama-bpe", env, err);

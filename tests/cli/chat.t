@@ -87,6 +87,23 @@ ok "$(printf '{"messages":[],"tools":[{}]}' | named)" T "tool_use when there are
 named --template nope hello.json 2>err; ok $? 2 "no such template"
 has "$(cat err)" "which has: default, tool_use, rag" "which there are"
 
+# ---- which file counts, as in transformers ----
+mkdir files && cp "$root/tests/data/hf/tokenizer.json" files/
+said() { # WANT NAME
+    ok "$(tokenize -m files --chat --render hello.json)" "$1" "$2"
+}
+t='{{ bos_token }} {{ eos_token }} {{ image_token }} {{ boi }}'
+config='"bos_token":"<|begin_of_text|>","eos_token":"<|eot_id|>","chat_template":"C '$t'"'
+echo "{$config,\"extra_special_tokens\":{\"image_token\":\"I\",\"boi\":\"B\"}}" \
+    >files/tokenizer_config.json
+said 'C <|begin_of_text|> <|eot_id|> I B' "tokens of tokenizer_config.json, those of the model too"
+echo '{"eos_token":{"content":"<|end_of_text|>"}}' >files/special_tokens_map.json
+said 'C <|begin_of_text|> <|end_of_text|> I B' "special_tokens_map.json in old checkpoints"
+echo "{$config,\"added_tokens_decoder\":{}}" >files/tokenizer_config.json
+said 'C <|begin_of_text|> <|eot_id|>  ' "not in new ones"
+printf '%s' "F $t" >files/chat_template.jinja
+said 'F <|begin_of_text|> <|eot_id|>  ' "chat_template.jinja before tokenizer_config.json"
+
 # ---- templates that are built in; the start token is this model's ----
 talk='[{"role":"system","content":" S "},{"role":"user","content":" U "},'\
 '{"role":"assistant","content":" A "}'
