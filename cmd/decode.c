@@ -625,12 +625,10 @@ static void choose_pooling(const struct lm_model *m)
 {
     if (lm_model_is_encoder(m) && (opt.plan || opt.dot || opt.dump || opt.profile))
         opt.ctx.embed = true;           /* it has nothing else to be looked at */
-    const enum lm_pooling p = lm_model_pooling(m);
     if (!opt.ctx.embed)
         return;
     if (!opt.pooled)
-        opt.eval.pooling = p != LM_POOLING_NONE ? p
-                           : lm_model_is_encoder(m) ? LM_POOLING_MEAN : LM_POOLING_LAST;
+        opt.eval.pooling = lm_model_pooling_default(m);
     const bool rank = opt.eval.pooling == LM_POOLING_RANK;
     if (rank && !lm_model_n_labels(m))
         cli_die(CLI_TROUBLE, "%s: the model has no classifier: use another --pooling than rank",

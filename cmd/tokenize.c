@@ -220,7 +220,7 @@ static void chat_option(int c, const char *arg)
     case OPT_KWARGS: opt.kwargs = arg; break;
     case OPT_NO_PROMPT: opt.chat.no_generation_prompt = true; break;
     case OPT_RENDER: opt.render = true; break;
-    case OPT_TEMPLATE: opt.chat.template = arg; break;
+    case OPT_TEMPLATE: opt.chat.template_name = arg; break;
     default:
         if (!lm_chat_time(arg, &now))
             cli_bad_usage("--now: '%s' is no time such as 2025-03-14T15:09:26", arg);

@@ -20,10 +20,26 @@
  * function named _open, _new or _load returns is given back to _close or _free.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* C++ may include this header, though none of the others alone. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "base/version.h"
 #include "gguf/gguf.h"
+#include "io/input.h"
+#include "io/output.h"
+#include "job/chat.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "sample/chain.h"
@@ -31,5 +47,9 @@
 #include "stream/loop.h"
 #include "stream/tokens.h"
 #include "vocab/vocab.h"
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

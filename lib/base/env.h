@@ -23,7 +23,7 @@ struct lm_env {
     void  *user;   /* passed to the callbacks */
     void (*note)(void *user, enum lm_level level, const char *text);
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
-    bool (*stop)(void *user);
+    bool (*stop)(void *user);              /* asked often: it should only look at a flag */
     int    n_threads;                      /* 0 counts as 1 */
     int    n_threads_batch;                /* for evaluating several tokens at once; 0: n_threads */
 };

@@ -23,6 +23,7 @@
 
 #include "base/buf.h"
 #include "base/cpu.h"
+#include "base/version.h"
 
 #ifndef LM_CUDA_NOTE
 #define LM_CUDA_NOTE "no CUDA"
@@ -236,7 +237,7 @@ int cli_help(const char *usage, const char *help)
 
 int cli_version(void)
 {
-    printf("%s (lmpipe) %s\n", prog, LM_VERSION);
+    printf("%s (lmpipe) %s\n", prog, lm_version());
     printf("compiler %s", __VERSION__);
 #ifdef LM_HAVE_ARCHIVE
     printf(", " ARCHIVE_VERSION_STRING);
@@ -255,7 +256,7 @@ int cli_version(void)
 char *cli_provenance(char *const argv[])
 {
     struct lm_buf b = { 0 };
-    lm_buf_printf(&b, "%s (lmpipe) %s:", prog, LM_VERSION);
+    lm_buf_printf(&b, "%s (lmpipe) %s:", prog, lm_version());
     for (char *const *a = argv + 1; *a; a++)
         lm_buf_printf(&b, " %s", *a);
     if (b.failed)

@@ -69,7 +69,7 @@ int cli_tokenize_chat(struct cli_tokenize *o, const struct lm_chat_options *opti
         cli_die_err(o->model_name, &err);
     if (c.encoder)
         status = cli_ids_begin(&c.writer, o, c.encoder);
-    if (options->template && lm_chat_built_in(chat, options->template))
+    if (options->template_name && lm_chat_built_in(chat, options->template_name))
         c.options.start = start_text(o);
     for (char *const *f = *files ? files : from_stdin; *f && status == CLI_OK; f++)
         status = chat_file(&c, *f);

@@ -31,7 +31,8 @@ struct lm_in {
     int      flags;
     uint64_t size;              /* of a regular file, else LM_SIZE_UNKNOWN   */
     uint64_t pos;               /* handed out                                */
-    uint8_t *buf;               /* raw bytes read ahead: buf[from .. to)     */
+    const uint8_t *buf;         /* raw bytes read ahead: buf[from .. to)     */
+    uint8_t *room;              /* [CHUNK] where they are read to, ours; NULL: all are there */
     size_t   from, to;
     bool     raw_end;           /* the descriptor has no more                */
 #ifdef LM_HAVE_ZSTD
@@ -62,7 +63,7 @@ static int fill(struct lm_in *in, size_t want, struct lm_err *err)
         in->from = in->to = 0;
     while (in->to - in->from < want && !in->raw_end) {
         size_t got;
-        int s = read_fd(in, in->buf + in->to, CHUNK - in->to, &got, err);
+        int s = read_fd(in, in->room + in->to, CHUNK - in->to, &got, err);
         if (s < 0)
             return s;
         in->to += got;
@@ -102,8 +103,8 @@ static struct lm_in *new_input(const char *name, struct lm_err *err)
         in->fd = -1;
         in->size = LM_SIZE_UNKNOWN;
         in->name = strdup(name);
-        in->buf = malloc(CHUNK);
-        if (in->name && in->buf)
+        in->buf = in->room = malloc(CHUNK);
+        if (in->name && in->room)
             return in;
     }
     lm_in_close(in);
@@ -162,6 +163,25 @@ struct lm_in *lm_in_from_fd(int fd, const char *name, int flags, struct lm_err *
     return begin(in, flags, err);
 }
 
+struct lm_in *lm_in_from_memory(const void *p, size_t n, const char *name, int flags,
+                                struct lm_err *err)
+{
+    struct lm_in *in = new_input(name, err);
+    if (!in)
+        return NULL;
+    free(in->room);
+    in->room = NULL;
+    in->buf = n ? p : (const void *)"";
+    in->to = n;
+    in->size = n;
+    in->raw_end = true;
+    in->flags = flags;
+    if ((flags & LM_IN_RAW) || detect(in, err) == LM_OK)
+        return in;
+    lm_in_close(in);
+    return NULL;
+}
+
 void lm_in_close(struct lm_in *in)
 {
     if (!in)
@@ -171,7 +191,7 @@ void lm_in_close(struct lm_in *in)
 #endif
     if (in->owned)
         close(in->fd);
-    free(in->buf);
+    free(in->room);
     free(in->name);
     free(in);
 }

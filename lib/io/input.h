@@ -35,6 +35,10 @@ void lm_in_close(struct lm_in *in);
  * it. */
 struct lm_in *lm_in_from_fd(int fd, const char *name, int flags, struct lm_err *err);
 
+/* Read n bytes that are in memory, borrowed until lm_in_close. */
+struct lm_in *lm_in_from_memory(const void *p, size_t n, const char *name, int flags,
+                                struct lm_err *err);
+
 /* The path, or "<stdin>"; what messages call it. */
 const char *lm_in_name(const struct lm_in *in);
 

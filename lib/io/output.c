@@ -27,6 +27,8 @@ struct lm_out {
     bool     owned;
     bool     complete;        /* only the renaming is left                   */
     bool     kept;            /* part stays after abort                      */
+    lm_take_bytes *take;      /* where bytes go in the place of fd, or NULL  */
+    void    *take_arg;
     uint64_t left;            /* bytes of an earlier run from pos on         */
     uint64_t pos;
     size_t   used;            /* bytes in buf                                */
@@ -108,17 +110,18 @@ static char *part_name(const char *target)
     return s;
 }
 
-static mode_t mode_of(const char *target)
+/* The mode of a file that is there already; others get what a new file has here. */
+static bool old_mode(const char *target, mode_t *mode)
 {
     struct stat st;
-    if (stat(target, &st) == 0)
-        return st.st_mode & 07777;
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
+    *mode = 0666;
+    if (stat(target, &st) < 0)
+        return false;
+    *mode = st.st_mode & 07777;
+    return true;
 }
 
-static int mkstemps_near(char *s, size_t suffix)
+static int mkstemps_near(char *s, size_t suffix, mode_t mode)
 {
     /* mkstemps is no POSIX function: the same with O_EXCL and our own letters. */
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -130,7 +133,7 @@ static int mkstemps_near(char *s, size_t suffix)
         uint64_t r = v += 7777777777777ULL;
         for (int i = 0; i < 6; i++, r /= 36)
             x[i] = letters[r % 36];
-        int fd = open(s, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int fd = open(s, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -142,7 +145,9 @@ static int open_part(struct lm_out *out, struct lm_err *err)
     out->part = part_name(out->target);
     if (!out->part)
         return lm_fail_nomem(err);
-    out->fd = mkstemps_near(out->part, strlen(".part"));
+    mode_t mode;
+    const bool old = old_mode(out->target, &mode);
+    out->fd = mkstemps_near(out->part, strlen(".part"), old ? 0600 : mode);
     if (out->fd < 0) {
         int s = lm_fail_errno(err, "cannot create");
         free(out->part);
@@ -150,7 +155,7 @@ static int open_part(struct lm_out *out, struct lm_err *err)
         return s;
     }
     out->owned = true;
-    if (fchmod(out->fd, mode_of(out->target)) < 0)
+    if (old && fchmod(out->fd, mode) < 0)
         return lm_fail_errno(err, "cannot set the mode");
     return LM_OK;
 }
@@ -213,6 +218,35 @@ struct lm_out *lm_out_open(const char *path, struct lm_err *err)
     return NULL;
 }
 
+struct lm_out *lm_out_to(lm_take_bytes *take, void *arg, const char *name, struct lm_err *err)
+{
+    struct lm_out *out = calloc(1, sizeof *out);
+    if (out) {
+        out->fd = -1;
+        out->take = take;
+        out->take_arg = arg;
+        out->name = strdup(name);
+        out->buf = malloc(CHUNK);
+        if (out->name && out->buf)
+            return out;
+    }
+    lm_out_abort(out);
+    lm_fail_nomem(err);
+    return NULL;
+}
+
+static int take_in_buf(void *arg, const void *p, size_t n, struct lm_err *err)
+{
+    struct lm_buf *b = arg;
+    lm_buf_add(b, p, n);
+    return b->failed ? lm_fail_nomem(err) : LM_OK;
+}
+
+struct lm_out *lm_out_to_buf(struct lm_buf *b, struct lm_err *err)
+{
+    return lm_out_to(take_in_buf, b, "memory", err);
+}
+
 /* "DIR/.NAME.part" for "DIR/NAME"; malloc'ed, or NULL. */
 static char *kept_name(const char *target)
 {
@@ -237,13 +271,16 @@ static int open_kept(struct lm_out *out, const char *path, struct lm_err *err)
     if (!out->part)
         return lm_fail_nomem(err);
     out->kept = true;
-    out->fd = open(out->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    mode_t mode;
+    const bool old = old_mode(out->target, &mode);
+    out->fd = open(out->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                   old ? 0600 : mode);
     out->owned = out->fd >= 0;
     if (out->fd < 0)
         return lm_fail_errno(err, "cannot open %s", out->part);
     if (fstat(out->fd, &st) == 0 && !S_ISREG(st.st_mode))
         return lm_fail(err, LM_EUSE, "%s: is no regular file", out->part);
-    if (fstat(out->fd, &st) < 0 || fchmod(out->fd, mode_of(out->target)) < 0)
+    if (fstat(out->fd, &st) < 0 || (old && fchmod(out->fd, mode) < 0))
         return lm_fail_errno(err, "cannot set the mode");
     out->left = (uint64_t)st.st_size;
     return LM_OK;
@@ -360,12 +397,14 @@ uint64_t lm_out_pos(const struct lm_out *out)
 
 bool lm_out_is_tty(const struct lm_out *out)
 {
-    return isatty(out->fd);
+    return !out->take && isatty(out->fd);
 }
 
 static int write_fd(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
 {
     const char *from = p;
+    if (out->take)
+        return n ? out->take(out->take_arg, p, n, err) : LM_OK;
     while (n) {
         ssize_t k = write(out->fd, from, n);
         if (k < 0 && errno == EINTR)
@@ -405,13 +444,15 @@ static int write_behind(struct lm_out *out, const void *p, size_t n, struct lm_e
 /* Append bytes to the buffer; what is larger than it goes out as it is. */
 static int put(struct lm_out *out, const void *p, size_t n, struct lm_err *err)
 {
-    if (n > CHUNK)
+    if (n > CHUNK && !out->take)
         return write_behind(out, p, n, err);
     if (n > CHUNK - out->used) {
         int s = lm_out_flush(out, err);
         if (s < 0)
             return s;
     }
+    if (n > CHUNK)
+        return write_fd(out, p, n, err);
     memcpy(out->buf + out->used, p, n);
     out->used += n;
     return LM_OK;

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct lm_out;
@@ -41,6 +42,17 @@ int lm_out_read_left(const struct lm_out *out, uint64_t off, void *dst, size_t n
                      struct lm_err *err);
 int lm_out_skip(struct lm_out *out, uint64_t n, struct lm_err *err);
 int lm_out_cut(struct lm_out *out, struct lm_err *err);
+
+/*
+ * lm_out_to - give the bytes to a function instead, in pieces of any size, when they are flushed
+ * or completed; name is what messages call it.
+ *
+ * take returns LM_OK or a code below zero with *err filled, which is what the call that flushed
+ * then returns.  lm_out_to_buf appends to *b, which the caller releases.
+ */
+typedef int lm_take_bytes(void *arg, const void *p, size_t n, struct lm_err *err);
+struct lm_out *lm_out_to(lm_take_bytes *take, void *arg, const char *name, struct lm_err *err);
+struct lm_out *lm_out_to_buf(struct lm_buf *b, struct lm_err *err);
 
 /* Would two paths be one file once it was written?  Neither has to exist; links are seen
  * through. */

@@ -220,7 +220,7 @@ static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
 {
     const struct lm_eval_options *o = &e->options;
     uint32_t n = lm_model_n_vocab(e->model), k = o->top && o->top < n ? o->top : n;
-    int s = lm_eval_read_head(&e->head, e->model, name, e->env, err);
+    int s = lm_model_head(e->model, name, e->env, &e->head, err);
     if (s)
         return s;
     e->head.n_vocab = n;

@@ -35,10 +35,6 @@ struct lm_place {
     int32_t  token, next;
 };
 
-/* Fill h from a model's metadata.  name: see lm_eval_new.  Release h in any case. */
-int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const char *name,
-                      const struct lm_env *env, struct lm_err *err);
-
 /* One row of logits [n_vocab], as a frame or as text.  Write errors name the output. */
 int lm_answer_row(struct lm_eval *e, const struct lm_place *p, const float *logits,
                   struct lm_err *err);

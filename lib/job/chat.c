@@ -269,7 +269,7 @@ static int no_template(const struct lm_chat *c, const char *name, struct lm_err 
 /* One of the model's; t stays as it is when there is none. */
 static void choose_own(const struct request *q, struct lm_chat_template *t)
 {
-    const char *want = q->o->template;
+    const char *want = q->o->template_name;
     const struct lm_chat_template *found = NULL;
     if (!want && q->tools)
         found = lm_chat_find(q->chat, "tool_use");
@@ -290,7 +290,7 @@ bool lm_chat_built_in(const struct lm_chat *c, const char *name)
 /* The template; *data is malloc'ed when it was read from a file. */
 static int choose(struct request *q, struct lm_chat_template *t, char **data)
 {
-    const char *want = q->o->template;
+    const char *want = q->o->template_name;
     struct lm_err why = { 0 };
     size_t len;
     *data = NULL;

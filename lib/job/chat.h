@@ -36,7 +36,7 @@ struct lm_chat *lm_chat_open(const char *path, const struct lm_env *env, struct 
 void lm_chat_free(struct lm_chat *c);
 
 struct lm_chat_options {
-    const char           *template;          /* NULL; the name of one of the model's, or of
+    const char           *template_name;     /* NULL; the name of one of the model's, or of
                                                 one that is built in; a file                  */
     bool                  no_generation_prompt;
     bool                  continue_final;    /* leave the last message open                   */
@@ -53,7 +53,7 @@ struct lm_chat_options {
  * of other names are ignored.  Everything in it is guarded text, except roles that are plain
  * words; o->kwargs and the model's own special tokens are not.
  *
- * Without o->template: the model's "tool_use" when there are tools and it has that, else
+ * Without o->template_name: the model's "tool_use" when there are tools and it has that, else
  * its default.  LM_EDATA when json or the template is at fault, LM_EUSE when there is no such
  * template or the options exclude each other.  *at is set to the file that is at fault when
  * that is not json; *err names the template's file when it may be either.  A note is given,

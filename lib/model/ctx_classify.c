@@ -1,13 +1,84 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes behind the pooling, a classifier or further products: a small graph over the vector
- * that a sequence's hidden states became. */
+/* Hidden states of a sequence become one vector, and what comes behind that, a classifier or
+ * further products: a small graph over the vector. */
 #include "model/ctx_impl.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arch/dense.h"
+
+static int not_there(uint32_t seq, const char *what, struct lm_err *err)
+{
+    return lm_fail(err, LM_EUSE, "sequence %" PRIu32 ": %s", seq, what);
+}
+
+/* The sum over the tokens of a sequence of n; *count of them. */
+static int add_rows(const struct lm_ctx *c, uint32_t seq, double *sum, size_t *count,
+                    struct lm_err *err)
+{
+    *count = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->tokens[i].seq != seq)
+            continue;
+        const float *row = lm_ctx_logits(c, i);
+        if (!row || c->tokens[i].pos != (*count)++)
+            return not_there(seq, row ? "the last batch has not the whole of it"
+                                      : "not all of its tokens were wanted", err);
+        for (size_t k = 0; k < c->row_len; k++)
+            sum[k] += (double)row[k];
+    }
+    return *count ? LM_OK : not_there(seq, "is not in the last batch", err);
+}
+
+static int pool_mean(const struct lm_ctx *c, uint32_t seq, float *out, struct lm_err *err)
+{
+    size_t n;
+    double *sum = calloc(c->row_len, sizeof *sum);
+    if (!sum)
+        return lm_fail_nomem(err);
+    int r = add_rows(c, seq, sum, &n, err);
+    for (size_t k = 0; k < c->row_len && !r; k++)
+        out[k] = (float)(sum[k] / (double)n);
+    free(sum);
+    return r;
+}
+
+/* The vector of the first token or of the last. */
+static int pool_one(const struct lm_ctx *c, uint32_t seq, bool first, float *out,
+                    struct lm_err *err)
+{
+    size_t at = c->n;
+    for (size_t i = 0; i < c->n && (at == c->n || !first); i++)
+        if (c->tokens[i].seq == seq)
+            at = i;
+    if (at == c->n)
+        return not_there(seq, "is not in the last batch", err);
+    if (first && c->tokens[at].pos)
+        return not_there(seq, "the last batch has not the whole of it", err);
+    const float *row = lm_ctx_logits(c, at);
+    if (!row)
+        return not_there(seq, "the token to take was not wanted", err);
+    memcpy(out, row, c->row_len * sizeof *out);
+    return LM_OK;
+}
+
+int lm_ctx_pool(const struct lm_ctx *c, uint32_t seq, enum lm_pooling how, float *out,
+                struct lm_err *err)
+{
+    if (!c->embed)
+        return lm_fail(err, LM_EUSE, "a context of logits has no vectors to pool");
+    how = how == LM_POOLING_RANK ? lm_model_class_pooling(c->m) : how;
+    switch (how) {
+    case LM_POOLING_MEAN: return pool_mean(c, seq, out, err);
+    case LM_POOLING_CLS:  return pool_one(c, seq, true, out, err);
+    case LM_POOLING_LAST: return pool_one(c, seq, false, out, err);
+    default:              return lm_fail(err, LM_EUSE, "no way of pooling");
+    }
+}
 
 /* Shares of numbers: e to each of them, divided by the sum. */
 static void softmax(float *x, size_t n)

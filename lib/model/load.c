@@ -619,3 +619,10 @@ enum lm_pooling lm_model_pooling(const struct lm_model *m)
 {
     return (enum lm_pooling)m->h.pooling;
 }
+
+enum lm_pooling lm_model_pooling_default(const struct lm_model *m)
+{
+    const enum lm_pooling said = lm_model_pooling(m);
+    return said != LM_POOLING_NONE   ? said
+           : lm_model_is_encoder(m) ? LM_POOLING_MEAN : LM_POOLING_LAST;
+}

@@ -115,6 +115,19 @@ bool lm_model_has_encoder(const struct lm_model *m);
  * is no number, or none of the vocabulary. */
 int lm_model_decoder_start(const struct lm_model *m, int64_t *id, struct lm_err *err);
 enum lm_pooling lm_model_pooling(const struct lm_model *m);
+/* The same, or if the file does not say it: mean of an encoder, else last. */
+enum lm_pooling lm_model_pooling_default(const struct lm_model *m);
+
+/*
+ * lm_model_head - what the header of a logits stream says of the model, and what lm_chain_new
+ * wants to know of it.
+ *
+ * name: what to call a model whose file does not say it.  env is for notes about its vocabulary;
+ * one that this version cannot use is no fault.  *h is to be released in any case
+ * (lm_logits_head_release).  n_ctx and loop are left to the caller.
+ */
+int lm_model_head(const struct lm_model *m, const char *name, const struct lm_env *env,
+                  struct lm_logits_head *h, struct lm_err *err);
 
 /*
  * Classifiers, rerankers among them: what lm_ctx_classify says of a sequence.
@@ -168,7 +181,7 @@ struct lm_batch_token {
  *
  * On failure the memory is as before the call: LM_EDATA for an id outside the
  * vocabulary, LM_EUSE for a position that does not follow or lies beyond the context,
- * LM_ENOMEM.  Bit for bit, what a token gives depends only on the tokens before it in
+ * LM_ENOMEM, LM_ESTOP when the context's env asked to stop.  Bit for bit, what a token gives depends only on the tokens before it in
  * its sequence: not on the number of threads, nor on how a batch is cut or on its
  * neighbours in it.
  *
@@ -184,9 +197,22 @@ int lm_ctx_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, st
  */
 int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct lm_err *err);
 
-/* Logits [n_vocab] of the i-th token of the last batch, which was wanted; valid
- * until the next call on the context. */
+/* Logits [lm_ctx_row_len] of the i-th token of the last batch; NULL if it was not wanted, there
+ * is no such token, or the last batch failed.  Valid until the next batch. */
 const float *lm_ctx_logits(const struct lm_ctx *c, size_t i);
+
+/*
+ * lm_ctx_pool - the hidden states of a sequence of the last batch made into one vector: out
+ * [lm_ctx_row_len].
+ *
+ * how: LM_POOLING_MEAN of its tokens, CLS or LAST, that of the first or the last of them, or RANK,
+ * as lm_model_class_pooling says.  Those tokens must have been wanted, and for mean and cls the
+ * batch must have the whole sequence; else, and without options.embed, LM_EUSE.
+ * What comes next is lm_ctx_project or lm_ctx_classify; all three leave the last batch's results
+ * as they are.
+ */
+int lm_ctx_pool(const struct lm_ctx *c, uint32_t seq, enum lm_pooling how, float *out,
+                struct lm_err *err);
 
 /*
  * Embeddings behind the pooling: what the model's further products, if it has some, make of a

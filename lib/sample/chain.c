@@ -585,6 +585,15 @@ int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *pay
     return r;
 }
 
+int lm_chain_apply_row(struct lm_chain *c, const float *logits, uint32_t seq, uint32_t pos,
+                       struct lm_err *err)
+{
+    const uint32_t n = c->shared->cands.n_vocab;
+    const struct lm_frame f = { .kind = LM_FRAME_DENSE, .bytes = n * (uint32_t)sizeof *logits,
+                                .n = n };
+    return lm_chain_apply(c, &f, logits, seq, pos, err);
+}
+
 /* The sampler that makes the choice its own, or NULL. */
 static const struct link *chooser(const struct lm_chain *c)
 {

@@ -112,6 +112,11 @@ void lm_chain_allow(struct lm_chain *c, const uint64_t *allowed, const char *who
 int lm_chain_apply(struct lm_chain *c, const struct lm_frame *f, const void *payload,
                    uint32_t seq, uint32_t pos, struct lm_err *err);
 
+/* The same for a row of logits [n_vocab of the header] as lm_ctx_logits gives it; it is borrowed
+ * until the next call, too. */
+int lm_chain_apply_row(struct lm_chain *c, const float *logits, uint32_t seq, uint32_t pos,
+                       struct lm_err *err);
+
 /* Draw the token from what the last apply, which succeeded, has left: always the same one. */
 uint32_t lm_chain_draw(struct lm_chain *c);
 

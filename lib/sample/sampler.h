@@ -106,6 +106,8 @@ const struct lm_sampler *lm_sampler_find(const char *name, size_t len);
 
 /* The i-th parameter of all samplers, each once; NULL after the last one. */
 const struct lm_param *lm_param_at(size_t i);
+/* The one of that option ("temp", "top-k", ...); NULL: there is none. */
+const struct lm_param *lm_param_find(const char *option);
 
 /* Is v acceptable?  If not, LM_EUSE with the range in words. */
 int lm_param_check(const struct lm_param *p, double v, struct lm_err *err);

@@ -82,6 +82,15 @@ const struct lm_param *lm_param_at(size_t i)
     return NULL;
 }
 
+const struct lm_param *lm_param_find(const char *option)
+{
+    const struct lm_param *p;
+    for (size_t i = 0; (p = lm_param_at(i)); i++)
+        if (!strcmp(p->option, option))
+            return p;
+    return NULL;
+}
+
 /* The accepted values in words; an end that only a huge number passes is named if a
  * whole one does. */
 static void say_range(const struct lm_param *p, double v, char *s, size_t size)

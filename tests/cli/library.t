@@ -24,6 +24,27 @@ out=$(cc -std=c11 -Wall -Wextra -Werror $san $(pkg-config --cflags lmpipe) next.
 echo >>want
 cmp want got; ok $? 0 "and says what the programs say"
 ./next "$m.none" x >got 2>err; ok "$? $(wc -l <err | tr -d ' ')" "1 1" "a model that is not there"
+# C++ takes the same header, and finds the functions by their names in C.
+cat >facts.cc <<'EOF'
+#include <lmpipe.h>
+#include <cstdio>
+int main(int, char **argv)
+{
+    lm_err err;
+    lm_model *m = lm_model_load(argv[1], nullptr, nullptr, &err);
+    if (!m)
+        return 1;
+    std::printf("%s %u %s\n", lm_model_arch(m), lm_model_n_vocab(m), lm_version());
+    lm_model_free(m);
+    return 0;
+}
+EOF
+if command -v c++ >which; then
+    # shellcheck disable=SC2046,SC2086
+    out=$(c++ -Wall -Wextra -pedantic -Werror $san $(pkg-config --cflags lmpipe) facts.cc \
+        $(pkg-config --libs lmpipe) -o facts 2>&1); ok $? 0 "it compiles as C++${out:+: $out}"
+    ok "$(./facts "$m")" "llama 368 $(pkg-config --modversion lmpipe)" "and runs"
+fi
 ok "$(cd usr/include/lmpipe && find . -name '*_impl.h' -o -name '*_parts.h' -o -name 'sched*')" "" \
    "headers that are nobody's business are not installed"
 echo "1..$n"

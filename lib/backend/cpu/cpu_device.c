@@ -307,6 +307,8 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
         return NULL;
     }
     c->base = (struct lm_backend){ &backend_ops, d };
+    if (env)
+        c->env = *env;
     c->n_threads = lm_env_threads(env);
     c->n_batch = env && env->n_threads_batch > 0 ? env->n_threads_batch : c->n_threads;
     const int most = c->n_batch > c->n_threads ? c->n_batch : c->n_threads;

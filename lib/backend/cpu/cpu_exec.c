@@ -280,6 +280,19 @@ static void show(const struct lm_exec *e, const struct lm_step *s)
         e->seen(e->seen_arg, s->t);
 }
 
+/* The caller may ask to stop before any step that several threads work on.  The first one says so
+ * before the barrier behind that step, so that behind it all have seen it, and nobody before. */
+static void ask_to_stop(struct lm_exec *e, size_t step)
+{
+    if (lm_stopped(&e->cpu->env))
+        __atomic_store_n(&e->stop_after, step, __ATOMIC_RELAXED);
+}
+
+static bool stops_after(const struct lm_exec *e, size_t step)
+{
+    return step >= __atomic_load_n(&e->stop_after, __ATOMIC_RELAXED);
+}
+
 /* As many threads as there are indices walk through the steps and take jobs; they meet after each
  * step that several worked on, and before such a step when one alone worked before it. */
 static void walk(void *arg, size_t index, int of_pool)
@@ -292,9 +305,13 @@ static void walk(void *arg, size_t index, int of_pool)
         bool alone = s->n_jobs == 1;
         if (!alone) {
             size_t job;
+            if (thread == 0)
+                ask_to_stop(e, i);
             while ((job = __atomic_fetch_add(&e->next[i], 1, __ATOMIC_RELAXED)) < s->n_jobs)
                 s->run(e, s, job, thread);
             lm_barrier_wait(&e->cpu->barrier);
+            if (stops_after(e, i))
+                break;
         } else if (thread == 0) {
             s->run(e, s, 0, thread);
         }
@@ -310,8 +327,10 @@ static void walk(void *arg, size_t index, int of_pool)
 
 static void run_alone(struct lm_exec *e)
 {
-    for (size_t i = 0; i < e->n_steps; i++) {
+    for (size_t i = 0; i < e->n_steps && !stops_after(e, i); i++) {
         const struct lm_step *s = &e->steps[i];
+        if (s->n_jobs > 1)
+            ask_to_stop(e, i);
         for (size_t job = 0; job < s->n_jobs; job++)
             s->run(e, s, job, 0);
         show(e, s);
@@ -323,15 +342,15 @@ int lm_cpu_run(struct lm_backend *b, struct lm_exec *e,
                struct lm_err *err)
 {
     struct lm_cpu *c = (struct lm_cpu *)b;
-    (void)err;
     e->seen = seen;
     e->seen_arg = arg;
+    e->stop_after = SIZE_MAX;
     if (e->n_threads == 1) {
         run_alone(e);
-        return LM_OK;
+    } else {
+        memset(e->next, 0, e->n_steps * sizeof *e->next);
+        lm_barrier_init(&c->barrier, e->n_threads);
+        lm_pool_run(c->pool, walk, e, (size_t)e->n_threads);
     }
-    memset(e->next, 0, e->n_steps * sizeof *e->next);
-    lm_barrier_init(&c->barrier, e->n_threads);
-    lm_pool_run(c->pool, walk, e, (size_t)e->n_threads);
-    return LM_OK;
+    return e->stop_after == SIZE_MAX ? LM_OK : lm_fail(err, LM_ESTOP, "stopped");
 }

@@ -56,6 +56,7 @@ struct lm_cpu {
     const struct lm_recur *recur;
     void                *work;             /* activations, then each thread's scratch   */
     size_t               work_size;
+    struct lm_env        env;              /* only asked whether to stop              */
     struct lm_barrier    barrier;
 };
 
@@ -66,6 +67,7 @@ struct lm_exec {
     struct lm_step  *steps;
     size_t           n_steps;
     size_t          *next;                 /* [n_steps] first job not yet taken          */
+    size_t           stop_after;           /* the step after which all threads leave     */
     size_t           act_size, scratch_size;
     void           (*seen)(void *arg, const struct lm_tensor *node);
     void            *seen_arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a logits stream's header says of a model. */
-#include "job/answers.h"
+#include "model/model.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -158,8 +158,8 @@ static int suppressed_by(struct lm_logits_head *h, const struct lm_gguf *g, stru
     return LM_OK;
 }
 
-int lm_eval_read_head(struct lm_logits_head *h, const struct lm_model *m, const char *name,
-                      const struct lm_env *env, struct lm_err *err)
+int lm_model_head(const struct lm_model *m, const char *name, const struct lm_env *env,
+                  struct lm_logits_head *h, struct lm_err *err)
 {
     const struct lm_gguf *g = lm_model_gguf(m);
     const char *arch = lm_model_arch(m);

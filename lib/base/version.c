@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/version.h"
+
+const char *lm_version(void)
+{
+    return LM_VERSION;
+}
