@@ -22,6 +22,7 @@ LIBDIR     ?= $(PREFIX)/lib
 LIBEXECDIR ?= $(PREFIX)/libexec/lmpipe
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
+COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
 INSTALL    ?= install
 PROVE      ?= prove
 PKG_CONFIG ?= pkg-config
@@ -177,12 +178,14 @@ PUBLIC = $(sort $(patsubst lib/%,%,$(filter lib/%,$(shell $(CC) -Ilib -MM lib/lm
 install: all
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 \
-	    $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
+	    $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(COMPDIR)
 	for p in $(filter-out lmpipe,$(PROGS)); do \
 	    $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(LIBEXECDIR)/$$p && \
 	    ln -sf $(LIBEXECDIR)/$$p $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p && \
-	    $(INSTALL) -m 644 man/$$p.1 $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1 || exit 1; \
+	    $(INSTALL) -m 644 man/$$p.1 $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1 && \
+	    ln -sf lmpipe $(DESTDIR)$(COMPDIR)/$(PROGRAM_PREFIX)$$p || exit 1; \
 	done
+	$(INSTALL) -m 644 scripts/completion $(DESTDIR)$(COMPDIR)/lmpipe
 	$(INSTALL) -m 755 $(BUILD)/bin/lmpipe $(DESTDIR)$(BINDIR)/lmpipe
 	$(INSTALL) -m 644 man/lmpipe.1 $(DESTDIR)$(MANDIR)/man1
 	$(INSTALL) -m 644 man/*.5 $(DESTDIR)$(MANDIR)/man5
@@ -202,10 +205,12 @@ install: all
 uninstall:
 	for p in $(filter-out lmpipe,$(PROGS)); do \
 	    rm -f $(DESTDIR)$(BINDIR)/$(PROGRAM_PREFIX)$$p \
+	        $(DESTDIR)$(COMPDIR)/$(PROGRAM_PREFIX)$$p \
 	        $(DESTDIR)$(MANDIR)/man1/$(PROGRAM_PREFIX)$$p.1; \
 	done
 	rm -rf $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(INCLUDEDIR)/lmpipe
-	rm -f $(DESTDIR)$(BINDIR)/lmpipe $(DESTDIR)$(MANDIR)/man1/lmpipe.1 \
+	rm -f $(DESTDIR)$(BINDIR)/lmpipe $(DESTDIR)$(COMPDIR)/lmpipe \
+	    $(DESTDIR)$(MANDIR)/man1/lmpipe.1 \
 	    $(DESTDIR)$(LIBDIR)/liblmpipe.a $(DESTDIR)$(LIBDIR)/pkgconfig/lmpipe.pc
 	for f in man/*.[357]; do rm -f $(DESTDIR)$(MANDIR)/man$${f##*.}/$${f##*/}; done
 

@@ -18,6 +18,21 @@ for p in "$root"/cmd/*.c; do
     ok "$(ls "$dir/usr/share/man/man1/$page" 2>&1)" "$dir/usr/share/man/man1/$page" \
         "$p has its page"
 done
+# What bash has to offer, for a command with some of its words.
+offers() { # COMMAND WORD...
+    PATH="$dir/usr/bin:$PATH" bash --norc -c '
+        . "$1/$2" && shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _lmpipe "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        echo ${COMPREPLY[*]}' bash "$dir/usr/share/bash-completion/completions" "$@"
+}
+if command -v bash >/dev/null; then
+    ok "$(offers lm-decode --cache)" "--cache-k= --cache-v=" "options can be completed"
+    ok "$(offers lm-decode --seco)" "" "but not what there is not"
+    ok "$(offers lm-decode m.gg)" "" "nor files, which bash does"
+    ok "$(offers lmpipe deco)" decode "and programs"
+    ok "$(offers lmpipe gguf-split --max)" "--max-size= --max-tensors=" "and theirs"
+fi
 mk uninstall PROGRAM_PREFIX=lm- >/dev/null
 ok "$(find "$dir" -type f -o -type l)" "" "make uninstall leaves nothing"
 
