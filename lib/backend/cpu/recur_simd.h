@@ -8,6 +8,17 @@
 #include "backend/cpu/recur.h"
 #include "backend/cpu/simd.h"
 
+/* f for all rows of the state s, four at a time and then one by one: f(s, N, size, in, y, others)
+ * has N rows, a number of `in` and of y for each. */
+#define BY_FOURS(f, in, ...) \
+    do { \
+        size_t r = 0; \
+        for (; r + 4 <= rows; r += 4) \
+            f(s + r * size, 4, size, (in) + r, y + r, __VA_ARGS__); \
+        for (; r < rows; r++) \
+            f(s + r * size, 1, size, (in) + r, y + r, __VA_ARGS__); \
+    } while (0)
+
 /* Up to W floats of a row from i on. */
 INLINE vf part(const float *p, size_t i, size_t n)
 {
@@ -33,8 +44,8 @@ static void conv(float *y, const float *const *x, const float *w, size_t k, cons
     }
 }
 
-INLINE void scan_rows(float *s, size_t N, size_t size, vf decay, float dt, const float *x,
-                      const float *b, const float *c, float *y)
+INLINE void scan_rows(float *s, size_t N, size_t size, const float *x, float *y, vf decay,
+                      float dt, const float *b, const float *c)
 {
     vf sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++) {
@@ -57,12 +68,8 @@ INLINE void scan_rows(float *s, size_t N, size_t size, vf decay, float dt, const
 static void scan(float *s, size_t rows, size_t size, float decay, float dt, const float *x,
                  const float *b, const float *c, float *y)
 {
-    vf d = vf_set1(decay);
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        scan_rows(s + r * size, 4, size, d, dt, x + r, b, c, y + r);
-    for (; r < rows; r++)
-        scan_rows(s + r * size, 1, size, d, dt, x + r, b, c, y + r);
+    const vf d = vf_set1(decay);
+    BY_FOURS(scan_rows, x, d, dt, b, c);
 }
 
 static void scan_each(float *s, size_t rows, size_t size, const float *dt, const float *a,
@@ -80,8 +87,8 @@ static void scan_each(float *s, size_t rows, size_t size, const float *dt, const
     }
 }
 
-INLINE void delta_rows(float *s, size_t N, size_t size, vf decay, float beta, const float *v,
-                       const float *k, const float *q, float *y)
+INLINE void delta_rows(float *s, size_t N, size_t size, const float *v, float *y, vf decay,
+                       float beta, const float *k, const float *q)
 {
     vf seen[4], sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++)
@@ -109,16 +116,12 @@ INLINE void delta_rows(float *s, size_t N, size_t size, vf decay, float beta, co
 static void delta(float *s, size_t rows, size_t size, float decay, float beta, const float *v,
                   const float *k, const float *q, float *y)
 {
-    vf d = vf_set1(decay);
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        delta_rows(s + r * size, 4, size, d, beta, v + r, k, q, y + r);
-    for (; r < rows; r++)
-        delta_rows(s + r * size, 1, size, d, beta, v + r, k, q, y + r);
+    const vf d = vf_set1(decay);
+    BY_FOURS(delta_rows, v, d, beta, k, q);
 }
 
-INLINE void delta_each_rows(float *s, size_t N, size_t size, vf rate, const float *decay,
-                            float beta, const float *v, const float *k, const float *q, float *y)
+INLINE void delta_each_rows(float *s, size_t N, size_t size, const float *v, float *y, vf rate,
+                            const float *decay, float beta, const float *k, const float *q)
 {
     vf seen[4], sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++)
@@ -150,16 +153,12 @@ INLINE void delta_each_rows(float *s, size_t N, size_t size, vf rate, const floa
 static void delta_each(float *s, size_t rows, size_t size, float rate, const float *decay,
                        float beta, const float *v, const float *k, const float *q, float *y)
 {
-    vf a = vf_set1(rate);
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        delta_each_rows(s + r * size, 4, size, a, decay, beta, v + r, k, q, y + r);
-    for (; r < rows; r++)
-        delta_each_rows(s + r * size, 1, size, a, decay, beta, v + r, k, q, y + r);
+    const vf a = vf_set1(rate);
+    BY_FOURS(delta_each_rows, v, a, decay, beta, k, q);
 }
 
-INLINE void wkv6_rows(float *s, size_t N, size_t size, const float *decay, float bonus,
-                      const float *v, const float *k, const float *q, float *y)
+INLINE void wkv6_rows(float *s, size_t N, size_t size, const float *v, float *y,
+                      const float *decay, float bonus, const float *k, const float *q)
 {
     vf sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++) {
@@ -182,15 +181,12 @@ INLINE void wkv6_rows(float *s, size_t N, size_t size, const float *decay, float
 static void wkv6(float *s, size_t rows, size_t size, const float *decay, float bonus,
                  const float *v, const float *k, const float *q, float *y)
 {
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        wkv6_rows(s + r * size, 4, size, decay, bonus, v + r, k, q, y + r);
-    for (; r < rows; r++)
-        wkv6_rows(s + r * size, 1, size, decay, bonus, v + r, k, q, y + r);
+    BY_FOURS(wkv6_rows, v, decay, bonus, k, q);
 }
 
-INLINE void wkv7_rows(float *s, size_t N, size_t size, const float *decay, const float *a,
-                      const float *b, const float *v, const float *k, const float *q, float *y)
+INLINE void wkv7_rows(float *s, size_t N, size_t size, const float *v, float *y,
+                      const float *decay, const float *a, const float *b, const float *k,
+                      const float *q)
 {
     vf seen[4], sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++) {
@@ -221,15 +217,11 @@ INLINE void wkv7_rows(float *s, size_t N, size_t size, const float *decay, const
 static void wkv7(float *s, size_t rows, size_t size, const float *decay, const float *a,
                  const float *b, const float *v, const float *k, const float *q, float *y)
 {
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        wkv7_rows(s + r * size, 4, size, decay, a, b, v + r, k, q, y + r);
-    for (; r < rows; r++)
-        wkv7_rows(s + r * size, 1, size, decay, a, b, v + r, k, q, y + r);
+    BY_FOURS(wkv7_rows, v, decay, a, b, k, q);
 }
 
-INLINE void gla_rows(float *s, size_t N, size_t size, const float *decay, const float *v,
-                     const float *k, const float *q, float *y)
+INLINE void gla_rows(float *s, size_t N, size_t size, const float *v, float *y,
+                     const float *decay, const float *k, const float *q)
 {
     vf sum[4], add[4];
     UNROLL for (size_t r = 0; r < N; r++) {
@@ -252,9 +244,5 @@ INLINE void gla_rows(float *s, size_t N, size_t size, const float *decay, const 
 static void gla(float *s, size_t rows, size_t size, const float *decay, const float *v,
                 const float *k, const float *q, float *y)
 {
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        gla_rows(s + r * size, 4, size, decay, v + r, k, q, y + r);
-    for (; r < rows; r++)
-        gla_rows(s + r * size, 1, size, decay, v + r, k, q, y + r);
+    BY_FOURS(gla_rows, v, decay, k, q);
 }
