@@ -5,7 +5,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#include <math.h>
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
@@ -18,8 +17,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_VOCAB,
     LM_KEY_ROT("=1"),
     LM_KEY_U32("expert_shared_count", 0, n_shared, "num_shared_experts", "=2"),
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
-               "moe_intermediate_size"),
+    LM_KEY_EXPERT_FF,
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "num_dense_layers", "=1"),
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { "route_norm", "=true" },
       LM_FIELD(experts_norm) },
@@ -45,11 +43,6 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_END,
 };
 
-static void constants(struct lm_hparams *h)
-{
-    h->embd_scale = sqrtf((float)h->n_embd);
-}
-
 static const char *const classes[] = { "AfmoeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
@@ -61,7 +54,7 @@ static const struct lm_arch_need needs[] = {
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .all_every = 4,
-    .all_unturned = true, .constants = constants,
+    .all_unturned = true, .constants = lm_dense_scale_embd,
 };
 
 const struct lm_arch lm_arch_afmoe = {

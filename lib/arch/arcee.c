@@ -18,10 +18,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_ROPE_FREQS,
     LM_T_TWO_NORMS,
-    LM_T_QKV(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
-    LM_T_QKV_B(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
-    LM_T_O,
-    LM_T_O_B,
+    LM_T_ATTN_B(LM_PAIR_Q_ROWS, LM_PAIR_K_ROWS),
     LM_T_UP_DOWN,
     LM_T_END,
 };

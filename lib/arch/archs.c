@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/build.h"
 #include "arch/recurrent.h"
+#include "arch/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -68,6 +69,11 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_afmoe, &lm_arch_exaone_moe, &lm_arch_hy_v3, &lm_arch_mellum, &lm_arch_jais2,
     &lm_arch_deepseek, &lm_arch_bailingmoe, &lm_arch_bailingmoe2,
     NULL
+};
+
+const struct lm_arch_token lm_arch_no_space[] = {
+    { "add_space_prefix", NULL, 0 },
+    { NULL, NULL, 0 },
 };
 
 const struct lm_arch *lm_arch_by_name(const char *name)

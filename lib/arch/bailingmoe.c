@@ -8,8 +8,7 @@
 #include "arch/rows.h"
 
 #define EXPERT_FF \
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
-               "moe_intermediate_size")
+    LM_KEY_EXPERT_FF
 #define DENSE_FIRST \
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace", "=0")
 #define SHARED LM_KEY_U32("expert_shared_count", 0, n_shared, "num_shared_experts")

@@ -163,6 +163,17 @@ static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct 
                : LM_OK;
 }
 
+void lm_dense_scale_embd(struct lm_hparams *h)
+{
+    h->embd_scale = sqrtf((float)h->n_embd);
+}
+
+void lm_dense_local_base(struct lm_hparams *h, float base)
+{
+    if (h->rope_base_local == h->rope_base)
+        h->rope_base_local = base;
+}
+
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
 {
     int r = settle_experts(a, h, err);

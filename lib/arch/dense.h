@@ -94,6 +94,11 @@ struct lm_dense {
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
 int lm_dense_build(struct lm_build *b);
 
+/* For struct lm_dense's constants: the embedding is scaled by the root of its length; the rotation
+ * of layers with a window has that base where no key gives it another than that of the others. */
+void lm_dense_scale_embd(struct lm_hparams *h);
+void lm_dense_local_base(struct lm_hparams *h, float base);
+
 /*
  * lm_dense_classify - what the classifier says of pooled hidden states x [n_embd, n]: F32
  * [n_labels, n], or NULL with the graph failed.

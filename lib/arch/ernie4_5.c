@@ -16,10 +16,7 @@ static const struct lm_arch_key keys[] = {
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_TWO_NORMS,
-    LM_T_QKV(LM_AS_IS, LM_AS_IS),
-    LM_T_QKV_B(LM_AS_IS, LM_AS_IS),
-    LM_T_O,
-    LM_T_O_B,
+    LM_T_ATTN_B(LM_AS_IS, LM_AS_IS),
     LM_T_GATED,
     LM_T_GATED_B,
     LM_T_END,
@@ -27,10 +24,6 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
-static const struct lm_arch_token tokens[] = {
-    { "add_space_prefix", NULL, 0 },
-    { NULL, NULL, 0 },
-};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU,
 };
@@ -38,5 +31,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_ernie4_5 = {
     .name = "ernie4_5", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = tokens,
+    .tokens = lm_arch_no_space,
 };

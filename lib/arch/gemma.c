@@ -3,14 +3,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#include <math.h>
-
-/* The embedding is scaled by the root of its length. */
-static void constants(struct lm_hparams *h)
-{
-    h->embd_scale = sqrtf((float)h->n_embd);
-}
-
 static const struct lm_arch_key keys[] = {
     LM_KEY_CTX,
     LM_KEY_EMBD,
@@ -48,7 +40,7 @@ static const struct lm_arch_token tokens[] = {
     { NULL, NULL, 0 },
 };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .constants = constants,
+    .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .constants = lm_dense_scale_embd,
 };
 
 const struct lm_arch lm_arch_gemma = {

@@ -6,22 +6,18 @@
 
 #include <math.h>
 
-/* The embedding is scaled by the root of its length. */
 static void constants(struct lm_hparams *h)
 {
-    h->embd_scale = sqrtf((float)h->n_embd);
+    lm_dense_scale_embd(h);
+    lm_dense_local_base(h, 10000);
     if (h->n_layer == 62 && h->n_head)      /* the model of 27 billion weights */
         h->attn_scale = 1 / sqrtf((float)h->n_embd / (float)h->n_head);
-    if (h->rope_base_local == h->rope_base)
-        h->rope_base_local = 10000;
 }
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=1000000"),
-    { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL,
-      { "rope_local_base_freq", "local_rope_theta", "=10000" },
-      LM_FIELD(rope_base_local) },
+    LM_KEY_BASE_LOCAL("rope_local_base_freq", "local_rope_theta", "=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
     LM_KEY_FILE_TYPE,
@@ -35,12 +31,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_EMBD("model.embed_tokens.weight"),
     LM_T_OUTPUT(NULL),
     LM_T_OUTPUT_NORM("model.norm.weight", LM_ADD_ONE),
-    LM_T_NORM_1(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
-    LM_T_NORM_1(LM_POST_ATTN_NORM, "post_attention_norm",
-                LM_HF "post_attention_layernorm.weight"),
-    LM_T_NORM_1(LM_FFN_NORM, "ffn_norm", LM_HF "pre_feedforward_layernorm.weight"),
-    LM_T_NORM_1(LM_POST_FFN_NORM, "post_ffw_norm",
-                LM_HF "post_feedforward_layernorm.weight"),
+    LM_T_FOUR_NORMS(LM_ADD_ONE),
     LM_T_QK_NORM(LM_DIM_HEAD_K, LM_DIM_HEAD_K, LM_ADD_ONE),
     LM_T_QKV(LM_AS_IS, LM_AS_IS),
     LM_T_O,
@@ -52,10 +43,6 @@ static const char *const classes[] = { "Gemma3ForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
-static const struct lm_arch_token tokens[] = {
-    { "add_space_prefix", NULL, 0 },
-    { NULL, NULL, 0 },
-};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,
     .all_every = 6,
@@ -65,5 +52,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma3 = {
     .name = "gemma3", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = tokens,
+    .tokens = lm_arch_no_space,
 };

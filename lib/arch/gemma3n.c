@@ -23,8 +23,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_HEADS, LM_KEY_HEADS_KV,
     LM_KEYS_ROPE_SCALING,
     LM_KEY_BASE("=1000000"),
-    { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL,
-      { "rope_local_base_freq", "=10000" }, LM_FIELD(rope_base_local) },
+    LM_KEY_BASE_LOCAL("rope_local_base_freq", "=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
     LM_KEY_FILE_TYPE,
@@ -70,10 +69,7 @@ static const struct lm_arch_tensor tensors[] = {
     STREAM(LM_LAUREL_L, "laurel_l", "laurel.linear_left", LM_DIM_EMBD, LM_DIM_LAUREL),
     STREAM(LM_LAUREL_R, "laurel_r", "laurel.linear_right", LM_DIM_LAUREL, LM_DIM_EMBD),
     LM_T_NORM(LM_LAUREL_NORM, "laurel_post_norm", LM_HF "laurel.post_laurel_norm.weight"),
-    LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
-    LM_T_NORM(LM_POST_ATTN_NORM, "post_attention_norm", LM_HF "post_attention_layernorm.weight"),
-    LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "pre_feedforward_layernorm.weight"),
-    LM_T_NORM(LM_POST_FFN_NORM, "post_ffw_norm", LM_HF "post_feedforward_layernorm.weight"),
+    LM_T_FOUR_NORMS(LM_AS_IS),
     LM_T_MATRIX(LM_ATTN_Q, "attn_q", LM_HF "self_attn.q_proj.weight", LM_DIM_EMBD, LM_DIM_Q,
                 LM_AS_IS),
     KV(LM_ATTN_K, "attn_k", "k_proj", LM_DIM_EMBD, LM_DIM_K, LM_TENSOR_MATRIX),
@@ -245,10 +241,9 @@ static int build(struct lm_build *b)
 
 static void constants(struct lm_hparams *h)
 {
-    h->embd_scale = sqrtf((float)h->n_embd);
+    lm_dense_scale_embd(h);
+    lm_dense_local_base(h, 10000);
     h->attn_scale = 1;
-    if (h->rope_base_local == h->rope_base)
-        h->rope_base_local = 10000;
 }
 
 /* Files that do not say it are of models whose first ten layers are sparse, at 0.95. */
@@ -277,10 +272,6 @@ static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *
 
 static const char *const classes[] = { "Gemma3nForCausalLM", NULL };
 static const char *const ignored[] = { "lm_head.weight", NULL };
-static const struct lm_arch_token tokens[] = {
-    { "add_space_prefix", NULL, 0 },
-    { NULL, NULL, 0 },
-};
 static const struct lm_arch_need needs[] = {
     { "altup_correct_scale", { "true" }, NULL },
     { "hidden_activation", { "gelu_pytorch_tanh" }, NULL },
@@ -294,6 +285,6 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_gemma3n = {
     .name = "gemma3n", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .settle = settle, .build = build, .dense = &dense, .tokens = tokens,
+    .ignored = ignored, .settle = settle, .build = build, .dense = &dense, .tokens = lm_arch_no_space,
     .needs = needs,
 };

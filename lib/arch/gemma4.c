@@ -54,10 +54,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_MADE(LM_ROPE_FREQS, "rope_freqs.weight", LM_MAKE_ROPE_PART),
     LM_T_LAYER_INPUTS,
-    LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
-    LM_T_NORM(LM_POST_ATTN_NORM, "post_attention_norm", LM_HF "post_attention_layernorm.weight"),
-    LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "pre_feedforward_layernorm.weight"),
-    LM_T_NORM(LM_POST_FFN_NORM, "post_ffw_norm", LM_HF "post_feedforward_layernorm.weight"),
+    LM_T_FOUR_NORMS(LM_AS_IS),
     LM_T_MATRIX(LM_ATTN_Q, "attn_q", LM_HF "self_attn.q_proj.weight", LM_DIM_EMBD, LM_DIM_Q,
                 LM_AS_IS),
     KV(LM_ATTN_K, "attn_k", "k_proj", LM_DIM_K),
@@ -132,10 +129,9 @@ static struct lm_tensor *after(struct lm_build *b, uint32_t layer, struct lm_ten
 
 static void constants(struct lm_hparams *h)
 {
-    h->embd_scale = sqrtf((float)h->n_embd);
+    lm_dense_scale_embd(h);
+    lm_dense_local_base(h, 10000);
     h->attn_scale = 1;
-    if (h->rope_base_local == h->rope_base)
-        h->rope_base_local = 10000;
 }
 
 static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err)
@@ -162,10 +158,6 @@ static int settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *
 
 static const char *const classes[] = { "Gemma4ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
-static const struct lm_arch_token tokens[] = {
-    { "add_space_prefix", NULL, 0 },
-    { NULL, NULL, 0 },
-};
 static const struct lm_arch_need needs[] = {
     { "hidden_activation", { "gelu_pytorch_tanh" }, NULL },
     { "use_bidirectional_attention", { "vision" }, NULL },
@@ -180,5 +172,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma4 = {
     .name = "gemma4", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = tokens, .needs = needs,
+    .tokens = lm_arch_no_space, .needs = needs,
 };

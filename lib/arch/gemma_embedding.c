@@ -4,13 +4,10 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#include <math.h>
-
 static void constants(struct lm_hparams *h)
 {
-    h->embd_scale = sqrtf((float)h->n_embd);
-    if (h->rope_base_local == h->rope_base)
-        h->rope_base_local = 10000;
+    lm_dense_scale_embd(h);
+    lm_dense_local_base(h, 10000);
 }
 
 /* Products behind the pooling, of the sentence-transformers model, that a file may have. */
@@ -23,9 +20,7 @@ static void constants(struct lm_hparams *h)
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=1000000"),
-    { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL,
-      { "rope_local_base_freq", "local_rope_theta", "=10000" },
-      LM_FIELD(rope_base_local) },
+    LM_KEY_BASE_LOCAL("rope_local_base_freq", "local_rope_theta", "=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
     LM_KEY_FILE_TYPE,
@@ -69,10 +64,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "Gemma3TextModel", NULL };
 static const char *const ignored[] = { "lm_head.weight", NULL };
 static const char *const prefixes[] = { "model.", NULL };
-static const struct lm_arch_token tokens[] = {
-    { "add_space_prefix", NULL, 0 },
-    { NULL, NULL, 0 },
-};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,
     .all_every = 6,
@@ -82,5 +73,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma_embedding = {
     .name = "gemma-embedding", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .prefixes = prefixes, .encoder = true, .settle = lm_dense_settle,
-    .build = lm_dense_build, .dense = &dense, .tokens = tokens,
+    .build = lm_dense_build, .dense = &dense, .tokens = lm_arch_no_space,
 };

@@ -22,8 +22,7 @@
     LM_KEYS_HEAD_DIM("head_dim", __VA_ARGS__), \
     LM_KEY_FILE_TYPE, \
     LM_KEY_ROT("partial_rotary_factor", turned), \
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, \
-               "moe_intermediate_size"), \
+    LM_KEY_EXPERT_FF, \
     LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"), \
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"), \
     LM_KEY_U32("expert_gating_func", 0, gating, "=2"), \

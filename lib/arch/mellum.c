@@ -14,8 +14,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
     LM_KEY_EXPERTS_NORM("=true"),
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
-               "moe_intermediate_size"),
+    LM_KEY_EXPERT_FF,
     LM_KEY_WINDOW,
     { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
     LM_KEY_ROT_READ,
@@ -28,9 +27,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_QKV(LM_AS_IS, LM_AS_IS),
     LM_T_QK_NORM(LM_DIM_HEAD_K, LM_DIM_HEAD_K, LM_AS_IS),
     LM_T_O,
-    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
-    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
-                     "down_proj.weight"),
+    LM_T_MLP_EXPERTS,
     LM_T_END,
 };
 

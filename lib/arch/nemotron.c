@@ -35,10 +35,7 @@ static const struct lm_arch_tensor tensors[] = {
                LM_AS_IS),
     LM_T_MAYBE(LM_FFN_NORM_B, "ffn_norm.bias", LM_HF "post_attention_layernorm.bias",
                LM_DIM_EMBD, LM_AS_IS),
-    LM_T_QKV(LM_AS_IS, LM_AS_IS),
-    LM_T_QKV_B(LM_AS_IS, LM_AS_IS),
-    LM_T_O,
-    LM_T_O_B,
+    LM_T_ATTN_B(LM_AS_IS, LM_AS_IS),
     LM_T_UP_DOWN,
     LM_T_END,
 };

@@ -23,9 +23,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_QK_NORM(LM_DIM_Q, LM_DIM_K, LM_AS_IS),
     LM_T_QKV(LM_AS_IS, LM_AS_IS),
     LM_T_O,
-    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
-    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
-                     "down_proj.weight"),
+    LM_T_MLP_EXPERTS,
     LM_T_END,
 };
 

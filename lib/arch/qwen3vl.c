@@ -59,8 +59,7 @@ static const struct lm_arch_key mixed_keys[] = {
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
-    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert,
-               "moe_intermediate_size"),
+    LM_KEY_EXPERT_FF,
     DEEPSTACK,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
@@ -69,9 +68,7 @@ static const struct lm_arch_key mixed_keys[] = {
 static const struct lm_arch_tensor mixed_tensors[] = {
     LM_T_ENDS,
     ATTENTION,
-    LM_T_ROUTER(LM_HF "mlp.gate.weight"),
-    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight",
-                     "down_proj.weight"),
+    LM_T_MLP_EXPERTS,
     LM_T_END,
 };
 

@@ -7,6 +7,9 @@
 
 #include "arch/arch.h"
 
+/* The tokens of families that put no space before a text. */
+extern const struct lm_arch_token lm_arch_no_space[];
+
 #define LM_FIELD(f) offsetof(struct lm_hparams, f)
 
 /* --- keys ------------------------------------------------------------------------------- */
@@ -37,6 +40,10 @@
 #define LM_KEY_BASE(class_default) \
     { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_ROPE, \
       { "rope_theta", class_default }, LM_FIELD(rope_base) }
+/* The same of layers with a window. */
+#define LM_KEY_BASE_LOCAL(...) \
+    { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL, { __VA_ARGS__ }, \
+      LM_FIELD(rope_base_local) }
 #define LM_KEY_RMS_EPS(class_default) \
     LM_KEY_F32("attention.layer_norm_rms_epsilon", LM_KEY_REQUIRED, norm_eps, \
                "rms_norm_eps", "norm_eps", class_default)
@@ -62,6 +69,8 @@
     LM_KEY_U32("expert_count", flags, n_expert, "num_local_experts", "num_experts", \
                "n_routed_experts"), \
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
+#define LM_KEY_EXPERT_FF \
+    LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, "moe_intermediate_size")
 /* Queries, keys and values are clipped to that size; null, and then not written, means not. */
 #define LM_KEY_CLAMP_QKV(...) LM_KEY_F32("attention.clamp_kqv", 0, clamp_qkv, __VA_ARGS__)
 /* The activation, where it is not the family's, whose name `usual` is ("=NAME"). */
@@ -226,6 +235,9 @@
 #define LM_T_O_B \
     LM_T_MAYBE(LM_ATTN_OUT_B, "attn_output.bias", LM_HF "self_attn.o_proj.bias", LM_DIM_EMBD, \
                LM_AS_IS)
+/* All four with biases. */
+#define LM_T_ATTN_B(q_transform, k_transform) \
+    LM_T_QKV(q_transform, k_transform), LM_T_QKV_B(q_transform, k_transform), LM_T_O, LM_T_O_B
 #define LM_T_QK_NORM(len_q, len_k, transform) \
     LM_T_VECTOR(LM_ATTN_Q_NORM, "attn_q_norm.weight", LM_HF "self_attn.q_norm.weight", len_q, \
                 transform), \
@@ -256,6 +268,11 @@
     LM_T_EXPERTS(LM_GATE_EXPERTS, "ffn_gate_exps", prefix gate, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
     LM_T_EXPERTS(LM_UP_EXPERTS, "ffn_up_exps", prefix up, LM_DIM_EMBD, LM_DIM_FF_EXPERT), \
     LM_T_EXPERTS(LM_DOWN_EXPERTS, "ffn_down_exps", prefix down, LM_DIM_FF_EXPERT, LM_DIM_EMBD)
+/* The router and the experts with the usual names. */
+#define LM_T_MLP_EXPERTS \
+    LM_T_ROUTER(LM_HF "mlp.gate.weight"), \
+    LM_T_ALL_EXPERTS(LM_HF "mlp.experts.{e}.", "gate_proj.weight", "up_proj.weight", \
+                     "down_proj.weight")
 /* Models whose first layers have a feed-forward and the others experts, and maybe one that all
  * tokens share, with the usual names. */
 #define LM_T_OF_SOME(role, name, source, cols, rows, when) \
@@ -286,6 +303,16 @@
 #define LM_T_TWO_NORMS \
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"), \
     LM_T_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm.weight")
+/* Norms before and behind both, with the names of Gemma 2. */
+#define LM_T_FOUR_NORMS(transform) \
+    LM_T_VECTOR(LM_ATTN_NORM, "attn_norm.weight", LM_HF "input_layernorm.weight", LM_DIM_EMBD, \
+                transform), \
+    LM_T_VECTOR(LM_POST_ATTN_NORM, "post_attention_norm.weight", \
+                LM_HF "post_attention_layernorm.weight", LM_DIM_EMBD, transform), \
+    LM_T_VECTOR(LM_FFN_NORM, "ffn_norm.weight", LM_HF "pre_feedforward_layernorm.weight", \
+                LM_DIM_EMBD, transform), \
+    LM_T_VECTOR(LM_POST_FFN_NORM, "post_ffw_norm.weight", \
+                LM_HF "post_feedforward_layernorm.weight", LM_DIM_EMBD, transform)
 /* Of recurrent layers: a matrix, something else. */
 #define LM_R_MATRIX(role, name, source, cols, rows, transform) \
     { "blk.{i}." name ".weight", source, { cols, rows }, \

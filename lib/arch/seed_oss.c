@@ -17,10 +17,7 @@ static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
     LM_T_NORM(LM_FFN_NORM, "post_attention_norm", LM_HF "post_attention_layernorm.weight"),
-    LM_T_QKV(LM_AS_IS, LM_AS_IS),
-    LM_T_QKV_B(LM_AS_IS, LM_AS_IS),
-    LM_T_O,
-    LM_T_O_B,
+    LM_T_ATTN_B(LM_AS_IS, LM_AS_IS),
     LM_T_GATED,
     LM_T_END,
 };
