@@ -7,17 +7,18 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
+#define KEYS(...) \
+    LM_KEYS_BEGIN, \
+    LM_KEY_BASE("=10000"), \
+    LM_KEY_RMS_EPS("=1e-6"), \
+    LM_KEYS_EXPERTS(0), \
+    LM_KEYS_HEAD_DIM_MADE, \
+    __VA_ARGS__, \
+    LM_KEY_VOCAB, \
+    LM_KEY_ROT("=1")
+
 static const struct lm_arch_key keys[] = {
-    LM_KEYS_BEGIN,
-    LM_KEY_BASE("=10000"),
-    LM_KEY_RMS_EPS("=1e-6"),
-    LM_KEYS_EXPERTS(0),
-    LM_KEYS_HEAD_DIM_MADE,
-    LM_KEY_WINDOW,
-    LM_KEY_FILE_TYPE,
-    LM_KEY_VOCAB,
-    LM_KEY_ROT("=1"),
-    LM_KEYS_END,
+    KEYS(LM_KEY_WINDOW, LM_KEY_FILE_TYPE), LM_KEYS_END
 };
 
 #define MAYBE(role, name, source, cols, rows) \
@@ -88,4 +89,16 @@ const struct lm_arch lm_arch_llama = {
 const struct lm_arch lm_arch_mistral_own = {
     .name = "llama", .hf_classes = own_classes, .keys = keys, .tensors = own_tensors,
     .ignored = own_ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+};
+
+/* Llama Embed Nemotron (Babakhin et al., 2025): llama whose tokens see those after them too. */
+static const struct lm_arch_key embed_keys[] = {
+    KEYS(LM_KEY_FILE_TYPE), LM_KEY_NOT_CAUSAL, LM_KEY_POOLING, LM_KEYS_END
+};
+static const char *const embed_classes[] = { "LlamaBidirectionalModel", NULL };
+
+const struct lm_arch lm_arch_llama_embed = {
+    .name = "llama-embed", .hf_classes = embed_classes, .keys = embed_keys, .tensors = tensors,
+    .ignored = ignored, .encoder = true, .settle = lm_dense_settle, .build = lm_dense_build,
+    .dense = &dense,
 };

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../tap.sh"
 . "$root/tests/cli/near.sh"
 data=$root/tests/data/encoders
-for f in jina-v2 jina-v2-code jina-v3 nomic-moe; do
+for f in jina-v2 jina-v2-code jina-v3 nomic-moe eurobert llama-embed t5-encoder; do
     zstd -qdc "$data/$f.tar.zst" | tar -xf -
     gguf-convert -q -T f32 $f $f.gguf 2>err
     ok "$?:$(cat err)" 0: "$f: converts"
