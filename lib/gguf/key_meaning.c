@@ -50,6 +50,7 @@ static const struct meaning common[] = {
     { "split.tensors.count", "tensors in all shards" },
     { "adapter.type", "kind of adapter" },
     { "adapter.lora.alpha", "LoRA: scale, divided by the rank" },
+    { "adapter.alora.invocation_tokens", "aLoRA: ids that the adapter begins with" },
     { "adapter.*", "about the adapter" },
     { "imatrix.chunk_count", "chunks of text that were evaluated" },
     { "imatrix.chunk_size", "tokens of a chunk" },

@@ -24,8 +24,8 @@ struct lm_history {
     struct lm_history *next;
     uint32_t           seq;
     bool               far;             /* remembered with the factors for great lengths  */
-    uint32_t          *from;            /* [c->n_waiting] and with these adapters from there on;
-                                           NULL: none has begun                           */
+    uint32_t          *from;            /* [c->n_waiting] and with these adapters from there on,
+                                           then as many that were; NULL: none has begun   */
     int32_t           *ids;             /* [n]; those beyond the sequence's length are old */
     size_t             n, cap;
     uint32_t           first;           /* ids in front of this are not known             */
@@ -99,6 +99,15 @@ void lm_history_forget_adapters(struct lm_ctx *c)
     }
 }
 
+/* A list for h->from, which is NULL. */
+static bool make_from(const struct lm_ctx *c, struct lm_history *h)
+{
+    h->from = lm_malloc_array(c->n_waiting, 2 * sizeof *h->from);
+    for (size_t i = 0; h->from && i < 2 * c->n_waiting; i++)
+        h->from[i] = NOWHERE;
+    return h->from;
+}
+
 void lm_history_known(const struct lm_ctx *c, uint32_t seq, uint32_t n, struct lm_known *out)
 {
     const struct lm_history *h = find(c, seq);
@@ -115,8 +124,11 @@ int lm_history_set(struct lm_ctx *c, uint32_t seq, const struct lm_known *known,
     struct lm_history *h = get(c, seq);
     if (!h || !lm_grow(&h->ids, &h->cap, (size_t)known->n + 1, sizeof *h->ids))
         return lm_fail_nomem(err);
-    if (known->from && !(h->from = lm_copy_array(known->from, c->n_waiting, sizeof *h->from)))
-        return lm_fail_nomem(err);
+    if (known->from) {
+        if (!make_from(c, h))
+            return lm_fail_nomem(err);
+        memcpy(h->from, known->from, c->n_waiting * sizeof *h->from);
+    }
     if (known->ids)
         memcpy(h->ids, known->ids, known->n * sizeof *h->ids);
     h->first = known->ids ? 0 : known->n;
@@ -188,6 +200,13 @@ static int take_down(struct lm_history *h, const struct lm_batch_token *t, size_
     return LM_OK;
 }
 
+/* What decide() made of h->from. */
+static void take_back(const struct lm_ctx *c, struct lm_history *h)
+{
+    if (c->n_waiting)
+        memcpy(h->from, h->from + c->n_waiting, c->n_waiting * sizeof *h->from);
+}
+
 /* Where the invocation of a waiting adapter begins for the last time. */
 static uint32_t last_begin(const struct lm_history *h, const struct lm_waiting *w)
 {
@@ -198,35 +217,28 @@ static uint32_t last_begin(const struct lm_history *h, const struct lm_waiting *
     return NOWHERE;
 }
 
-/* What was remembered of `had` tokens as if so many were not changed by an adapter. */
-static uint32_t untouched(const uint32_t *from, size_t i, uint32_t had)
-{
-    return from && from[i] < had ? from[i] : had;
-}
-
-/* How a sequence's tokens are to be made now, in h->far and in a list of its own in h->from;
- * *redo: from where on they were made otherwise. */
+/* How a sequence's tokens are to be made now, in h->far and h->from; *redo: from where on they were
+ * made otherwise.  What fails changes nothing. */
 static int decide(const struct lm_ctx *c, struct lm_history *h, uint32_t had, uint32_t *redo,
                   struct lm_err *err)
 {
-    uint32_t *from = NULL;
+    const size_t n = c->n_waiting;
     const bool far = c->far_from && h->length > c->far_from;
     *redo = far != h->far ? 0 : had;
-    if (c->n_waiting && !(from = lm_malloc_array(c->n_waiting, sizeof *from)))
+    if (n && !h->from && !make_from(c, h))
         return lm_fail_nomem(err);
-    for (size_t i = 0; i < c->n_waiting; i++) {
-        from[i] = last_begin(h, &c->waiting[i]);
-        const uint32_t was = untouched(h->from, i, had), is = untouched(from, i, had);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t was = h->from[n + i] = h->from[i];
+        const uint32_t is = h->from[i] = last_begin(h, &c->waiting[i]);
         const uint32_t first = was < is ? was : is;
         if (was != is && first < *redo)
             *redo = first;
     }
     if (*redo < had && (*redo < h->first || h->n < had)) {
-        free(from);
+        take_back(c, h);
         return lm_fail(err, LM_ENOSUP, "sequence %u of %u tokens cannot go on to %u: its "
                        "first tokens are not known", h->seq, had, h->length);
     }
-    h->from = from;
     h->far = far;
     return LM_OK;
 }
@@ -253,19 +265,14 @@ int lm_history_before(struct lm_ctx *c, const struct lm_batch_token *t, size_t n
         if (!h)
             return lm_fail_nomem(err);
         const bool far = h->far;
-        uint32_t *from = h->from;
         int r = take_down(h, t + i, n - i, had, err);
         if (r || (r = decide(c, h, had, &redo, err)))
             return r;
         if (redo < had && (r = go_back(c, h, redo, had, err))) {
-            uint32_t *made = h->from;
-            h->from = from;
+            take_back(c, h);
             h->far = far;
-            from = made;
-        }
-        free(from);
-        if (r)
             return r;
+        }
     }
     return LM_OK;
 }
