@@ -69,8 +69,9 @@ static const char help[] =
     "                            dry looks for repeats after it; none: no breakers\n"
     "      --parallel=N          at most N lines at once [1]\n"
     "      --draft=COMMAND       a faster 'decode -i ...' that proposes ids\n"
+    "      --draft-head          propose what the model's own draft head guesses\n"
     "      --draft-ngram=N       propose what followed the same N ids before\n"
-    "      --draft-max=N         propose at most N ids at once [8]\n"
+    "      --draft-max=N         propose at most N ids at once [8; of a head 3]\n"
     "      --probs=K             write the K best ids and their chances (0: all left)\n"
     "      --record=FILE         write what was chosen, and how likely it was\n"
     "      --replay=FILE         choose what a record says\n"
@@ -88,7 +89,7 @@ enum {
     GRAMMAR, REGEX, JSON_SCHEMA, JSON_GAP, OPEN_OBJECTS, STRICT_SCHEMA, CHOICE, CHECK_GRAMMAR,
     TRIGGER, TRIGGER_PATTERN, TRIGGER_FULL, TRIGGER_ID,
     BUDGET, THINK_START, THINK_END, THINK_MESSAGE,
-    PARALLEL, DRAFT, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
+    PARALLEL, DRAFT, DRAFT_HEAD, DRAFT_NGRAM, DRAFT_MAX, PROBS, RECORD, REPLAY, LIST_SAMPLERS, PARAM
 };
 
 static const struct option fixed_options[] = {
@@ -124,6 +125,7 @@ static const struct option fixed_options[] = {
     { "reasoning-message",    required_argument, NULL, THINK_MESSAGE },
     { "parallel",             required_argument, NULL, PARALLEL },
     { "draft",                required_argument, NULL, DRAFT },
+    { "draft-head",           no_argument,       NULL, DRAFT_HEAD },
     { "draft-ngram",          required_argument, NULL, DRAFT_NGRAM },
     { "draft-max",            required_argument, NULL, DRAFT_MAX },
     { "probs",                required_argument, NULL, PROBS },
@@ -169,6 +171,7 @@ struct args {
     size_t             n_biases, biases_cap;
     bool               dry;                     /* its multiplier is above 0 */
     size_t             parallel, ngram, n_draft;
+    bool               draft_head;
     const char        *draft, *record, *replay;
     const char        *grammar, *regex, *schema, *check;
     struct lm_schema_options schema_options;
@@ -439,6 +442,7 @@ static bool take_option(struct args *a, int c, const char *text, int *status)
     case BREAKER:       add_text(&a->breakers, "dry-sequence-breaker", text); break;
     case PARALLEL:      a->parallel = (size_t)cli_u64("parallel", text, 1, 4096); break;
     case DRAFT:         a->draft = text; break;
+    case DRAFT_HEAD:    a->draft_head = true; break;
     case DRAFT_NGRAM:   a->ngram = (size_t)cli_u64("draft-ngram", text, 1, 64); break;
     case DRAFT_MAX:
         a->n_draft = (size_t)cli_u64("draft-max", text, 1, 1024);
@@ -517,6 +521,7 @@ static void refuse_in_filter(const struct args *a)
         { "--stop", a->stops.n },         { "--min-tokens", a->min_n },
         { "--banned-string", a->banned.n }, { "--parallel", a->parallel > 1 },
         { "--draft", a->draft },          { "--draft-ngram", a->ngram },
+        { "--draft-head", a->draft_head },
         { "--reasoning-budget", a->budget },
     };
     for (size_t i = 0; i < sizeof loop / sizeof *loop; i++)
@@ -534,7 +539,8 @@ static void note_vain(const struct args *a)
         { "--json-gap", "--json-schema", a->gap && !schema },
         { "--open-objects", "--json-schema", a->schema_options.open && !schema },
         { "--strict-schema", "--json-schema", a->schema_options.strict && !schema },
-        { "--draft-max", "--draft or --draft-ngram", a->drafted && !a->draft && !a->ngram },
+        { "--draft-max", "--draft, --draft-head or --draft-ngram",
+          a->drafted && !a->draft && !a->draft_head && !a->ngram },
         { "--reasoning-start, -end or -message", "--reasoning-budget", a->thought && !a->budget },
         { "--dry-sequence-breaker", "--dry-multiplier", a->breakers.n && !a->dry },
     };
@@ -549,6 +555,8 @@ static void settle(struct args *a, bool loop)
     const struct { const char *one, *other; bool both; } apart[] = {
         { "--greedy", "--temp", a->sampling.greedy && a->temp },
         { "--draft", "--draft-ngram", a->draft && a->ngram },
+        { "--draft", "--draft-head", a->draft && a->draft_head },
+        { "--draft-head", "--draft-ngram", a->draft_head && a->ngram },
         { "--draft", "--replay", a->draft && a->replay },
         { "--banned-string", "--probs", a->banned.n && a->chances },
         { "--banned-string", "--replay", a->banned.n && a->replay },
@@ -569,8 +577,10 @@ static void settle(struct args *a, bool loop)
     note_vain(a);
     if (!a->seeded)
         a->sampling.seed = lm_new_seed();
-    if (!a->draft && !a->ngram)
+    if (!a->draft && !a->draft_head && !a->ngram)
         a->n_draft = 0;
+    else if (!a->drafted)
+        a->n_draft = a->draft_head ? 3 : 8;
 }
 
 /* ---- the vocabulary, and what is made with it ---- */
@@ -840,6 +850,7 @@ static int run(struct args *a, const char *path, char *const command[])
         .parallel = a->parallel,
         .command  = command,
         .draft    = a->draft ? draft : NULL,
+        .draft_head = a->draft_head,
         .ngram    = a->ngram,
         .n_draft  = a->n_draft,
     };
@@ -867,7 +878,7 @@ static int run(struct args *a, const char *path, char *const command[])
 
 int main(int argc, char *argv[])
 {
-    struct args a = { .n = LM_UNTIL_END, .parallel = 1, .n_draft = 8,
+    struct args a = { .n = LM_UNTIL_END, .parallel = 1,
                       .reasoning = { .start = "<think>", .end = "</think>" } };
     char **command = NULL;
     int own = 0, status = CLI_OK;

@@ -32,6 +32,47 @@ static int propose_again(struct lm_sequence *q, size_t n, size_t most, struct lm
     return LM_OK;
 }
 
+/* ---- the model's own head ---- */
+
+int lm_sequence_ask_head(struct lm_sequence *q, size_t most, struct lm_buf *out,
+                         struct lm_err *err)
+{
+    const size_t from = q->n - 1;
+    q->n_proposals = 0;
+    if (most == 0 || from == 0 || q->known < from || q->sent < from || q->encoder.n)
+        return 0;
+    if (q->seq)
+        lm_buf_printf(out, "%" PRIu32 ": ", q->seq);
+    if (q->sent > from)
+        lm_buf_printf(out, "@%zu ", from);
+    lm_buf_printf(out, "?%zu %" PRId32 "\n", most, q->ids[from]);
+    q->guessing = true;
+    q->n_guesses = most;
+    q->answers = 1;
+    q->asked_at = out->len;
+    return out->failed ? lm_fail_nomem(err) : 1;
+}
+
+int lm_sequence_take_head(struct lm_sequence *q, const struct lm_logits_head *h,
+                          const struct lm_frame *f, const struct lm_guessed *g, struct lm_err *err)
+{
+    q->guessing = false;
+    q->answers = 0;
+    if (f->pos != q->n - 1 || f->token != (uint32_t)q->ids[q->n - 1] || f->n > q->n_guesses)
+        return lm_fail(err, LM_EDATA, "guesses %" PRIu32 " ids after token %" PRIu32
+                       " at position %" PRIu32 ", and was asked for %zu after %" PRId32 " at %zu",
+                       f->n, f->token, f->pos, q->n_guesses, q->ids[q->n - 1], q->n - 1);
+    for (uint32_t i = 0; i < f->n; i++) {
+        int s = lm_sequence_room(q, err);
+        if (s < 0)
+            return s;
+        q->proposals[q->n_proposals++].id = g[i].id;
+        if (lm_is_end(h, g[i].id))
+            break;
+    }
+    return LM_OK;
+}
+
 /* ---- a model of its own ---- */
 
 static int same_vocabulary(const struct lm_logits_head *a, const struct lm_logits_head *b,

@@ -145,7 +145,7 @@ static void guess(struct loop *l, struct entry *x)
                l->e->n_ctx);
     else if (!(x->guesses = lm_malloc_array(q->want, sizeof *x->guesses)))
         refuse(q, LM_LOOP_MEMORY, "out of memory");
-    else if (lm_ctx_draft(l->e->ctx, q->seq, pos, q->next, q->want, x->guesses, NULL, &why))
+    else if (lm_ctx_draft(l->e->ctx, q->seq, pos, q->next, q->want, x->guesses, &why))
         refuse_for(q, &why);
 }
 

@@ -154,6 +154,11 @@ static int ask(struct run *r, struct lm_sequence *q)
         most = (size_t)left - 1;                  /* the last frame gives one more */
     if (q->n + most >= r->talk.head.n_ctx)
         most = q->n < r->talk.head.n_ctx ? r->talk.head.n_ctx - q->n - 1 : 0;
+    if (r->g->draft_head) {
+        int asked = lm_sequence_ask_head(q, most, &r->requests, r->err);
+        return blame(r, BLAME_WORK, asked ? asked < 0 ? asked : LM_OK
+                                          : lm_sequence_ask(q, &r->requests, r->err));
+    }
     int s = blame(r, r->g->draft ? BLAME_DRAFT : BLAME_WORK,
                   lm_drafter_propose(&r->drafter, q, most, r->err));
     if (s == LM_OK)
@@ -212,8 +217,14 @@ static int take_error(struct run *r, struct lm_sequence *q, const struct lm_fram
 {
     const bool full = f->token == LM_LOOP_TRAINED_LENGTH || f->token == LM_LOOP_CONTEXT;
     const uint64_t made = q->n - q->n_prompt;
+    if (q->guessing) {                            /* then there are no proposals */
+        q->guessing = false;
+        return lm_sequence_ask(q, &r->requests, r->err);
+    }
     if (full && q->n_proposals)
         return lm_sequence_ask_less(q, &r->requests, r->err);
+    if (f->token == LM_LOOP_UNSUPPORTED && q->back && !q->coarse)
+        return lm_sequence_ask_again(q, &r->requests, r->err);
     int s = lm_draw_error_frame(f, payload, r->err);
     q->answers = 0;
     if (!full || made == 0) {
@@ -225,6 +236,17 @@ static int take_error(struct run *r, struct lm_sequence *q, const struct lm_fram
             " generated", r->from, q->line + UINT64_C(1), r->talk.head.n_ctx,
             made);
     return lm_sequence_full(q, r->g, r->err);
+}
+
+/* What the child's draft head says becomes proposals, and they are asked about. */
+static int take_guesses(struct run *r, struct lm_sequence *q, const struct lm_frame *f,
+                        const void *payload)
+{
+    int s = f->kind == LM_FRAME_GUESS
+                ? lm_sequence_take_head(q, &r->talk.head, f, payload, r->err)
+                : lm_fail(r->err, LM_EDATA, "gives logits where guesses were asked for");
+    return s < 0 ? blame_child(r, s)
+                 : blame(r, BLAME_WORK, lm_sequence_ask(q, &r->requests, r->err));
 }
 
 /* Read a frame and do what follows from it. */
@@ -246,6 +268,8 @@ static int take_answer(struct run *r)
         q->answers = f.kind == LM_FRAME_ERROR ? 0 : q->answers - 1;
         return LM_OK;
     }
+    if (f.kind != LM_FRAME_ERROR && q->guessing)
+        return take_guesses(r, q, &f, payload);
     if (f.kind != LM_FRAME_ERROR && lm_sequence_check(q, &r->talk.head, &f, r->err) < 0)
         return blame_child(r, r->err->code);
     const bool was_over = q->over;
@@ -369,6 +393,9 @@ static int check_head(struct run *r)
     if (!r->talk.head.loop)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "%s: answers no requests: it wants -i",
                                             name(r)));
+    if (r->g->draft_head && !r->talk.head.draft_head)
+        return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "%s: has no draft head loaded: it "
+                                            "wants --draft-head", name(r)));
     if (r->talk.head.decoder_start >= 0 && r->g->draft)
         return blame(r, BLAME_WORK, lm_fail(r->err, LM_EUSE, "--draft: %s is an encoder-decoder "
                      "model, for which nothing is drafted", r->talk.head.model));
@@ -443,9 +470,10 @@ static void tell_proposals(const struct run *r)
         made += r->seqs[i].n_proposed;
         kept += r->seqs[i].n_kept;
     }
-    if (r->g->draft || r->g->ngram)
+    if (r->g->n_draft)
         lm_note(r->g->draw.env, LM_INFO, "%s: %" PRIu64 " ids proposed, %" PRIu64 " of them kept",
-                r->g->draft ? "--draft" : "--draft-ngram", made, kept);
+                r->g->draft ? "--draft" : r->g->ngram ? "--draft-ngram" : "--draft-head", made,
+                kept);
 }
 
 static int work(struct run *r, struct lm_in *prompts)

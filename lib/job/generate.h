@@ -36,6 +36,7 @@ struct lm_generate {
     size_t         parallel;     /* most lines at once, >= 1                          */
     char *const   *command;      /* the child, NULL-terminated                        */
     char *const   *draft;        /* one that proposes ids, or NULL                    */
+    bool           draft_head;   /* ask the child's own draft head for proposals      */
     size_t         ngram;        /* propose what followed the same `ngram` ids; 0: no */
     size_t         n_draft;      /* ids proposed at once                              */
 };
@@ -65,8 +66,11 @@ struct lm_generate_end {
  * To an encoder-decoder model a prompt goes as what its encoder reads; what is generated begins
  * with the model's own first id, which is not written.
  *
- * Proposals (draft, ngram) only save time: the ids have the same distribution; with ngram, and
- * where nothing is random, they are the same ids.
+ * Proposals (draft, draft_head, ngram) only save time: the ids have the same distribution; but with
+ * a draft, and where nothing is random even then, they are the same ids.
+ *
+ * A child that cannot forget the last ids alone (LM_LOOP_UNSUPPORTED) is taken back to where an
+ * earlier request began, and given again what is right.
  *
  * LM_OK, with end->status 2 if -n ids could not be had because the context was full (that is
  * noted).  On failure a code with *err filled, and the output ends in "! text".

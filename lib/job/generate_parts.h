@@ -65,6 +65,12 @@ struct lm_sequence {
     size_t            known;         /* ids that the child has, as far as they are right    */
     size_t            sent;          /* ids that it has                                     */
     size_t            had;           /* ids that it had before it was asked last            */
+    size_t            from;          /* where the ids of its last request begin,            */
+    size_t            from_before;   /* and those of the one before                         */
+    bool              back;          /* the last request forgot some                        */
+    bool              coarse;        /* it can only go back to where a request begins       */
+    bool              guessing;      /* its draft head was asked, for at most               */
+    size_t            n_guesses;     /* so many proposals                                   */
     size_t            answers;       /* frames still to come for what was asked             */
     size_t            asked_at;      /* where its request ends among those being sent       */
     struct lm_proposal *proposals;   /* [n_proposals] asked about, one frame each           */
@@ -104,8 +110,19 @@ int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
  * proposals. */
 int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
 
-/* The last request was refused: make it again without proposals. */
+/* The last request was refused: make it again without proposals; or, as the child cannot go back
+ * to every place, from where the request before it began. */
 int lm_sequence_ask_less(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
+int lm_sequence_ask_again(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err);
+
+/* Ask the child's draft head for at most `most` proposals: 1, or 0 if it cannot be asked, as the
+ * child lacks more than the last id. */
+int lm_sequence_ask_head(struct lm_sequence *q, size_t most, struct lm_buf *out,
+                         struct lm_err *err);
+/* Its answer becomes proposals.  LM_OK, or LM_EDATA where it is about something else. */
+int lm_sequence_take_head(struct lm_sequence *q, const struct lm_logits_head *h,
+                          const struct lm_frame *f, const struct lm_guessed *g,
+                          struct lm_err *err);
 
 /* Is it about the token that the next frame was asked for, in its place?  After a shift of a full
  * context places are nearer to the start.  LM_OK or LM_EDATA. */

@@ -475,7 +475,7 @@ int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
     q->line = line;
     q->n_prompt = q->n;
     q->known = 0;
-    q->over = q->fell_short = q->cut = false;
+    q->over = q->fell_short = q->cut = q->guessing = false;
     q->n_barred = q->n_choices = q->n_proposals = 0;
     q->bound = !g->triggers;
     if (g->triggers)
@@ -506,7 +506,7 @@ int lm_sequence_room(struct lm_sequence *q, struct lm_err *err)
 
 int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err)
 {
-    const size_t from = q->known < q->n - 1 ? q->known : q->n - 1;
+    size_t from = q->known < q->n - 1 ? q->known : q->n - 1;
     if (q->encoder.n) {
         lm_buf_printf(out, "%" PRIu32 ": e", q->seq);
         for (size_t i = 0; i < q->encoder.n; i++)
@@ -514,9 +514,12 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
         lm_buf_byte(out, '\n');
         q->encoder.n = q->sent = 0;
     }
+    q->back = q->sent > from;
+    if (q->back && q->coarse)
+        from = q->from <= from ? q->from : 0;
     if (q->seq)
         lm_buf_printf(out, "%" PRIu32 ": ", q->seq);
-    if (q->sent > from)
+    if (q->back)
         lm_buf_printf(out, "@%zu ", from);
     if (q->n_proposals)
         lm_buf_printf(out, "+%zu ", q->n_proposals + 1);
@@ -525,6 +528,8 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
     for (size_t i = 0; i < q->n_proposals; i++)
         lm_buf_printf(out, " %" PRIu32, q->proposals[i].id);
     lm_buf_byte(out, '\n');
+    q->from_before = q->from;
+    q->from = from;
     q->had = q->sent;
     q->sent = q->n + q->n_proposals;
     q->answers = q->n_proposals + 1;
@@ -537,8 +542,18 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
 int lm_sequence_ask_less(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err)
 {
     q->sent = q->had;
+    q->from = q->from_before;
     q->n_proposed -= q->n_proposals;
     q->n_proposals = 0;
+    return lm_sequence_ask(q, out, err);
+}
+
+int lm_sequence_ask_again(struct lm_sequence *q, struct lm_buf *out, struct lm_err *err)
+{
+    q->sent = q->had;
+    q->from = q->from_before;
+    q->n_proposed -= q->n_proposals;
+    q->coarse = true;
     return lm_sequence_ask(q, out, err);
 }
 

@@ -244,7 +244,7 @@ static int evaluate(struct lm_ctx *c, const struct ahead *a, struct lm_err *err)
 
 /* Rows up to that of id at pos, then one for each further guess. */
 static int guess(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_t n,
-                 struct lm_guessed *out, float *logits, struct lm_err *err)
+                 struct lm_guessed *out, struct lm_err *err)
 {
     const size_t n_vocab = c->m->h.n_vocab;
     struct ahead a = { .seq = seq, .pos = pos, .id = id };
@@ -265,14 +265,12 @@ static int guess(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_
         lm_logits_top(c->logits, n_vocab, 1, &best, c->draft->work);
         out[i].id = best.id;
         out[i].logprob = (float)(best.logit - lm_logits_lse(c->logits, n_vocab));
-        if (logits)
-            memcpy(logits + i * n_vocab, c->logits, n_vocab * sizeof *logits);
     }
     return r;
 }
 
 int lm_ctx_draft(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_t n,
-                 struct lm_guessed *out, float *logits, struct lm_err *err)
+                 struct lm_guessed *out, struct lm_err *err)
 {
     const uint32_t length = lm_memory_length(c->memory, seq);
     struct lm_err mine = {0};
@@ -292,7 +290,7 @@ int lm_ctx_draft(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_
         return lm_fail(err, LM_ENOSUP, "sequence %u was saved without the draft head", seq);
     c->n = 0;                                   /* the logits of the last batch are gone */
     lm_draft_forget(c, seq, pos);
-    r = guess(c, seq, pos, id, n, out, logits, err);
+    r = guess(c, seq, pos, id, n, out, err);
     lm_draft_forget(c, seq, pos);               /* what is only guessed is no part of it */
     return r;
 }

@@ -337,9 +337,8 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
  * lm_ctx_draft - what the head guesses to follow when id comes at position pos of a sequence, of
  * which it knows the tokens in front of pos: n ids, each the best one after those before it.
  *
- *   pos     1 .. the sequence's length; pos + n must not be beyond the context
- *   out     [n]
- *   logits  [n][n_vocab], or NULL: those that the guesses are the best of
+ *   pos  1 .. the sequence's length; pos + n must not be beyond the context
+ *   out  [n]
  *
  * The sequence stays as it is.  LM_EUSE for a position that is not its; LM_EDATA for an id outside
  * the vocabulary; LM_ENOSUP without a head, or where the sequence was loaded from a state that was
@@ -347,7 +346,7 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
  */
 bool lm_ctx_has_draft(const struct lm_ctx *c);
 int lm_ctx_draft(struct lm_ctx *c, uint32_t seq, uint32_t pos, int32_t id, size_t n,
-                 struct lm_guessed *out, float *logits, struct lm_err *err);
+                 struct lm_guessed *out, struct lm_err *err);
 
 /* A product of a weight: a matrix with rows x, or a stack of matrices (experts, or one a head)
  * with rows that each go to one of them. */

@@ -138,6 +138,26 @@ for model in glm4moe deepseek-v3; do
     ok "$(wc -l <got | tr -d ' ')" 3 "$model: there are three"
 done
 
+# Proposals of the head change no id, whether they are kept or not; a model that always guesses right
+# keeps all.
+gguf-convert -q -T f32 "$data/right.tar.zst" right.gguf
+for name in glm4moe deepseek-v3 qwen35 right; do
+    for how in "--greedy" "--seed 5 --temp 0.5" "--greedy --parallel 2"; do
+        # shellcheck disable=SC2086
+        sample -q $how -n 50 "$data/$name.ids" -- decode -i -m "$name.gguf" >want
+        for max in 1 3 9; do
+            # shellcheck disable=SC2086
+            sample -v $how -n 50 --draft-head --draft-max $max "$data/$name.ids" -- \
+                decode -i --draft-head -m "$name.gguf" >got 2>err
+            ok "$?:$(cmp want got 2>&1)" 0: "$name: the same ids with $max proposals, $how"
+        done
+    done
+done
+sample -v --greedy -n 50 --draft-head "$data/right.ids" -- decode -i --draft-head -m right.gguf \
+    2>err >out
+ok "$(tail -n 1 err)" 'sample: --draft-head: 72 ids proposed, 72 of them kept' \
+    'right: of each line an id, 12 times three and another, and one, all are kept'
+
 # On devices whose memory nobody else can touch, guesses are the same bits.
 modules=$(cd "$(dirname "$(command -v decode)")/.." && pwd)/module
 if [ -f "$modules/liblmpipe-far.so" ]; then

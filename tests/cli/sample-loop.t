@@ -117,6 +117,40 @@ ok "$(tail -n 1 err)" 'sample: --draft-ngram: 3 ids proposed, 1 of them kept' \
 echo 1 2 | sample -v --greedy -n 5 --draft "$fake" --draft-max 3 -- "$fake" >out 2>err
 ok "$(tail -n 1 err)" 'sample: --draft: 3 ids proposed, 3 of them kept' 'of a draft, too'
 
+# ---- proposals of the model's own draft head ----
+own_head() { # STATUS OUT NAME OPTIONS...
+    want="$1 $2" name=$3
+    shift 3
+    echo 1 2 | sample -q --greedy -n 9 --draft-head -- "$fake" log=log3 "$@" >out 2>err
+    ok "$? $(tr '\n' '|' <out)" "$want" "$name"
+}
+for k in 1 2 13; do
+    rm -f log3
+    own_head 0 '3 4 5 6 7 8 9 10 11 |' "guesses of steps of $k change no id" guess=$k
+    ok "$(grep -c '^@*[0-9]* *?' log3)" "$([ $k = 1 ] && echo 2 || echo 7)" 'as many are asked for'
+done
+ok "$(sed -n 2,3p log3 | tr '\n' '|')" '?3 3|+2 3 0|' 'a guess is asked for, then checked as far as a text goes'
+ok "$(sed -n 4,5p log3 | tr '\n' '|')" '@3 ?3 4|@3 +4 4 1 14 11|' 'what was wrong is forgotten'
+echo 1 2 | sample -v --greedy -n 9 --draft-head --draft-max 2 -- "$fake" guess=1 >out 2>err
+ok "$(tail -n 1 err)" 'sample: --draft-head: 5 ids proposed, 5 of them kept' 'how many were right'
+rm -f log3
+own_head 0 '3 4 5 6 7 8 9 10 11 |' 'a model that goes back to where requests began' guess=2 coarse=1
+ok "$(sed -n 2,8p log3 | tr '\n' '|')" \
+    '?3 3|+4 3 5 7 9|@3 ?3 4|@3 +4 4 6 8 10|@2 +4 3 4 6 8 10|@4 ?3 5|@2 +4 3 4 5 7 9 11|' \
+    'is given again what was right'
+own_head 0 '3 4 5 6 |' 'guesses end with the text' guess=1 eog=6
+own_head 2 '3 4 5 6 7 8 |' 'and with the context' guess=1 ctx=7
+own_head 1 '3 ! '"$fake: guesses 3 ids after token 3 at position 3, and was asked for 3 after 3 at 2|" \
+    'guesses about another place' guess=1 astray=1
+own_head 1 '3 ! '"$fake: guesses 4 ids after token 3 at position 2, and was asked for 3 after 3 at 2|" \
+    'more than were asked for' guess=1 plenty=1
+own_head 1 '3 ! '"$fake: gives logits where guesses were asked for|" 'no guesses' guess=1 amiss=1
+own_head 2 "! $fake: has no draft head loaded: it wants --draft-head|" 'a model without'
+sample --draft-head in >out 2>err
+ok "$? $(head -n 1 err)" '2 sample: --draft-head needs a command after --' 'only in a loop'
+sample --draft-head --draft-ngram 2 in -- "$fake" >out 2>err
+ok "$? $(head -n 1 err)" '2 sample: --draft-head and --draft-ngram exclude each other' 'one source'
+
 # The distribution with a draft is that without: pairs of ids against what the logits say.
 awk 'BEGIN { for (i = 0; i < 4000; i++) print 2 }' >in
 for draft in 2 3 4; do

@@ -248,6 +248,14 @@ static const struct {
     {"5: x", {LM_REQ_DROP, LM_LOOP_FINE, 5, 0, -1, 0, 0}, NULL},
     {"5: <6", {LM_REQ_COPY, LM_LOOP_FINE, 5, 6, -1, 0, 0}, NULL},
     {"5: e 1 2", {LM_REQ_ENCODE, LM_LOOP_FINE, 5, 0, -1, 0, 2}, NULL},
+    {"?2 3", {LM_REQ_GUESS, LM_LOOP_FINE, 0, 0, -1, 2, 0}, NULL},
+    {"5: @4 ?1 9", {LM_REQ_GUESS, LM_LOOP_FINE, 5, 0, 4, 1, 0}, NULL},
+    {"?0 3", {LM_REQ_GUESS, LM_LOOP_MALFORMED, 0, 0, -1, 0, 0}, "?0 asks for nothing"},
+    {"?2", {LM_REQ_GUESS, LM_LOOP_MALFORMED, 0, 0, -1, 2, 0}, "follows one id, not 0"},
+    {"?2 3 4", {LM_REQ_GUESS, LM_LOOP_MALFORMED, 0, 0, -1, 2, 0}, "follows one id, not 2"},
+    {"?2 10", {LM_REQ_GUESS, LM_LOOP_ID, 0, 0, -1, 2, 0}, "id 10 is outside"},
+    {"? 3", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 0, 0, -1, 0, 0}, "'?'"},
+    {"+1 ?2 3", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 0, 0, -1, 1, 0}, "'?2'"},
     {"5: 1 x", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 5, 0, -1, 0, 1}, "'x' is no token id"},
     {"5: x 1", {LM_REQ_DROP, LM_LOOP_MALFORMED, 5, 0, -1, 0, 0}, "nothing may follow"},
     {"x", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 0, 0, -1, 0, 0}, "'x'"},
@@ -449,7 +457,8 @@ static void add_stream(struct bytes *b)
     add_frame(b, LM_FRAME_ERROR, 5, 2, 0, 0, "oh no");
     add_frame(b, LM_FRAME_DENSE, sizeof row, 0, N_VOCAB, 0, row);
     add_frame(b, LM_FRAME_VECTOR, 8, 0, 2, 0, row);
-    add_frame(b, LM_FRAME_END, 0, 0, 6, 0, row);
+    add_frame(b, LM_FRAME_GUESS, 16, 4, 2, 0, best);
+    add_frame(b, LM_FRAME_END, 0, 0, 7, 0, row);
 }
 
 static void writing_gives_the_bytes_of_the_page(void **state)
@@ -484,7 +493,8 @@ static void writing_gives_the_bytes_of_the_page(void **state)
 static void expect_stream(struct lm_logits_reader *r)
 {
     static const uint32_t kinds[] = {LM_FRAME_DENSE, LM_FRAME_TOP, LM_FRAME_ERROR,
-                                     LM_FRAME_DENSE, LM_FRAME_VECTOR, LM_FRAME_END};
+                                     LM_FRAME_DENSE, LM_FRAME_VECTOR, LM_FRAME_GUESS,
+                                     LM_FRAME_END};
     struct lm_logits_head h;
     struct lm_err err;
     const void *p;
@@ -600,6 +610,9 @@ static void frames_that_lie_are_refused(void **state)
         {LM_FRAME_TOP, 32, 0, 4, 0, again, LM_EDATA, "id 4 is there twice"},
         {LM_FRAME_TOP, 12, 0, 1, 0, back, LM_EDATA, "12 bytes for 1 values"},
         {LM_FRAME_VECTOR, 12, 0, 2, 0, row, LM_EDATA, "12 bytes for 2 values"},
+        {LM_FRAME_GUESS, 8, 0, 1, 0, beyond, LM_EDATA, "id 5 is outside the vocabulary of 5"},
+        {LM_FRAME_GUESS, 8, 5, 1, 0, back, LM_EDATA, "token 5 is outside"},
+        {LM_FRAME_GUESS, 12, 0, 1, 0, back, LM_EDATA, "12 bytes for 1 values"},
         {LM_FRAME_END, 0, 0, 2, 0, row, LM_EDATA, "counts 2 frames, 1 came"},
         {LM_FRAME_END, 4, 0, 1, 0, row, LM_EDATA, "4 bytes"},
         {78, 4, 0, 0, LM_FRAME_CRITICAL, row, LM_ENOSUP, "kind 78 is unknown"},
