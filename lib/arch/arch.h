@@ -83,9 +83,10 @@ struct lm_hparams {
     uint32_t max_ctx;                 /* positions there are; 0: no end                  */
     uint32_t index_heads, index_len;  /* what chooses the positions that a token sees    */
     uint32_t index_top;               /* at most so many                                 */
-    uint32_t near_ctx;                /* positions up to which the graph is the model's; 0:
-                                         everywhere                                      */
     uint32_t act;                     /* 1 + enum lm_act where a key says it; 0: the family's */
+    bool     has_indexed;             /* indexed[] says which layers choose; others look where
+                                         the one before them does                        */
+    uint64_t indexed[LM_MAX_LAYERS / 64];        /* bit i: layer i                        */
     uint32_t n_types;                 /* kinds of segments a token can be in              */
     uint32_t pooling;                 /* enum lm_pooling of an encoder's vectors          */
     uint32_t class_pooling;           /* the same of what a classifier judges             */
@@ -198,6 +199,8 @@ enum lm_key_from {
                                member for each layer                                      */
     LM_FROM_KV_OF_LAYERS,   /* i32 array: config[0], or "=N", in layers with attention, else 0 */
     LM_FROM_RECURRENT_LAYERS, /* bool array: layer i is recurrent                         */
+    LM_FROM_INDEXED_LAYERS, /* bool array: layer i chooses positions, as indexer_types, a pattern
+                               of them, or a number of layers that share a choice says    */
     LM_FROM_SECTIONS,       /* i32 array of 4: mrope_section                              */
     LM_FROM_SECTIONS_SAID,  /* the same, not written without                              */
     LM_FROM_COUNT,          /* members of the list config[1] of the object config[0]      */
@@ -386,8 +389,9 @@ enum {
     LM_TENSOR_IF_MIXED  = 64,   /* only in models with experts                            */
     LM_TENSOR_IF_ATTN   = 128,  /* only in layers with attention                          */
     LM_TENSOR_IF_RECURRENT = 256,       /* only in recurrent layers                       */
-    LM_TENSOR_OF_DRAFT  = 512   /* only in layers behind the last (n_further), which have
+    LM_TENSOR_OF_DRAFT  = 512,  /* only in layers behind the last (n_further), which have
                                    those of other layers too                              */
+    LM_TENSOR_OWN_CHOICE = 1024 /* may be missing in layers that look where another does  */
 };
 
 /* More of these: */
@@ -607,6 +611,9 @@ bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer);
 bool lm_arch_feeds(const struct lm_hparams *h, uint32_t layer);
 bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
 
+/* Does a layer choose the positions that its tokens look at? */
+bool lm_arch_chooses(const struct lm_hparams *h, uint32_t layer);
+
 /* Has the family's table a tensor of that role? */
 bool lm_arch_has(const struct lm_arch *a, enum lm_role role);
 
@@ -651,7 +658,12 @@ uint32_t lm_arch_kv_layer(const struct lm_arch *a, const struct lm_hparams *h, u
 /* How many positions a layer sees; 0: all. */
 uint32_t lm_arch_window(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer);
 
-/* What a layer remembers between evaluations. */
+/*
+ * What is remembered between evaluations: lm_arch_memory of each of lm_arch_n_memory, its layers
+ * and, where layers choose the positions that they look at, as many times again what layer
+ * i - n_layer does it by.
+ */
+uint32_t lm_arch_n_memory(const struct lm_hparams *h);
 void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
                     struct lm_memory_layer *out);
 

@@ -171,6 +171,11 @@ bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer)
     return bit(h->recurrent, layer);
 }
 
+bool lm_arch_chooses(const struct lm_hparams *h, uint32_t layer)
+{
+    return bit(h->indexed, layer);
+}
+
 bool lm_arch_feeds(const struct lm_hparams *h, uint32_t layer)
 {
     return !h->has_fed || bit(h->fed, layer);
@@ -256,6 +261,8 @@ bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
                    bool (*there)(const void *arg, const char *name), const void *arg)
 {
     if (t->flags & LM_TENSOR_OWN_KV && lm_arch_kv_layer(a, h, layer) != layer)
+        return false;
+    if (t->flags & LM_TENSOR_OWN_CHOICE && !lm_arch_chooses(h, layer))
         return false;
     return lm_arch_allows(t, a, h, layer) &&
            (!(t->flags & LM_TENSOR_OPTIONAL) || completes(t, a, h, layer, there, arg));
@@ -415,6 +422,10 @@ int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_
         h->has_recurrent = true;
         set_bits(h->recurrent, values, n);
         return LM_OK;
+    case LM_FROM_INDEXED_LAYERS:
+        h->has_indexed = true;
+        set_bits(h->indexed, values, n);
+        return LM_OK;
     default:
         h->has_pattern = true;
         set_bits(h->local, values, n);
@@ -424,7 +435,8 @@ int lm_arch_set_list(const struct lm_arch_key *k, const char *name, const int32_
 
 static bool of_flags(enum lm_key_from from)
 {
-    return from == LM_FROM_LOCAL_LAYERS || from == LM_FROM_RECURRENT_LAYERS;
+    return from == LM_FROM_LOCAL_LAYERS || from == LM_FROM_RECURRENT_LAYERS ||
+           from == LM_FROM_INDEXED_LAYERS;
 }
 
 static bool of_sections(enum lm_key_from from)
@@ -684,10 +696,21 @@ uint32_t lm_arch_kv_layer(const struct lm_arch *a, const struct lm_hparams *h, u
     return layer;
 }
 
+uint32_t lm_arch_n_memory(const struct lm_hparams *h)
+{
+    return h->index_len ? 2 * h->n_layer : h->n_layer;
+}
+
 void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_t layer,
                     struct lm_memory_layer *out)
 {
     struct lm_hparams room;
+    if (layer >= h->n_layer && h->index_len) {
+        const bool there = lm_arch_chooses(h, layer - h->n_layer);
+        *out = (struct lm_memory_layer){ .n_head_kv = there, .head_k = h->index_len,
+                                         .v_in_k = true };
+        return;
+    }
     const bool own = lm_arch_kv_layer(a, h, layer) == layer;
     h = lm_arch_layer(a, h, layer, &room);
     *out = (struct lm_memory_layer){

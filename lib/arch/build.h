@@ -17,7 +17,7 @@ struct lm_build {
      * Those that are not per layer stand in layer 0. */
     struct lm_tensor *const *weights;
     size_t                   n_weights;
-    const struct lm_memory_place *places;       /* [n_layer] in what is remembered        */
+    const struct lm_memory_place *places;       /* [lm_arch_n_memory] in what is remembered */
     size_t                   n_tokens, n_out;
     uint32_t                 n_ctx;      /* most tokens of a sequence                     */
     bool                     every_row;  /* no layer leaves out tokens that are not wanted */
@@ -50,6 +50,10 @@ struct lm_build {
                                             [n_embd_layer, n_layer, n_tokens]             */
     struct lm_tensor        *distances;  /* likewise: what distances add to scores, F32 [.., n_head]
                                             as lm_attn_adjust takes it                    */
+    struct lm_tensor        *chosen;     /* likewise: the positions that the layer looks at, I32 as
+                                            lm_choose makes them; NULL: all               */
+    struct lm_tensor        *index_table;        /* likewise: what turns the queries and keys that
+                                            choose, NULL: the layer's own                 */
     struct lm_tensor        *logits;     /* set by the builder: F32 [n_vocab, n_out], or, for
                                             embed, [n_embd, n_out] hidden states          */
 };

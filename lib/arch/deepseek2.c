@@ -42,30 +42,47 @@ static struct lm_tensor *turn(struct lm_build *b, struct lm_tensor *x, struct lm
     return table ? lm_rope(b->graph, x, table) : x;
 }
 
+struct lm_tensor *lm_latent_norm(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                 struct lm_tensor *x)
+{
+    return lm_rms_norm(b->graph, x, lm_build_weight(b, layer, w), 1e-6f);
+}
+
+struct lm_tensor *lm_latent_query(struct lm_build *b, uint32_t layer, struct lm_tensor *x)
+{
+    return b->h->q_rank ? lm_latent_norm(b, layer, LM_ATTN_Q_A_NORM,
+                                         lm_dense_linear(b, layer, LM_ATTN_Q_A, x)) : x;
+}
+
 void lm_latent_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                    struct lm_tensor *table, struct lm_tensor *out[4])
+{
+    lm_latent_qkv_of(b, layer, lm_latent_query(b, layer, x), x, table, out);
+}
+
+void lm_latent_qkv_of(struct lm_build *b, uint32_t layer, struct lm_tensor *query,
+                      struct lm_tensor *x, struct lm_tensor *table, struct lm_tensor *out[4])
 {
     const struct lm_hparams *h = b->h;
     struct lm_graph *g = b->graph;
     const size_t n = h->n_head, rot = h->n_rot, all = h->head_k_full, plain = all - rot;
     const size_t v = h->head_v_full;
-    struct lm_tensor *q = h->q_rank ? lm_dense_linear(b, layer, LM_ATTN_Q_A, x) : x;
+    struct lm_tensor *q = lm_dense_linear(b, layer, LM_ATTN_Q, query);
     struct lm_tensor *kv = lm_dense_linear(b, layer, LM_ATTN_KV_A, x);
     struct lm_tensor *key = turn(b, cut(b, kv, h->kv_rank, rot, rot, 1), table);
     kv = kv ? lm_view(g, kv, 2, (size_t[]){ h->kv_rank, b->n_tokens },
                       (size_t[]){ 4, kv->nb[1] }, 0) : NULL;
-    q = lm_dense_linear(b, layer, LM_ATTN_Q, lm_dense_norm(b, layer, LM_ATTN_Q_A_NORM, q));
-    kv = lm_dense_norm(b, layer, LM_ATTN_KV_A_NORM, kv);
-    struct lm_tensor *query = cut(b, q, 0, plain, all, n);
+    kv = lm_latent_norm(b, layer, LM_ATTN_KV_A_NORM, kv);
+    struct lm_tensor *first = cut(b, q, 0, plain, all, n);
     if (h->latent) {
-        query = lm_mul_mat_heads(g, lm_build_weight(b, layer, LM_LATENT_K), query);
+        first = lm_mul_mat_heads(g, lm_build_weight(b, layer, LM_LATENT_K), first);
         out[1] = lm_concat(g, cut(b, kv, 0, h->kv_rank, h->kv_rank, 1), key);
     } else {
         kv = lm_dense_linear(b, layer, LM_ATTN_KV_B, kv);
         out[1] = lm_concat(g, cut(b, kv, 0, plain, plain + v, n), key);
         out[2] = cut(b, kv, plain, v, plain + v, n);
     }
-    out[0] = lm_concat(g, query, turn(b, cut(b, q, plain, rot, all, n), table));
+    out[0] = lm_concat(g, first, turn(b, cut(b, q, plain, rot, all, n), table));
     if (h->far_scale > 0)
         out[0] = lm_pos_scale(g, out[0], b->pos, h->far_scale,
                               (float)(h->far_length ? h->far_length : h->rope_orig_ctx), false);

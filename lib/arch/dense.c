@@ -448,6 +448,7 @@ static struct lm_tensor *attention(struct lm_build *b, uint32_t layer, struct lm
                                   &b->places[from].kv, scale,
                                   lm_arch_window(b->arch, h, layer), h->attn_cap);
     lm_attn_adjust(y, lm_build_weight(b, layer, LM_ATTN_SINKS), b->distances);
+    lm_attn_chosen(y, b->chosen);
     if (d->in_chunks && lm_arch_window(b->arch, h, layer))
         lm_attn_chunk(y, h->window);
     if (d->values)

@@ -21,6 +21,13 @@
  * becomes of the weighted values.  Its numbers. */
 void lm_latent_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
                    struct lm_tensor *table, struct lm_tensor *out[4]);
+/* The norm of a short vector x, whose epsilon is 1e-6 whatever that of other norms. */
+struct lm_tensor *lm_latent_norm(struct lm_build *b, uint32_t layer, enum lm_role w,
+                                 struct lm_tensor *x);
+/* What the queries are a product of: a short vector [q_rank, n], or x; the same with it given. */
+struct lm_tensor *lm_latent_query(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
+void lm_latent_qkv_of(struct lm_build *b, uint32_t layer, struct lm_tensor *query,
+                      struct lm_tensor *x, struct lm_tensor *table, struct lm_tensor *out[4]);
 struct lm_tensor *lm_latent_values(struct lm_build *b, uint32_t layer, struct lm_tensor *x);
 void lm_latent_constants(struct lm_hparams *h);
 

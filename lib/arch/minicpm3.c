@@ -4,8 +4,7 @@
  * "DeepSeek-V2", 2024), which are normalized.  The rotated part of a key is one for all heads.
  * Embedding, what a layer adds, and logits are scaled by constants of the family.
  */
-#include "arch/dense.h"
-#include "arch/rows.h"
+#include "arch/latent.h"
 
 #include <math.h>
 
@@ -77,8 +76,9 @@ static void qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x, struct 
     struct lm_tensor *key = cut(b, kv, h->kv_rank, rot, rot, 1);
     kv = kv ? lm_view(g, kv, 2, (size_t[]){ h->kv_rank, b->n_tokens },
                       (size_t[]){ 4, kv->nb[1] }, 0) : NULL;
-    q = lm_dense_linear(b, layer, LM_ATTN_Q, lm_dense_norm(b, layer, LM_ATTN_Q_A_NORM, q));
-    kv = lm_dense_linear(b, layer, LM_ATTN_KV_B, lm_dense_norm(b, layer, LM_ATTN_KV_A_NORM, kv));
+    q = lm_dense_linear(b, layer, LM_ATTN_Q, lm_latent_norm(b, layer, LM_ATTN_Q_A_NORM, q));
+    kv = lm_dense_linear(b, layer, LM_ATTN_KV_B,
+                         lm_latent_norm(b, layer, LM_ATTN_KV_A_NORM, kv));
     out[0] = lm_concat(g, cut(b, q, 0, plain, h->head_k, n),
                        lm_rope(g, cut(b, q, plain, rot, h->head_k, n), table));
     out[1] = lm_concat(g, cut(b, kv, 0, plain, plain + v, n), lm_rope(g, key, table));

@@ -723,6 +723,38 @@ static int sections(const struct lm_convert *c, const struct lm_arch_key *k, int
     return LM_OK;
 }
 
+/* Which layers choose the positions that they look at: a list of kinds, or a text of their letters;
+ * or every so many, from the first few on.  Nothing is written of those where nothing is said and
+ * readers take all for such that do. */
+static int choosing_layers(const struct lm_convert *c, int32_t *values, size_t max, size_t *n,
+                           struct lm_err *err)
+{
+    const struct lm_jval *types = present(lm_jval_get(c->cfg.json, "indexer_types"));
+    const struct lm_jval *every = present(lm_jval_get(c->cfg.json, "index_topk_freq"));
+    int64_t freq = 1, offset = 2;
+    types = types ? types : present(lm_jval_get(c->cfg.json, "index_topk_pattern"));
+    const char *text = lm_jval_str(types), *kind;
+    const struct lm_jval *t = types && !text ? types->first : NULL;
+    if (!types && !every && c->cfg.h.n_ctx_train < 1 << 20)
+        return 1;
+    lm_jval_i64(every, &freq);
+    lm_jval_i64(lm_jval_get(c->cfg.json, "index_skip_topk_offset"), &offset);
+    freq = freq < 1 ? 1 : freq;
+    for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n) {
+        const int64_t behind = (int64_t)*n - offset + 1;
+        values[*n] = (behind > 0 ? behind : 0) % freq == 0;
+        if (!types)
+            continue;
+        kind = text ? text + *n : t ? lm_jval_str(t) : NULL;
+        if (!kind || (text ? *kind != 'F' && *kind != 'S'
+                           : strcmp(kind, "full") != 0 && strcmp(kind, "shared") != 0))
+            return lm_fail(err, LM_EDATA, "config.json: no kind of indexer for layer %zu", *n);
+        values[*n] = *kind == (text ? 'F' : 'f');
+        t = t ? t->next : NULL;
+    }
+    return LM_OK;
+}
+
 int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                       size_t max, size_t *n, struct lm_err *err)
 {
@@ -730,6 +762,8 @@ int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, i
     *n = 0;
     if (k->from == LM_FROM_KV_OF_LAYERS || k->from == LM_FROM_RECURRENT_LAYERS)
         return by_attention(c, k, values, max, n, err);
+    if (k->from == LM_FROM_INDEXED_LAYERS)
+        return choosing_layers(c, values, max, n, err);
     if (k->from == LM_FROM_SECTIONS || k->from == LM_FROM_SECTIONS_SAID)
         return sections(c, k, values, n, err);
     if (k->from == LM_FROM_KV_BY_WINDOW)

@@ -14,7 +14,8 @@ static void set_layers(struct lm_gguf_writer *w, const char *name, enum lm_key_f
                        const int32_t *values, size_t n)
 {
     uint8_t flags[LM_MAX_LAYERS];
-    if (from != LM_FROM_LOCAL_LAYERS && from != LM_FROM_RECURRENT_LAYERS) {
+    if (from != LM_FROM_LOCAL_LAYERS && from != LM_FROM_RECURRENT_LAYERS &&
+        from != LM_FROM_INDEXED_LAYERS) {
         lm_gguf_set_arr(w, name, LM_GGUF_I32, values, n);
         return;
     }

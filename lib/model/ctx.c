@@ -218,11 +218,7 @@ static int open_backends(struct lm_ctx *c, const struct lm_env *env, struct lm_e
 static int start(struct lm_ctx *c, const struct lm_ctx_options *o, const struct lm_env *env,
                  struct lm_err *err)
 {
-    const uint32_t near = c->m->h.near_ctx, train = c->m->h.n_ctx_train;
-    c->n_ctx = o && o->n_ctx ? o->n_ctx : near && near < train ? near : train;
-    if (near && c->n_ctx > near)
-        return lm_fail(err, LM_ENOSUP, "a context of %u tokens: that a %s model chooses what it "
-                       "sees of more than %u is not supported", c->n_ctx, c->m->arch->name, near);
+    c->n_ctx = o && o->n_ctx ? o->n_ctx : c->m->h.n_ctx_train;
     c->n_batch = o && o->n_batch ? o->n_batch : 2048;
     c->n_ubatch = o && o->n_ubatch ? o->n_ubatch : 512;
     c->embed = o && o->embed;

@@ -38,7 +38,8 @@ struct lm_ctx {
     struct lm_sched        *sched;
     struct lm_env           env;         /* only asked whether to stop            */
     struct lm_memory       *memory;
-    struct lm_memory_place *places;      /* [n_layer], one more with a draft head */
+    struct lm_memory_place *places;      /* [n_places], one more with a draft head */
+    uint32_t                n_places;    /* lm_arch_n_memory                      */
     struct lm_memory       *cross;       /* of the encoder's texts; NULL: there is no encoder */
     struct lm_memory_place *cross_places;        /* [n_layer_dec]                   */
     const struct lm_type   *k_type, *v_type;
@@ -185,7 +186,7 @@ struct lm_turn {
 };
 
 /*
- * lm_ctx_turns - of every layer [n_layer], read off its graph.  LM_ENOSUP where positions
+ * lm_ctx_turns - of every place [n_places], read off the graph.  LM_ENOSUP where positions
  * come into it otherwise, so that what is cached belongs to its position.
  */
 int lm_ctx_turns(struct lm_ctx *c, struct lm_turn *turns, struct lm_err *err);

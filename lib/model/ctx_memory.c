@@ -24,6 +24,7 @@ bool lm_ctx_remembers(const struct lm_tensor *t, const struct lm_memory_place *p
     switch (t->op) {
     case LM_OP_KV_STORE:
     case LM_OP_ATTN:
+    case LM_OP_CHOOSE:
         return place->kv.n_head_kv && pages[place->list] == t->src[1] &&
                place->kv.k_off == t->arg.attn.kv.k_off;
     case LM_OP_STATE_CONV:
@@ -104,7 +105,7 @@ static void follow_graph(const struct lm_ctx *c, const struct lm_ready *r, struc
     struct lm_tensor *const *pages = pages_of(r, part), *const *states = states_of(r, part);
     for (uint32_t i = 0; i < p->shape.n_layer; i++)
         for (size_t k = 0; k < g->n_nodes; k++)
-            if (g->nodes[k]->op != LM_OP_ATTN &&
+            if (g->nodes[k]->op != LM_OP_ATTN && g->nodes[k]->op != LM_OP_CHOOSE &&
                 lm_ctx_remembers(g->nodes[k], &(*p->places)[i], pages, states))
                 p->layers[i].where = maker(c, g->nodes[k]);
 }
@@ -163,7 +164,7 @@ static struct lm_memory_layer layer_of(const struct lm_ctx *c, int part, uint32_
     if (part == CROSS)
         l = (struct lm_memory_layer){ .n_head_kv = h->n_head_kv, .head_k = h->head_k,
                                       .head_v = h->head_v };
-    else if (part == OWN && i == h->n_layer)
+    else if (part == OWN && i == h->n_layer && c->draft)
         lm_draft_memory(h, &l);
     else if (part == OWN || i == h->n_layer)
         lm_arch_memory(c->m->arch, h, i, &l);
@@ -189,8 +190,9 @@ static int start_part(struct lm_ctx *c, struct part *parts, int part, uint32_t n
 /* The parts that there are, on their devices. */
 static int start_parts(struct lm_ctx *c, struct part *parts, struct lm_err *err)
 {
-    const uint32_t n_layer = c->m->h.n_layer, more = n_layer + (c->draft != NULL);
-    const uint32_t n[N_PARTS] = { more, c->m->h.n_layer_dec, more };
+    const uint32_t more = c->draft != NULL;
+    const uint32_t n[N_PARTS] = { c->n_places + more, c->m->h.n_layer_dec,
+                                  c->m->h.n_layer + more };
     int r = LM_OK;
     for (int i = 0; i < N_PARTS && !r; i++)
         r = parts[i].places ? start_part(c, parts, i, n[i], err) : LM_OK;
@@ -221,6 +223,7 @@ int lm_ctx_make_memory(struct lm_ctx *c, const struct lm_ctx_options *o, struct 
     c->k_type = parts[OWN].shape.k_type;
     c->v_type = parts[OWN].shape.v_type;
     int r = o && o->draft_head ? lm_draft_new(c, err) : LM_OK;
+    c->n_places = lm_arch_n_memory(&c->m->h);
     parts[OWN].places = &c->places;
     parts[CROSS].places = c->m->arch->has_encoder ? &c->cross_places : NULL;
     parts[DRAFT].places = c->draft ? lm_draft_places(c) : NULL;

@@ -142,8 +142,8 @@ static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, flo
 /* A shift under way. */
 struct shift {
     struct lm_ctx  *c;
-    struct lm_turn *turns;          /* [n_layer + 1], of which the last stays        */
-    float         **tables;         /* [n_layer + 1] [2][n_rot], or NULL             */
+    struct lm_turn *turns;          /* [n_places + 1], of which the last stays       */
+    float         **tables;         /* [n_places + 1] [2][n_rot], or NULL            */
     float          *key;            /* [head_k] of the layer with the longest        */
 };
 
@@ -172,14 +172,14 @@ static void turn_key(void *arg, uint32_t layer, void *key, int32_t by)
 
 static int prepare(struct shift *s, int32_t by, struct lm_err *err)
 {
-    const uint32_t n_layer = s->c->m->h.n_layer;
+    const uint32_t n = s->c->n_places;
     size_t longest = 0;
-    s->turns = calloc((size_t)n_layer + 1, sizeof *s->turns);
-    s->tables = calloc((size_t)n_layer + 1, sizeof *s->tables);
+    s->turns = calloc((size_t)n + 1, sizeof *s->turns);
+    s->tables = calloc((size_t)n + 1, sizeof *s->tables);
     if (!s->turns || !s->tables)
         return lm_fail_nomem(err);
     int r = lm_ctx_turns(s->c, s->turns, err);
-    for (uint32_t i = 0; i < n_layer && !r; i++) {
+    for (uint32_t i = 0; i < n && !r; i++) {
         const struct lm_turn *t = &s->turns[i];
         const size_t head = s->c->places[i].kv.head_k;
         longest = head > longest ? head : longest;
@@ -203,7 +203,7 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
         r = lm_memory_shift(c->memory, seq, from, to, turn_key, &s, err);
     if (!r)
         lm_draft_forget(c, seq, from);
-    for (uint32_t i = 0; s.tables && i < c->m->h.n_layer; i++)
+    for (uint32_t i = 0; s.tables && i < c->n_places; i++)
         free(s.tables[i]);
     free(s.tables);
     free(s.turns);
@@ -214,7 +214,7 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
 int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
 {
     struct shift s = { .c = c };
-    int r = (s.turns = calloc(c->m->h.n_layer, sizeof *s.turns)) ? lm_ctx_turns(c, s.turns, err)
+    int r = (s.turns = calloc(c->n_places, sizeof *s.turns)) ? lm_ctx_turns(c, s.turns, err)
                                                                  : lm_fail_nomem(err);
     free(s.turns);
     if (!r && lm_memory_state_bytes(c->memory))

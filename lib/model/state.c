@@ -54,7 +54,7 @@ enum { OWN, CROSS, N_PARTS };
 
 static void parts_of(const struct lm_ctx *c, struct part parts[N_PARTS])
 {
-    parts[OWN] = (struct part){ c->memory, c->places, c->m->h.n_layer };
+    parts[OWN] = (struct part){ c->memory, c->places, c->n_places };
     parts[CROSS] = (struct part){ c->cross, c->cross_places,
                                   c->cross ? c->m->h.n_layer_dec : 0 };
 }
@@ -288,7 +288,7 @@ static int put_head(struct writer *w, uint32_t n_seqs, struct lm_err *err)
     memcpy(head, MAGIC, 4);
     put32(head + 4, VERSION);
     put64(head + 8, model);
-    put32(head + 16, c->m->h.n_layer);
+    put32(head + 16, c->n_places);
     put32(head + 20, n_seqs);
     put32(head + 24, c->k_type->id);
     put32(head + 28, c->v_type->id);
@@ -481,7 +481,7 @@ static int read_head(struct reader *r, struct lm_err *err)
         return s;
     if ((s = fingerprint(c, &model, err)))
         return s;
-    if (get64(head + 8) != model || get32(head + 16) != c->m->h.n_layer)
+    if (get64(head + 8) != model || get32(head + 16) != c->n_places)
         return lm_fail(err, LM_EDATA, "the saved state is another model's");
     r->n_seqs = get32(head + 20);
     if (get64(head + 32) != lm_memory_state_bytes(c->memory))

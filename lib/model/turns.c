@@ -17,12 +17,12 @@ static int not_supported(struct lm_err *err)
                    "positions: they cannot be shifted");
 }
 
-/* The layer whose keys a node stores; n_layer if none. */
-static uint32_t layer_of(const struct lm_ctx *c, const struct lm_build *b,
+/* The place whose keys a node stores; n_places if none. */
+static uint32_t place_of(const struct lm_ctx *c, const struct lm_build *b,
                          const struct lm_tensor *t)
 {
     uint32_t i = 0;
-    while (i < c->m->h.n_layer && !lm_ctx_remembers(t, &c->places[i], b->pages, NULL))
+    while (i < c->n_places && !lm_ctx_remembers(t, &c->places[i], b->pages, NULL))
         i++;
     return i;
 }
@@ -62,7 +62,8 @@ static bool positions_are_plain(const struct lm_build *b)
         for (int k = 0; k < LM_MAX_SRC; k++) {
             const struct lm_tensor *t = g->nodes[i];
             if (behind_views(t->src[k]) == b->pos && t->op != LM_OP_ROPE_TABLE &&
-                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN && t->op != LM_OP_POS_SCALE)
+                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN && t->op != LM_OP_CHOOSE &&
+                t->op != LM_OP_POS_SCALE)
                 return false;
         }
     return true;
@@ -78,9 +79,9 @@ int lm_ctx_turns(struct lm_ctx *c, struct lm_turn *turns, struct lm_err *err)
         code = not_supported(err);
     for (size_t i = 0; i < r.graph.n_nodes && !code; i++) {
         const struct lm_tensor *t = r.graph.nodes[i];
-        uint32_t layer = t->op == LM_OP_KV_STORE ? layer_of(c, &r.b, t) : c->m->h.n_layer;
-        if (layer < c->m->h.n_layer)
-            code = look_at(&turns[layer], t, err);
+        uint32_t at = t->op == LM_OP_KV_STORE ? place_of(c, &r.b, t) : c->n_places;
+        if (at < c->n_places)
+            code = look_at(&turns[at], t, err);
     }
     lm_ctx_drop_graph(c, &r);
     return code;

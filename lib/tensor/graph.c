@@ -564,6 +564,16 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
                 (struct lm_tensor *[LM_MAX_SRC]){ q, pages, pos, stored });
 }
 
+struct lm_tensor *lm_choose(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *shares,
+                            struct lm_tensor *pages, struct lm_tensor *pos,
+                            struct lm_tensor *stored, const struct lm_kv_layout *kv,
+                            uint32_t best, uint32_t n_ctx)
+{
+    return node(g, LM_OP_CHOOSE,
+                &(union lm_op_arg){ .attn = { .kv = *kv, .best = best, .n_ctx = n_ctx } },
+                (struct lm_tensor *[]){ q, pages, pos, stored, shares });
+}
+
 struct lm_tensor *lm_attn_whole(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *k,
                                 struct lm_tensor *v, struct lm_tensor *runs, float scale,
                                 uint32_t window)
@@ -580,6 +590,13 @@ struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
         t->src[LM_SRC_SINKS] = sinks;
         t->src[LM_SRC_BIAS] = bias;
     }
+    return t;
+}
+
+struct lm_tensor *lm_attn_chosen(struct lm_tensor *t, struct lm_tensor *chosen)
+{
+    if (t)
+        t->src[LM_SRC_CHOSEN] = chosen;
     return t;
 }
 

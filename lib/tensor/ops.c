@@ -349,6 +349,24 @@ static int shape_attn(struct lm_tensor *t, struct lm_err *err)
     return LM_OK;
 }
 
+static int shape_choose(struct lm_tensor *t, struct lm_err *err)
+{
+    const struct lm_tensor *q = t->src[0], *shares = t->src[4];
+    const struct lm_kv_layout *kv = &t->arg.attn.kv;
+    int r = want_f32(q, err);
+    if (r || (r = want_f32(shares, err)) ||
+        (r = check_pages(t->src[1], t->src[2], q->ne[2], err)))
+        return r;
+    if (q->ne[0] != kv->head_k || kv->n_head_kv != 1 || shares->ne[0] != q->ne[1] ||
+        shares->ne[1] != q->ne[2] || lm_tensor_rows(shares) != q->ne[2] || q->ne[3] != 1)
+        return lm_fail(err, LM_EUSE, "queries and shares do not go with the cache");
+    if (!t->arg.attn.best || !t->arg.attn.n_ctx)
+        return lm_fail(err, LM_EUSE, "%u of %u positions", t->arg.attn.best, t->arg.attn.n_ctx);
+    shape2(t, t->arg.attn.best, q->ne[2]);
+    t->type = lm_type_by_id(LM_I32);
+    return LM_OK;
+}
+
 /* Where the sequences of n tokens begin and end. */
 static int check_runs(const struct lm_tensor *runs, size_t n, struct lm_err *err)
 {
@@ -528,6 +546,11 @@ static double flops_attn(const struct lm_tensor *t)
     return 2.0 * LM_KV_PAGE * ((double)lm_tensor_len(q) + (double)lm_tensor_len(t));
 }
 
+static double flops_choose(const struct lm_tensor *t)
+{
+    return 2.0 * LM_KV_PAGE * (double)lm_tensor_len(t->src[0]);
+}
+
 /* As if every token saw every other. */
 static double flops_attn_whole(const struct lm_tensor *t)
 {
@@ -639,7 +662,8 @@ static const struct lm_op_row rows[LM_N_OPS] = {
     [LM_OP_ROPE]       = { "rope",       2, 0, true,  shape_rope, flops_rope, NULL },
     [LM_OP_POS_SCALE]  = { "pos_scale",  2, 0, true,  shape_pos_scale, flops_one, NULL },
     [LM_OP_KV_STORE]   = { "kv_store",   4, 1, false, shape_kv_store, flops_none, NULL },
-    [LM_OP_ATTN]       = { "attn",       6, 3, false, shape_attn, flops_attn, NULL },
+    [LM_OP_ATTN]       = { "attn",       7, 4, false, shape_attn, flops_attn, NULL },
+    [LM_OP_CHOOSE]     = { "choose",     5, 0, false, shape_choose, flops_choose, NULL },
     [LM_OP_ATTN_WHOLE] = { "attn_whole", 6, 2, false, shape_attn_whole, flops_attn_whole,
                            NULL },
     [LM_OP_DISTANCE_BIAS] = { "distance_bias", 1, 0, false, shape_distance_bias, flops_one,

@@ -24,8 +24,8 @@ struct lm_op_row {
     double    (*bytes)(const struct lm_tensor *t);
 };
 
-/* Where attention has what lm_attn_adjust gives it. */
-enum { LM_SRC_SINKS = 4, LM_SRC_BIAS = 5 };
+/* Where attention has what lm_attn_adjust and lm_attn_chosen give it. */
+enum { LM_SRC_SINKS = 4, LM_SRC_BIAS = 5, LM_SRC_CHOSEN = 6 };
 
 /* The row of an operation. */
 const struct lm_op_row *lm_op_row(enum lm_op op);

@@ -81,6 +81,7 @@ enum lm_op {                      /* rows in ops.c, in this order               
     LM_OP_POS_SCALE,
     LM_OP_KV_STORE,
     LM_OP_ATTN,
+    LM_OP_CHOOSE,
     LM_OP_ATTN_WHOLE,
     LM_OP_DISTANCE_BIAS,
     LM_OP_STATE_CONV,
@@ -195,7 +196,8 @@ union lm_op_arg {
         uint32_t            window;                           /* 0: all positions       */
         uint32_t            chunk;                            /* 0: none                */
         float               softcap;                          /* 0: none                */
-    } attn;                                  /* ATTN, ATTN_WHOLE (no kv); kv: KV_STORE  */
+        uint32_t            best, n_ctx;                      /* CHOOSE                 */
+    } attn;                           /* ATTN, ATTN_WHOLE (no kv); kv: KV_STORE, CHOOSE */
 };
 
 struct lm_tensor {
@@ -421,6 +423,23 @@ struct lm_tensor *lm_attn(struct lm_graph *g, struct lm_tensor *q, struct lm_ten
                           const struct lm_kv_layout *kv, float scale, uint32_t window,
                           float softcap);
 
+/*
+ * lm_choose - the positions that each token is to look at (DeepSeek-AI, "DeepSeek-V3.2", 2025).
+ *
+ *   q       [len, heads, n], against the keys of one head that kv lays out, after `stored`:
+ *           position p, of 0 .. pos, scores sum_h shares[h] max(q_h . key_p, 0)
+ *   shares  F32 [heads, n]
+ *   best    how many are chosen, those of the highest scores, of equal ones the first
+ *   n_ctx   no position is as high, above 0
+ *
+ * I32 [best, n]: positions in ascending order; where there are no more than `best`, all of them,
+ * and -1 behind them.
+ */
+struct lm_tensor *lm_choose(struct lm_graph *g, struct lm_tensor *q, struct lm_tensor *shares,
+                            struct lm_tensor *pages, struct lm_tensor *pos,
+                            struct lm_tensor *stored, const struct lm_kv_layout *kv,
+                            uint32_t best, uint32_t n_ctx);
+
 /* The same bytes in another of the graph's memories: what a scheduler puts between nodes.
  * a must not be a view. */
 struct lm_tensor *lm_copy(struct lm_graph *g, struct lm_tensor *a, uint32_t place);
@@ -462,6 +481,10 @@ struct lm_tensor *lm_attn_adjust(struct lm_tensor *t, struct lm_tensor *sinks,
 /* lm_attn, NULL included, in chunks instead of a window: positions see those of their own `chunk`
  * neighbours, the first of which is a multiple of it, and none after them. */
 struct lm_tensor *lm_attn_chunk(struct lm_tensor *t, uint32_t chunk);
+
+/* lm_attn, NULL included, without a window: its tokens see those positions alone that lm_choose has
+ * chosen for them. */
+struct lm_tensor *lm_attn_chosen(struct lm_tensor *t, struct lm_tensor *chosen);
 
 /*
  * lm_distance_bias - what each head adds to the score of a position at a distance

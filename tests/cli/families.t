@@ -43,15 +43,6 @@ done
 gguf-convert -q "$root/tests/data/packed/nvfp4-moe.tar.zst" z.gguf 2>err
 ok "$?:$(grep -c 'give --spool DIR with room for' err)" 2:1 "nvfp4: a stream needs a spool"
 
-# What says how many a token can look at ends the context.
-gguf-convert -q -T f32 "$data/glm-dsa.tar.zst" dsa.gguf
-seq -s ' ' 1 45 | decode -m dsa.gguf >out 2>err
-ok "$?:$(cat err)" "2:decode: <stdin>: line 1: 45 tokens, and the context has 44" \
-    "glm-dsa: no more than all of which a token sees"
-seq -s ' ' 1 45 | decode -c 45 -m dsa.gguf >out 2>err
-ok "$?:$(cat err)" "2:decode: dsa.gguf: a context of 45 tokens: that a glm-dsa model chooses what \
-it sees of more than 44 is not supported" "nor a context for more"
-
 # Kimi Linear as it is published says some numbers in another way.
 zstd -qdc "$data/kimi-linear.tar.zst" | tar -xf -
 sed -i '/"layer_types"/,/]/d; /"mlp_layer_types"/,/]/d; /"linear_/d

@@ -6,36 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/f16.h"
-#include "quant/quant.h"
 #include "tensor/hadamard.h"
-
-/* A row of K or V as n floats in dst. */
-static void load_row(float *dst, const uint8_t *src, uint32_t type,
-                     void (*decode)(const void *, float *, size_t), size_t n)
-{
-    if (type != LM_F32 && type != LM_F16) {
-        decode(src, dst, n);
-        return;
-    }
-    if (type == LM_F32) {
-        memcpy(dst, src, n * sizeof(float));
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, src + 2 * i, 2);
-        dst[i] = lm_f16_load(h);
-    }
-}
 
 /* Scores of positions p0 + from .. p0 + to - 1; their largest, or m if that is larger. */
 static float scores(const struct lm_attn *a, const float *q, size_t t, size_t h, size_t p0,
                     size_t from, size_t to, float *s, float m, float *row)
 {
-    const uint8_t *keys = lm_attn_keys(a, p0);
     for (size_t p = from; p < to; p++) {
-        load_row(row, keys + p * a->k_row, a->k_type, a->k_decode, a->d_k);
+        lm_attn_load(row, lm_attn_key(a, p0 + p), a->k_type, a->k_decode, a->d_k);
         float sum = 0;
         for (size_t i = 0; i < a->d_k; i++)
             sum += q[i] * row[i];
@@ -65,7 +43,6 @@ static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
     for (size_t p0 = first / LM_ATTN_TILE * LM_ATTN_TILE; p0 < end; p0 += LM_ATTN_TILE) {
         size_t n = end - p0 < LM_ATTN_TILE ? end - p0 : LM_ATTN_TILE;
         size_t from = first > p0 ? first - p0 : 0;
-        const uint8_t *values = lm_attn_values(a, p0);
         float s[LM_ATTN_TILE], top = scores(a, q, t, h, p0, from, n, s, m, row);
         if (top > m) {
             float f = expf(m - top);
@@ -77,7 +54,7 @@ static void one_query(const struct lm_attn *a, size_t t, size_t h, float *row)
         for (size_t p = from; p < n; p++) {
             float e = expf(s[p] - m);
             l += e;
-            load_row(row, values + p * a->v_row, a->v_type, a->v_decode, a->d_v);
+            lm_attn_load(row, lm_attn_value(a, p0 + p), a->v_type, a->v_decode, a->d_v);
             for (size_t i = 0; i < a->d_v; i++)
                 out[i] += e * row[i];
         }

@@ -64,6 +64,10 @@ struct lm_attn {
     const float *bias;
     size_t       bias_head, reach;
     const float *sinks;             /* a score for each head, not scaled; NULL: none       */
+    /* Positions, ascending, in the place of those up to its own that the one token (n_tok 1) sees;
+     * no window, not whole, no bias.  NULL: all. */
+    const int32_t *chosen;
+    size_t       n_chosen;
     float        scale;
     float        softcap;           /* scores become softcap tanh(score / softcap); 0: not   */
 };

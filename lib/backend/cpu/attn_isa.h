@@ -5,6 +5,10 @@
 /* What the versions of attention share. */
 
 #include "backend/cpu/attn.h"
+#include "base/f16.h"
+#include "quant/quant.h"
+
+#include <string.h>
 
 #define LM_ATTN_TILE LM_ATTN_PAGE    /* positions between two looks at the maximum */
 
@@ -14,22 +18,50 @@ void lm_attn_scalar(const struct lm_attn *a, void *scratch);
 void lm_attn_avx2(const struct lm_attn *a, void *scratch);
 void lm_attn_avx512(const struct lm_attn *a, void *scratch);
 
-/* The first key and value of the tile at position p0, a multiple of LM_ATTN_TILE: those of the
- * positions after it follow k_row, v_row bytes apart. */
-static inline const uint8_t *lm_attn_keys(const struct lm_attn *a, size_t p0)
+/* A row of K or V as n floats in dst. */
+static inline void lm_attn_load(float *dst, const uint8_t *src, uint32_t type,
+                                void (*decode)(const void *, float *, size_t), size_t n)
 {
-    return a->pages ? a->pages[p0 / LM_ATTN_PAGE] + a->k_off : a->k + p0 * a->k_row;
+    if (type != LM_F32 && type != LM_F16) {
+        decode(src, dst, n);
+        return;
+    }
+    if (type == LM_F32) {
+        memcpy(dst, src, n * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, src + 2 * i, 2);
+        dst[i] = lm_f16_load(h);
+    }
 }
 
-static inline const uint8_t *lm_attn_values(const struct lm_attn *a, size_t p0)
+/* The key and the value of position p, or of the p-th chosen one.  Those of the positions after it
+ * on the same page follow k_row, v_row bytes apart. */
+static inline const uint8_t *lm_attn_key(const struct lm_attn *a, size_t p)
 {
-    return a->pages ? a->pages[p0 / LM_ATTN_PAGE] + a->v_off : a->v + p0 * a->v_row;
+    p = a->chosen ? (size_t)a->chosen[p] : p;
+    return a->pages ? a->pages[p / LM_ATTN_PAGE] + a->k_off + p % LM_ATTN_PAGE * a->k_row
+                    : a->k + p * a->k_row;
+}
+
+static inline const uint8_t *lm_attn_value(const struct lm_attn *a, size_t p)
+{
+    p = a->chosen ? (size_t)a->chosen[p] : p;
+    return a->pages ? a->pages[p / LM_ATTN_PAGE] + a->v_off + p % LM_ATTN_PAGE * a->v_row
+                    : a->v + p * a->v_row;
 }
 
 /* The position of token t < n_tok, and those that it sees: from *first up to, not including,
- * *end. */
+ * *end.  Chosen ones are counted instead, and the token's own is not known. */
 static inline size_t lm_attn_sees(const struct lm_attn *a, size_t t, size_t *first, size_t *end)
 {
+    if (a->chosen) {
+        *first = 0;
+        *end = a->n_chosen;
+        return 0;
+    }
     size_t own = a->whole ? a->pos + t : a->n_kv + t - 1;
     size_t before = !a->window ? own : a->whole ? a->window : a->window - 1;
     *first = own > before ? own - before : 0;

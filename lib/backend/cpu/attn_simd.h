@@ -8,15 +8,12 @@
  * order, depends on nothing but that query.
  */
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/attn_tile.h"
 
 #include <math.h>
 
-#include "backend/cpu/attn_isa.h"
-#include "quant/quant.h"
 #include "tensor/hadamard.h"
 
-#define TILE       LM_ATTN_TILE
 #define QUERIES    (W == 16 ? 4u : 2u)       /* that read V together, by registers */
 
 /* A query on its way. */
@@ -30,45 +27,6 @@ struct query {
 };
 
 _Static_assert(sizeof(struct query) <= 32 * sizeof(float), "as lm_attn_scratch counts");
-
-/* d items of F32 or F16 as floats, then zeros up to d_pad, a multiple of W. */
-static void load_row(float *dst, const uint8_t *src, uint32_t type, size_t d, size_t d_pad)
-{
-    size_t i = 0;
-    uint8_t part[4 * W] = {0};
-    if (type == LM_F32) {
-        for (; i + W <= d; i += W)
-            vf_store(dst + i, vf_load((const void *)(src + 4 * i)));
-        memcpy(part, src + 4 * i, 4 * (d - i));
-    } else {
-        for (; i + W <= d; i += W)
-            vf_store(dst + i, vf_f16(src + 2 * i));
-        memcpy(part, src + 2 * i, 2 * (d - i));
-    }
-    if (i == d_pad)
-        return;
-    memset(dst + i, 0, (d_pad - i) * sizeof(float));
-    vf_store(dst + i, type == LM_F32 ? vf_load((const void *)part) : vf_f16(part));
-}
-
-/* n rows of d items as floats, d_pad apart; zero rows after them to a multiple of W. */
-static void load_tile(float *dst, const uint8_t *src, size_t row, uint32_t type,
-                      void (*decode)(const void *, float *, size_t), size_t n, size_t d,
-                      size_t d_pad)
-{
-    if (type != LM_F32 && type != LM_F16)
-        for (size_t p = 0; p < n; p++) {
-            decode(src + p * row, dst + p * d_pad, d);
-            memset(dst + p * d_pad + d, 0, (d_pad - d) * sizeof(float));
-        }
-    else if (d == d_pad && row == d * (type == LM_F32 ? 4 : 2))
-        load_row(dst, src, type, n * d, n * d);       /* as one long row */
-    else
-        for (size_t p = 0; p < n; p++)
-            load_row(dst + p * d_pad, src + p * row, type, d, d_pad);
-    size_t whole = (n + W - 1) / W * W;
-    memset(dst + n * d_pad, 0, (whole - n) * d_pad * sizeof(float));
-}
 
 /* Rows of the next page, to be asked for while this one is worked on: for few queries,
  * waiting for memory would be most of the time. */
@@ -91,15 +49,7 @@ INLINE void scores(float *s, const float *q, const float *k, size_t n, size_t d_
 {
     for (size_t p0 = 0; p0 < n; p0 += W, k += W * d_pad) {
         ask(ahead);
-        vf sum[W];
-        UNROLL for (size_t p = 0; p < W; p++)
-            sum[p] = vf_zero();
-        for (size_t i = 0; i < d_pad; i += W) {
-            vf x = vf_load(q + i);
-            UNROLL for (size_t p = 0; p < W; p++)
-                sum[p] = vf_fma(x, vf_load(k + p * d_pad + i), sum[p]);
-        }
-        vf_store(s + p0, vf_sums(sum));
+        vf_store(s + p0, dots(q, k, d_pad));
     }
 }
 
@@ -253,15 +203,38 @@ static void finish(const struct lm_attn *a, const struct query *q, size_t t, siz
 static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, size_t nq)
 {
     struct ahead r = {0};
-    if (p0 >= last)
+    if (p0 >= last || a->chosen)
         return r;
     size_t n = last - p0 < TILE ? last - p0 : TILE, groups = nq * (TILE / W);
-    r.k = lm_attn_keys(a, p0);
-    r.v = lm_attn_values(a, p0);
+    r.k = lm_attn_key(a, p0);
+    r.v = lm_attn_value(a, p0);
     r.k_end = r.k + n * a->k_row;
     r.v_end = r.v + n * a->v_row;
     r.step = n * (a->k_row > a->v_row ? a->k_row : a->v_row) / groups + 1;
     return r;
+}
+
+/* The n keys of the tile at p0; its values. */
+static void load_keys(const struct lm_attn *a, float *dst, size_t p0, size_t n, size_t d_pad)
+{
+    if (!a->chosen) {
+        load_tile(dst, lm_attn_key(a, p0), a->k_row, a->k_type, a->k_decode, n, a->d_k, d_pad);
+        return;
+    }
+    for (size_t p = 0; p < n; p++)
+        load_row(dst + p * d_pad, lm_attn_key(a, p0 + p), a->k_type, a->k_decode, a->d_k, d_pad);
+    fill_tile(dst, n, d_pad);
+}
+
+static void load_values(const struct lm_attn *a, float *dst, size_t p0, size_t n, size_t d_pad)
+{
+    if (!a->chosen) {
+        load_tile(dst, lm_attn_value(a, p0), a->v_row, a->v_type, a->v_decode, n, a->d_v, d_pad);
+        return;
+    }
+    for (size_t p = 0; p < n; p++)
+        load_row(dst + p * d_pad, lm_attn_value(a, p0 + p), a->v_type, a->v_decode, a->d_v, d_pad);
+    fill_tile(dst, n, d_pad);
 }
 
 /* Scratch: tiles of K and V, then q, out and s of each query, then their structs. */
@@ -279,8 +252,8 @@ static void attn(const struct lm_attn *a, void *scratch)
     for (size_t p0 = q[0].first / TILE * TILE; p0 < last; p0 += TILE) {
         struct ahead ahead = next_page(a, p0 + TILE, last, nq);
         size_t n = last - p0 < TILE ? last - p0 : TILE, i = 0, end = nq;
-        load_tile(k, lm_attn_keys(a, p0), a->k_row, a->k_type, a->k_decode, n, a->d_k, dk_pad);
-        load_tile(v, lm_attn_values(a, p0), a->v_row, a->v_type, a->v_decode, n, a->d_v, dv_pad);
+        load_keys(a, k, p0, n, dk_pad);
+        load_values(a, v, p0, n, dv_pad);
         while (i < nq && q[i].end <= p0)              /* early tokens end before the page */
             i++;
         while (end > i && q[end - 1].first >= p0 + TILE)  /* late windows begin after it */

@@ -14,8 +14,9 @@ _Static_assert(LM_KV_PAGE == LM_ATTN_PAGE, "attention reads pages as the memory 
 /* Elements that are worth a job of their own. */
 #define JOB_LEN 8192
 
-/* Tokens that attention takes in one call. */
+/* Tokens, and query heads of a key/value head, that attention takes in one call. */
 #define ATTN_TOKENS 16
+#define ATTN_HEADS  8
 
 static char *row(const struct lm_tensor *t, size_t i1, size_t i2)
 {
@@ -95,38 +96,64 @@ static size_t len_v(const struct lm_tensor *t)
     return t->ne[0] / t->src[0]->ne[1];
 }
 
+/* A job is some heads, of one key/value head, for a tile of tokens. */
+struct tile {
+    size_t h, head, n_head;             /* key/value head; query heads                     */
+    size_t first, end;                  /* tokens                                          */
+};
+
+/* Jobs that the heads of one key/value head are divided among. */
+static size_t parts(const struct lm_tensor *t)
+{
+    return (t->src[0]->ne[1] / heads_kv(t) + ATTN_HEADS - 1) / ATTN_HEADS;
+}
+
+static struct tile tile_of(const struct lm_tensor *t, size_t job)
+{
+    const size_t n = parts(t), n_kv = heads_kv(t), group = t->src[0]->ne[1] / n_kv;
+    const size_t part = job % n * ATTN_HEADS, h = job / n % n_kv, tokens = t->src[0]->ne[2];
+    const size_t first = job / n / n_kv * ATTN_TOKENS;
+    return (struct tile){
+        .h = h, .head = h * group + part,
+        .n_head = group - part < ATTN_HEADS ? group - part : ATTN_HEADS,
+        .first = first, .end = first + ATTN_TOKENS < tokens ? first + ATTN_TOKENS : tokens,
+    };
+}
+
 size_t lm_cpu_attn_count(const struct lm_tensor *t)
 {
     size_t tiles = (t->src[0]->ne[2] + ATTN_TOKENS - 1) / ATTN_TOKENS;
-    return tiles * heads_kv(t);
+    return tiles * heads_kv(t) * parts(t);
 }
 
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t)
 {
     const struct lm_tensor *q = t->src[0];
+    const size_t group = q->ne[1] / heads_kv(t);
     return lm_attn_scratch(q->ne[2] < ATTN_TOKENS ? q->ne[2] : ATTN_TOKENS,
-                           q->ne[1] / heads_kv(t), q->ne[0], len_v(t));
+                           group < ATTN_HEADS ? group : ATTN_HEADS, q->ne[0], len_v(t));
 }
 
-/* What both attentions say of n tokens from `first` on, key/value head h. */
-static struct lm_attn call(const struct lm_tensor *t, size_t h, size_t first, size_t n)
+/* What both attentions say of n tokens from `first` on. */
+static struct lm_attn call(const struct lm_tensor *t, const struct tile *at, size_t first,
+                           size_t n)
 {
     const struct lm_tensor *q = t->src[0], *sinks = t->src[LM_SRC_SINKS];
     const struct lm_tensor *bias = t->src[LM_SRC_BIAS];
-    const size_t group = q->ne[1] / heads_kv(t), d_v = len_v(t);
+    const size_t d_v = len_v(t);
     struct lm_attn a = {
-        .q = (const float *)(const void *)row(q, h * group, first),
+        .q = (const float *)(const void *)row(q, at->head, first),
         .q_tok = q->nb[2] / sizeof(float), .q_head = q->nb[1] / sizeof(float),
-        .out = (float *)t->data + first * t->ne[0] + h * group * d_v,
+        .out = (float *)t->data + first * t->ne[0] + at->head * d_v,
         .out_tok = t->ne[0], .out_head = d_v,
-        .n_tok = n, .n_head = group, .d_k = q->ne[0], .d_v = d_v,
+        .n_tok = n, .n_head = at->n_head, .d_k = q->ne[0], .d_v = d_v,
         .window = t->arg.attn.window, .scale = t->arg.attn.scale,
         .softcap = t->arg.attn.softcap,
     };
     if (sinks)
-        a.sinks = (const float *)sinks->data + h * group;
+        a.sinks = (const float *)sinks->data + at->head;
     if (bias) {
-        a.bias = (const float *)(const void *)row(bias, h * group, 0);
+        a.bias = (const float *)(const void *)row(bias, at->head, 0);
         a.bias_head = bias->nb[1] / sizeof(float);
         a.reach = bias->ne[0] / 2;
     }
@@ -163,23 +190,37 @@ static size_t skip_chunks(uint32_t chunk, size_t pos, size_t *n)
     return 0;
 }
 
-/* A job is one key/value head for a tile of tokens. */
+/* A token that does not see all positions up to its own: those that were chosen for it.  *n tokens
+ * from there on may be fewer, as it goes alone, or with others that see all. */
+static const int32_t *chosen_for(const struct lm_tensor *t, size_t token, size_t pos, size_t *n)
+{
+    const struct lm_tensor *chosen = t->src[LM_SRC_CHOSEN];
+    const size_t best = chosen ? chosen->ne[0] : 0;
+    if (!chosen || pos < best) {
+        *n = chosen && *n > best - pos ? best - pos : *n;
+        return NULL;
+    }
+    *n = 1;
+    return (const int32_t *)chosen->data + token * best;
+}
+
 void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t;
     const struct lm_kv_layout *kv = &t->arg.attn.kv;
     const int32_t *pos = t->src[2]->data;
-    const size_t h = job % kv->n_head_kv, tokens = t->src[0]->ne[2];
-    size_t first = job / kv->n_head_kv * ATTN_TOKENS;
-    const size_t end = first + ATTN_TOKENS < tokens ? first + ATTN_TOKENS : tokens;
-    while (first < end) {
+    const struct tile at = tile_of(t, job);
+    for (size_t first = at.first, n; first < at.end; first += n) {
         const uint32_t chunk = t->arg.attn.chunk;
-        size_t n = neighbours(t, first, end);
+        n = neighbours(t, first, at.end);
         const size_t skip = skip_chunks(chunk, (size_t)pos[first], &n);
-        struct lm_attn a = call(t, h, first, n);
+        const int32_t *chosen = chosen_for(t, first, (size_t)pos[first], &n);
+        struct lm_attn a = call(t, &at, first, n);
+        a.chosen = chosen;
+        a.n_chosen = chosen ? t->src[LM_SRC_CHOSEN]->ne[0] : 0;
         a.pages = (const uint8_t *const *)page_list(t->src[1], first) + skip / LM_KV_PAGE;
-        a.k_off = kv->k_off + h * LM_KV_PAGE * kv->k_row;
-        a.v_off = kv->v_off + h * LM_KV_PAGE * kv->v_row;
+        a.k_off = kv->k_off + at.h * LM_KV_PAGE * kv->k_row;
+        a.v_off = kv->v_off + at.h * LM_KV_PAGE * kv->v_row;
         a.k_row = kv->k_row;
         a.v_row = kv->v_row;
         a.k_type = kv->k_type->id;
@@ -196,23 +237,20 @@ void lm_cpu_attn(const struct lm_exec *e, const struct lm_step *s, size_t job, i
             a.window = 0;
         }
         e->cpu->attn(&a, lm_exec_scratch(e, thread));
-        first += n;
     }
 }
 
 void lm_cpu_attn_whole(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
 {
     const struct lm_tensor *t = s->t, *k = t->src[2], *v = t->src[3];
-    const size_t h = job % k->ne[1], tokens = t->src[0]->ne[2];
-    size_t first = job / k->ne[1] * ATTN_TOKENS;
-    const size_t end = first + ATTN_TOKENS < tokens ? first + ATTN_TOKENS : tokens;
-    while (first < end) {
+    const struct tile at = tile_of(t, job);
+    for (size_t first = at.first, n; first < at.end; first += n) {
         const int32_t *run = (const int32_t *)t->src[1]->data + 2 * first;
         const size_t begin = (size_t)run[0], stop = (size_t)run[1];
-        const size_t n = (stop < end ? stop : end) - first;
-        struct lm_attn a = call(t, h, first, n);
-        a.k = (const uint8_t *)row(k, h, begin);
-        a.v = (const uint8_t *)row(v, h, begin);
+        n = (stop < at.end ? stop : at.end) - first;
+        struct lm_attn a = call(t, &at, first, n);
+        a.k = (const uint8_t *)row(k, at.h, begin);
+        a.v = (const uint8_t *)row(v, at.h, begin);
         a.k_row = k->nb[2];
         a.v_row = v->nb[2];
         a.k_type = a.v_type = LM_F32;
@@ -220,7 +258,6 @@ void lm_cpu_attn_whole(const struct lm_exec *e, const struct lm_step *s, size_t 
         a.whole = true;
         a.pos = first - begin;
         e->cpu->attn(&a, lm_exec_scratch(e, thread));
-        first += n;
     }
 }
 

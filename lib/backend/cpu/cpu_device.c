@@ -316,6 +316,7 @@ static struct lm_backend *device_open(const struct lm_device *d, const struct lm
     c->vec = lm_vec_find(c->isa);
     c->recur = lm_recur_find(c->isa);
     c->attn = lm_attn_find(c->isa);
+    c->scoring = lm_scoring_find(c->isa);
     if (most > 1 && !(c->pool = lm_pool_new(most, err))) {
         free(c);
         return NULL;

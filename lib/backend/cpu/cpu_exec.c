@@ -188,6 +188,20 @@ static void add_op(struct lm_exec *e, const struct lm_tensor *t)
     need_scratch(e, op->scratch ? op->scratch(t) : 0);
 }
 
+/* Two steps where few tokens choose: scores, then the best of them. */
+static void add_choice(struct lm_exec *e, const struct lm_tensor *t)
+{
+    const size_t parts = lm_cpu_choose_parts(t);
+    if (parts) {
+        struct lm_step *s = new_step(e);
+        s->t = t;
+        s->run = lm_cpu_choose_scores;
+        s->n_jobs = parts * t->ne[1];
+        need_act(e, lm_cpu_choose_shared(t));
+    }
+    add_op(e, t);
+}
+
 /* The work memory is the backend's, so that a graph as large as any before it, or
  * smaller, needs no more. */
 static int reserve(struct lm_exec *e, struct lm_err *err)
@@ -222,7 +236,9 @@ static int add_nodes(struct lm_exec *e, const struct lm_graph *g, struct lm_err 
                 return lm_fail_nomem(err);
             continue;
         }
-        if (t->op != LM_OP_VIEW)
+        if (t->op == LM_OP_CHOOSE)
+            add_choice(e, t);
+        else if (t->op != LM_OP_VIEW)
             add_op(e, t);
         i++;
     }
@@ -271,8 +287,9 @@ void lm_cpu_release(struct lm_backend *b, struct lm_exec *e)
 
 static void show(const struct lm_exec *e, const struct lm_step *s)
 {
+    /* Some only prepare what comes next. */
     if (!e->seen || s->run == lm_cpu_activate || s->run == lm_cpu_sort_rows ||
-        s->run == lm_cpu_activate_sorted)       /* these only prepare a product */
+        s->run == lm_cpu_activate_sorted || s->run == lm_cpu_choose_scores)
         return;
     for (size_t i = 0; i < s->n_products; i++)
         e->seen(e->seen_arg, s->products[i].t);

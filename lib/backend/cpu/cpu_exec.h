@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/attn.h"
+#include "backend/cpu/choose.h"
 #include "backend/cpu/mulmat.h"
 #include "backend/cpu/recur.h"
 #include "backend/cpu/vec.h"
@@ -53,6 +54,7 @@ struct lm_cpu {
     enum lm_isa          isa;
     const struct lm_vec *vec;
     lm_attn_fn          *attn;
+    lm_scoring_fn       *scoring;
     const struct lm_recur *recur;
     void                *work;             /* activations, then each thread's scratch   */
     size_t               work_size;
@@ -117,6 +119,13 @@ size_t lm_cpu_kv_per_job(const struct lm_tensor *t);
 size_t lm_cpu_attn_count(const struct lm_tensor *t);
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
 size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
+
+/* Kernels of cpu_choose.c: scores in the activations, which lm_cpu_choose needs where
+ * lm_cpu_choose_parts is not 0, so many jobs a token, and lm_cpu_choose_shared bytes for them. */
+lm_kernel lm_cpu_choose_scores, lm_cpu_choose;
+size_t lm_cpu_choose_parts(const struct lm_tensor *t);
+size_t lm_cpu_choose_shared(const struct lm_tensor *t);
+size_t lm_cpu_choose_scratch(const struct lm_tensor *t);
 
 /* Kernels of cpu_states.c, likewise. */
 lm_kernel lm_cpu_conv_whole, lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;

@@ -484,6 +484,7 @@ static const struct lm_cpu_op ops[LM_N_OPS] = {
     [LM_OP_KV_STORE]   = { lm_cpu_kv_store, lm_cpu_kv_count, lm_cpu_kv_scratch,
                            lm_cpu_kv_per_job },
     [LM_OP_ATTN]       = { lm_cpu_attn, lm_cpu_attn_count, lm_cpu_attn_scratch, one_per_job },
+    [LM_OP_CHOOSE]     = { lm_cpu_choose, count_rows, lm_cpu_choose_scratch, one_per_job },
     [LM_OP_ATTN_WHOLE] = { lm_cpu_attn_whole, lm_cpu_attn_count, lm_cpu_attn_scratch,
                            one_per_job },
     [LM_OP_DISTANCE_BIAS] = { lm_cpu_distance_bias, count_one, lm_cpu_distance_scratch,
