@@ -192,6 +192,10 @@ static void text_memory(const struct lm_footprint *f, struct lm_buf *out)
         memory_line(out, "folded", f->kv_latent);
         lm_buf_printf(out, " (%" PRIu64 " bytes a position in each layer)\n", f->latent_position);
     }
+    if (f->n_chooser) {
+        memory_line(out, "keys to choose", f->chooser);
+        lm_buf_printf(out, " (%s; %" PRIu32 " layers)\n", f->k_type->name, f->n_chooser);
+    }
     if (f->n_recurrent) {
         memory_line(out, "states", f->state);
         lm_buf_printf(out, " (%" PRIu32 " layers, f32, for each text)\n", f->n_recurrent);
@@ -220,6 +224,10 @@ static void json_memory(const struct lm_footprint *f, const char *name, struct l
     cli_json_u64(out, "window_layers", f->n_window);
     cli_json_u64(out, "in_windows", f->kv_window);
     cli_json_u64(out, "folded", f->kv_latent);
+    if (f->n_chooser) {
+        cli_json_u64(out, "choosing_layers", f->n_chooser);
+        cli_json_u64(out, "keys_to_choose", f->chooser);
+    }
     cli_json_u64(out, "recurrent_layers", f->n_recurrent);
     cli_json_u64(out, "states", f->state);
     cli_json_u64(out, "batch", f->n_ubatch);

@@ -788,9 +788,11 @@ static int take_list(struct lm_convert *c, const struct lm_arch_key *k, struct l
 {
     int32_t values[LM_MAX_LAYERS];
     size_t n;
-    const int r = lm_convert_layers(c, k, values, LM_MAX_LAYERS, &n, err);
-    return r ? r < 0 ? r : LM_OK
-             : lm_arch_set_list(k, k->name, values, n, &c->cfg.h, err);
+    int r = lm_convert_layers(c, k, values, LM_MAX_LAYERS, &n, err);
+    if (r)
+        return r < 0 ? r : LM_OK;
+    r = lm_arch_set_list(k, k->name, values, n, &c->cfg.h, err);
+    return r ? lm_err_at(err, r, "config.json") : LM_OK;
 }
 
 /* The quantile of the normal distribution at p, as the family's code has it: in float32, from the
@@ -829,8 +831,11 @@ static int take_sparse(struct lm_convert *c, const struct lm_arch_key *k, struct
 {
     float values[LM_MAX_LAYERS];
     size_t n;
-    const int r = lm_convert_sparse(c, k, values, &n, err);
-    return r ? r : lm_arch_set_sparse(k->name, values, n, &c->cfg.h, err);
+    int r = lm_convert_sparse(c, k, values, &n, err);
+    if (r)
+        return r;
+    r = lm_arch_set_sparse(k->name, values, n, &c->cfg.h, err);
+    return r ? lm_err_at(err, r, "config.json") : LM_OK;
 }
 
 static int take_lists(struct lm_convert *c, struct lm_err *err)
@@ -1133,6 +1138,8 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
             *(bool *)field = u;
     }
     int r = take_lists(c, err);
-    r = r ? r : c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
+    if (r)
+        return r;
+    r = c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
     return r ? lm_err_at(err, r, "config.json") : LM_OK;
 }

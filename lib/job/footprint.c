@@ -251,6 +251,18 @@ static bool add(uint64_t *sum, uint64_t n, uint64_t bytes)
     return lm_mul_u64(n, bytes, &bytes) && lm_add_u64(*sum, bytes, sum);
 }
 
+/* The keys that a layer chooses positions by. */
+static int size_chooser(struct sizing *s, uint64_t *bytes)
+{
+    struct lm_footprint *f = s->out;
+    uint64_t row;
+    int r = row_bytes(s, f->k_type, s->h.index_len, &row);
+    if (r == LM_OK && (!add(bytes, row, f->n_ctx) || !add(&f->chooser, row, f->n_ctx)))
+        r = lm_fail(s->err, LM_EDATA, "the size of keys and values does not fit 64 bits");
+    f->n_chooser++;
+    return r;
+}
+
 /* Layer i's keys and values, and its state; *bytes is what it remembers in all. */
 static int size_layer(struct sizing *s, uint32_t i, uint64_t *bytes)
 {
@@ -269,6 +281,8 @@ static int size_layer(struct sizing *s, uint32_t i, uint64_t *bytes)
     int r = row_bytes(s, f->k_type, l.key, &k);
     if (r == LM_OK)
         r = row_bytes(s, f->v_type, l.value, &v);
+    if (r == LM_OK && s->arch && lm_arch_chooses(&s->h, i))
+        r = size_chooser(s, bytes);
     if (r != LM_OK)
         return r;
     seen = l.window && l.window < n ? l.window : n;
@@ -338,6 +352,7 @@ static int size_all(struct sizing *s)
         !lm_add_u64(numbers, s->n_vocab, &numbers) ||
         !lm_mul_u64(numbers, sizeof(float), &f->work) ||
         !lm_add_u64(f->weights, f->kv, &f->together) ||
+        !lm_add_u64(f->together, f->chooser, &f->together) ||
         !lm_add_u64(f->together, f->state, &f->together) ||
         !lm_add_u64(f->together, f->work, &f->together))
         return lm_fail(s->err, LM_EDATA, "the memory it takes does not fit 64 bits");

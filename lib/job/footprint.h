@@ -11,6 +11,8 @@
  *   in a window      the same, with n no more than the window has
  *   folded           n * (kv_lora_rank + rope.dimension_count), of the keys' type: what
  *                    latent attention can do with
+ *   keys to choose by  n * attention.indexer.key_length, of the keys' type, where a layer of an
+ *                    architecture that can be run chooses the positions it looks at
  *   a state          mamba    (ssm.conv_kernel - 1) * (ssm.inner_size + 2 ssm.group_count *
  *                             ssm.state_size) + ssm.inner_size * ssm.state_size
  *                    short convolution  (shortconv.l_cache - 1) * embedding_length
@@ -52,13 +54,15 @@ struct lm_footprint {
     uint32_t n_window, window;   /* layers with a window, and its positions            */
     uint64_t kv_window;          /* kv, if these keep no more than their window        */
     uint64_t latent_position, kv_latent;         /* folded: a position, and in all; 0  */
+    uint32_t n_chooser;          /* layers with keys to choose by                      */
+    uint64_t chooser;            /* bytes of these                                     */
     uint32_t n_recurrent;        /* layers with a state                                */
     uint64_t state;              /* bytes of all states                                */
     uint64_t work;               /* bytes to work in                                   */
-    uint64_t together;           /* weights, kv, state and work                        */
+    uint64_t together;           /* weights, kv, chooser, state and work               */
     uint32_t n_device;           /* layers on the device                               */
     bool     output_on_device;
-    uint64_t device;             /* bytes there: weights, kv and state of these layers */
+    uint64_t device;             /* bytes there: all but work of these layers          */
 };
 
 /*

@@ -26,6 +26,12 @@ ok "$(where kv_store --tensor-device 'blk.0.attn_k=cpu' -m "$m")" "cpu far0 " \
 ok "$(LMPIPE_FAR_OPS=-attn where kv_store -m "$m")" "cpu cpu " \
     "what a device cannot compute with stays on the CPU"
 ok "$(LMPIPE_FAR_OPS=-kv_store where attn -m "$m")" "cpu cpu " "whichever operation it lacks"
+gguf-convert -q "$root/tests/data/families/glm-dsa.tar.zst" chooses.gguf
+ok "$(where choose --tensor-device 'blk.0=cpu' -m chooses.gguf)" "cpu far1 " "keys to choose by"
+ok "$(where choose --tensor-device 'indexer.attn_k=cpu' -m chooses.gguf) $(where attn \
+    --tensor-device 'indexer.attn_k=cpu' -m chooses.gguf)" "cpu cpu  far0 far0 far1 " \
+    "apart from those of attention"
+ok "$(LMPIPE_FAR_OPS=-choose where choose -m chooses.gguf)" "cpu cpu " "where devices cannot choose"
 ok "$(where state_conv --tensor-device 'blk.1=cpu' -m "$root/tests/data/recurrent/mamba2.gguf" |
     cut -d ' ' -f 1-2)" "far0 cpu" "states too"
 ok "$(where state_wkv7 --tensor-device 'blk.0=cpu' -m "$root/tests/data/recurrent/rwkv7.gguf")" \
@@ -90,7 +96,7 @@ done
 for name in mamba2 qwen35 rwkv6 rwkv7 rwkv6qwen2 arwkv7; do
     same "$root/tests/data/recurrent/$name.gguf" $name
 done
-for name in gemma3n gemma4-mixed llama4 nemotron-h; do
+for name in gemma3n gemma4-mixed llama4 nemotron-h deepseek32 glm-dsa; do
     gguf-convert -q "$root/tests/data/families/$name.tar.zst" $name.gguf
     same $name.gguf $name
 done

@@ -14,11 +14,15 @@
 
 enum { SEQS = 40, CTX = 300, BATCH = 90, LAYERS = 3, WINDOW = 70 };
 
-/* Kinds: layers of keys and values, of a window, of states. */
+/* Kinds: layers of keys and values, of a window, of states; of keys that begin with their value,
+ * and that have none. */
 static const struct lm_memory_layer kv = { .n_head_kv = 2, .head_k = 5, .head_v = 3 };
 static const struct lm_memory_layer near = { .n_head_kv = 2, .head_k = 5, .head_v = 3,
                                              .window = WINDOW };
 static const struct lm_memory_layer recurrent = { .conv = 3, .state = 5 };
+static const struct lm_memory_layer latent = { .n_head_kv = 1, .head_k = 7, .head_v = 5,
+                                               .v_in_k = true };
+static const struct lm_memory_layer chooser = { .n_head_kv = 1, .head_k = 3, .v_in_k = true };
 
 static struct lm_memory_layer layers[LAYERS];
 static struct lm_memory_place place[LAYERS];
@@ -148,7 +152,7 @@ static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
     uint32_t window = layers[layer].window;
     for (uint32_t pos = 0; pos < length[s]; pos++)
         for (uint32_t h = 0; h < layers[layer].n_head_kv; h++) {
-            uint32_t got[5], value[2];
+            uint32_t got[16], value[16];
             if (pos < lm_memory_first(m, layer, id_of(s)) && window &&
                 pos + window < length[s] + 1)
                 continue;
@@ -328,6 +332,7 @@ static void test_kv(void **state)
 {
     (void)state;
     random_kinds(&kv, &kv, &kv, 2000);
+    random_kinds(&latent, &chooser, &latent, 2000);
 }
 
 static void test_windows(void **state)

@@ -5,7 +5,8 @@
  * again one is made anew in a fresh context from its record, and both must expect the same, to
  * the bit.
  *
- * LMPIPE_SOAK=N: how many tokens (4000).  The seed is printed when something differs.
+ * LMPIPE_SOAK=N: how many tokens (4000); LMPIPE_SOAK_MODEL: of which model.  The seed is printed
+ * when something differs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #include "model/model.h"
 
 #define MODEL "tests/data/m.gguf"
-enum { SEQS = 64, CTX = 200, EVENTS = 600, BATCH = 16 };
+enum { SEQS = 64, CTX = 200, EVENTS = 600, BATCH = 16, VOCAB = 260 };
 
 enum what { TOKEN, CUT, SHIFT };
 
@@ -97,7 +98,7 @@ static void compare(uint32_t seq)
     const struct record *r = &records[seq];
     const uint64_t at = seed;
     struct lm_ctx *fresh = new_context();
-    const struct event next = { TOKEN, draw(360), 0 };
+    const struct event next = { TOKEN, draw(VOCAB), 0 };
     for (uint32_t i = 0; i < r->n; i++)
         replay(fresh, 7, &r->e[i]);
     assert_int_equal(lm_ctx_seq_len(fresh, 7), r->length);
@@ -189,7 +190,7 @@ static uint32_t generate(void)
         struct record *r = &records[seq];
         if (r->length >= CTX - 1 || r->n >= EVENTS - 2 || draw(2))
             continue;
-        int32_t id = r->next < 0 || draw(4) == 0 ? (int32_t)draw(360) : r->next;
+        int32_t id = r->next < 0 || draw(4) == 0 ? (int32_t)draw(VOCAB) : r->next;
         t[n++] = (struct lm_batch_token){ id, seq, r->length++, true };
         note(r, TOKEN, (uint32_t)id, 0);
     }
@@ -230,10 +231,11 @@ static void disturb(void)
 static void test_soak(void **state)
 {
     const char *env = getenv("LMPIPE_SOAK");
+    const char *path = getenv("LMPIPE_SOAK_MODEL");
     const uint64_t want = env ? strtoull(env, NULL, 10) : 4000;
     struct lm_err err;
     (void)state;
-    if (!(model = lm_model_load(MODEL, NULL, NULL, &err)))
+    if (!(model = lm_model_load(path ? path : MODEL, NULL, NULL, &err)))
         fail_msg("%s", err.text);
     for (int i = 0; i < SEQS; i++)
         records[i].next = -1;
