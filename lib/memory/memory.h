@@ -8,6 +8,7 @@
  * One memory serves every kind of model; what its layers ask for says what it is made of:
  *
  *   keys and values      of all positions, in pages (pages.c)
+ *   keys alone           the same, as layers of their own: what positions are chosen by
  *   a window's           the same, but pages that no window reaches any more are given back
  *   recurrent state      one block a sequence, with snapshots of earlier lengths (states.c)
  *   nothing              every batch is forgotten when it ends
@@ -37,7 +38,7 @@ struct lm_memory;
 struct lm_memory_layer {
     uint32_t n_head_kv;         /* 0: no keys and values                                   */
     uint32_t head_k, head_v;    /* length of a key, of a value                             */
-    bool     v_in_k;            /* the value is the first head_v items of the key          */
+    bool     v_in_k;            /* the value is the first head_v items of the key, if any  */
     bool     f32;               /* both are F32, whatever the shape's types                */
     uint32_t window;            /* positions it looks back, its own included; 0: all       */
     size_t   conv, state;       /* floats: last inputs of a convolution, recurrent state   */
