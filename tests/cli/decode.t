@@ -490,6 +490,10 @@ if [ -d "$long" ]; then
             awk 'NF > 8 { for (i = 9; i <= NF; i++) print $i }' >$s.rows
     done
     within stream.rows stream2.rows 1 0 1e-6 "and back again, in the loop"
+    # Lines are what they are however they are cut in batches.
+    decode --all $exact -m long.gguf line >whole
+    decode --all $exact -b 50 -m long.gguf line >parts
+    equal parts whole "batches do not show"
     # Saved before and behind it, or cut back with what it was behind it, and gone on with.
     loop() { decode -i $exact -m long.gguf "$@" | cksum; }
     want=$(loop line)

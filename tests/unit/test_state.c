@@ -337,6 +337,60 @@ static void test_expected(void **state)
     lm_model_free(m);
 }
 
+static uint32_t seed = 12345;
+
+static uint32_t draw(uint32_t n)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % n;
+}
+
+/* Whatever is done to sequences, what they give is what all of their tokens give in one batch. */
+static void test_any_way(void **state)
+{
+    enum { SEQS = 4, LONGEST = 40, TURNS = 400 };
+    static const int32_t few[] = { 300, 301, 300, 301, 9, 44 };
+    static struct lm_batch_token t[LONGEST];
+    static int32_t ids[SEQS][LONGEST];
+    uint32_t n[SEQS] = { 0 };
+    struct lm_model *m = load_model(LLAMA, 0);
+    struct lm_ctx *c = context(m), *fresh = context(m);
+    (void)state;
+    write_adapter();
+    struct lm_adapter *adapter = lm_adapter_load(m, path, &err);
+    const struct lm_adapted with = { .adapter = adapter, .scale = 1 };
+    must(lm_ctx_adapt(c, &with, 1, &err));
+    must(lm_ctx_adapt(fresh, &with, 1, &err));
+    for (int turn = 0; turn < TURNS; turn++) {
+        const uint32_t s = draw(SEQS), other = draw(SEQS), more = 1 + draw(3);
+        if (draw(4) == 0) {
+            must(lm_ctx_seq_remove(c, s, n[s] = draw(n[s] + 1), &err));
+        } else if (draw(8) == 0) {
+            must(lm_ctx_seq_copy(c, s, other, &err));
+            memcpy(ids[s], ids[other], sizeof ids[s]);
+            n[s] = n[other];
+        }
+        if (n[s] + more > LONGEST)
+            must(lm_ctx_seq_remove(c, s, n[s] = 0, &err));
+        for (uint32_t i = 0; i < more; i++) {
+            ids[s][n[s]] = few[draw(6)];
+            t[i] = (struct lm_batch_token){ ids[s][n[s]], s, n[s], i + 1 == more };
+            n[s]++;
+        }
+        must(lm_ctx_decode(c, t, more, &err));
+        for (uint32_t i = 0; i < n[s]; i++)
+            t[i] = (struct lm_batch_token){ ids[s][i], 7, i, i + 1 == n[s] };
+        must(lm_ctx_decode(fresh, t, n[s], &err));
+        assert_memory_equal(lm_ctx_logits(c, more - 1), lm_ctx_logits(fresh, n[s] - 1),
+                            lm_ctx_row_len(c) * sizeof(float));
+        must(lm_ctx_seq_remove(fresh, 7, 0, &err));
+    }
+    lm_ctx_free(c);
+    lm_ctx_free(fresh);
+    lm_adapter_free(adapter);
+    lm_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_rotations),
         cmocka_unit_test(test_swapped),
         cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_any_way),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
