@@ -90,6 +90,7 @@ static const struct meaning common[] = {
     { "tokenizer.chat_templates", "names of further chat templates" },
     { "tokenizer.chat_template.*", "another chat template" },
     { "lmpipe.provenance", "program and options that made the file" },
+    { "xielu.*", "numbers of each layer's activation" },
     { NULL, NULL }
 };
 
@@ -116,6 +117,7 @@ static const struct meaning of_arch[] = {
     { "logit_scale", "factor of the logits" },
     { "embedding_scale", "factor of the embeddings" },
     { "residual_scale", "factor of what each part of a layer adds" },
+    { "hidden_activation", "function between the products of a feed-forward" },
     { "attn_logit_softcapping", "limit of attention scores" },
     { "final_logit_softcapping", "limit of the logits" },
     { "decoder_start_token_id", "token that the decoder begins with" },

@@ -338,6 +338,7 @@ static int add_pair(struct lora *l, const struct pair *p, struct stack *stacks, 
     uint32_t layer, part;
     bool found = false;
     int r = LM_OK;
+    weight = weight ? lm_convert_row_name(l->c, weight) : NULL;
     if (!weight)
         return lm_fail(err, LM_ENOSUP, "%s: adapts another part than the language model",
                        p->a->name);

@@ -227,6 +227,8 @@ struct lm_convert_item *lm_convert_new_item(struct lm_convert *c,
 /* Set the item's source i, which its list has room for. */
 void lm_convert_set_source(struct lm_convert *c, struct lm_convert_item *it, size_t i,
                            const struct lm_convert_source *src);
+/* A checkpoint's name as the table has it: without what some have before it. */
+const char *lm_convert_row_name(const struct lm_convert *c, const char *name);
 /* Is the row made of checkpoint tensors of that name? */
 bool lm_convert_is_row_of(const struct lm_arch_tensor *t, const char *name, uint32_t *layer,
                           uint32_t *part);

@@ -11,8 +11,7 @@
 #include "io/input.h"
 #include "job/convert_parts.h"
 
-/* A checkpoint's name as the table has it. */
-static const char *without_prefix(const struct lm_convert *c, const char *name)
+const char *lm_convert_row_name(const struct lm_convert *c, const char *name)
 {
     for (const char *const *p = c->cfg.arch->prefixes; p && *p; p++)
         if (!strncmp(name, *p, strlen(*p)))
@@ -51,7 +50,7 @@ static bool ignored(const struct lm_convert *c, const char *name)
 {
     uint32_t layer;
     for (const char *const *p = c->cfg.arch->ignored; *p; p++)
-        if (lm_arch_match(*p, without_prefix(c, name), &layer, NULL))
+        if (lm_arch_match(*p, lm_convert_row_name(c, name), &layer, NULL))
             return true;
     return false;
 }
@@ -171,7 +170,7 @@ static int add_row(struct lm_convert *c, const struct lm_arch_tensor *row, uint3
                        c->shards[src->shard].name, src->name, c->cfg.h.n_layer);
     /* The output's rows; of a copy of the embedding nothing is read. */
     if (row->transform == LM_PICK_ROWS &&
-        c->cfg.tied != (strcmp(without_prefix(c, src->name), row->source_2) == 0))
+        c->cfg.tied != (strcmp(lm_convert_row_name(c, src->name), row->source_2) == 0))
         return LM_OK;
     if (tied_copy(c, row)) {
         lm_note(c->env, LM_INFO, "%s: left out: config.json says it is tied", src->name);
@@ -203,7 +202,7 @@ static int add_rows(struct lm_convert *c, const char *name, const struct lm_conv
 {
     uint32_t layer = 0, part = 0;
     int r = LM_OK;
-    name = without_prefix(c, name);
+    name = lm_convert_row_name(c, name);
     for (const struct lm_arch_tensor *t = c->cfg.arch->tensors; !r && t->name; t++) {
         enum lm_transform how = t->transform;
         if (!lm_convert_is_row_of(t, name, &layer, &part) && !is_whole_of(t, name, &layer, &how))
@@ -231,7 +230,7 @@ static int add_source(struct lm_convert *c, size_t shard, const char *name,
     }
     if (c->cfg.h.n_further)
         text = lm_convert_draft_name(c, text, draft, sizeof draft);
-    if (lm_convert_is_further(c, without_prefix(c, text)))
+    if (lm_convert_is_further(c, lm_convert_row_name(c, text)))
         return LM_OK;
     int r = add_rows(c, text, &src, &found, err);
     if (r || found || ignored(c, text))

@@ -125,6 +125,16 @@ gguf-edit --set starcoder.hidden_activation=str:mish starcoder.gguf bad.gguf
 ok "$(decode -m bad.gguf "$data/starcoder.ids" 2>&1)" \
     "decode: bad.gguf: starcoder.hidden_activation: mish is not supported" "an unknown activation"
 
+# Adapters of a matrix that files have in three parts, and of one whose rows stand in another order.
+for name in baichuan bloom; do
+    zstd -qdc "$data/$name.tar.zst" | tar -xf - && zstd -qdc "$data/adapters/$name-lora.tar.zst" | tar -xf -
+    gguf-convert -q --lora --base=$name -T f32 $name-lora $name-lora.gguf 2>err
+    ok "$?:$(cat err)" 0: "$name: an adapter converts"
+    decode -m $name.gguf --lora $name-lora.gguf --cache-k f32 --cache-v f32 --all --text --top 16 \
+        "$data/$name.ids" >table 2>err
+    ok "$?:$(near_logits "$data/adapters/$name.tsv" table 1e-4 wide)" 0:near "$name: logits with it"
+done
+
 # A number that every layer has for itself in some files.
 model=$root/tests/data/m.gguf
 ids=$data/arcee.ids
