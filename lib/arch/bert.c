@@ -32,9 +32,7 @@
 #define PART(role, name, source, cols, rows) \
     LM_T_MATRIX(role, name, HF source ".weight", cols, rows, LM_AS_IS), \
     LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", rows, LM_AS_IS)
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, HF source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define NORM(role, name, source) LM_T_LAYER_NORM(role, name, HF source)
 
 #define TENSORS(positions, ...) \
     LM_T_EMBD("embeddings.word_embeddings.weight"), \

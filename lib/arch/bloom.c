@@ -18,27 +18,22 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_END,
 };
 
-#define PART(role, name, source, cols, rows, transform) \
-    LM_T_MATRIX(role, name, "h.{i}." source ".weight", cols, rows, transform), \
-    LM_T_VECTOR(role##_B, name ".bias", "h.{i}." source ".bias", rows, transform)
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, "h.{i}." source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", "h.{i}." source ".bias", LM_DIM_EMBD, LM_AS_IS)
-
 static const struct lm_arch_tensor tensors[] = {
     LM_T_EMBD("word_embeddings.weight"),
     LM_T_EMBD_NORM("word_embeddings_layernorm.weight", "word_embeddings_layernorm.bias"),
     LM_T_OUTPUT("lm_head.weight"),
     LM_T_OUTPUT_NORM("ln_f.weight", LM_AS_IS),
     LM_T_OUTPUT_NORM_B("ln_f.bias"),
-    NORM(LM_ATTN_NORM, "attn_norm", "input_layernorm"),
-    PART(LM_ATTN_QKV, "attn_qkv", "self_attention.query_key_value", LM_DIM_EMBD, LM_DIM_QKV,
-         LM_SPLIT_QKV_ROWS),
-    PART(LM_ATTN_OUT, "attn_output", "self_attention.dense", LM_DIM_HEADS_OUT, LM_DIM_EMBD,
-         LM_AS_IS),
-    NORM(LM_FFN_NORM, "ffn_norm", "post_attention_layernorm"),
-    PART(LM_FFN_UP, "ffn_up", "mlp.dense_h_to_4h", LM_DIM_EMBD, LM_DIM_FF, LM_AS_IS),
-    PART(LM_FFN_DOWN, "ffn_down", "mlp.dense_4h_to_h", LM_DIM_FF, LM_DIM_EMBD, LM_AS_IS),
+    LM_T_LAYER_NORM(LM_ATTN_NORM, "attn_norm", "h.{i}.input_layernorm"),
+    LM_T_MATRIX_B(LM_ATTN_QKV, "attn_qkv", "h.{i}.self_attention.query_key_value", LM_DIM_EMBD,
+                  LM_DIM_QKV, LM_SPLIT_QKV_ROWS),
+    LM_T_MATRIX_B(LM_ATTN_OUT, "attn_output", "h.{i}.self_attention.dense", LM_DIM_HEADS_OUT,
+                  LM_DIM_EMBD, LM_AS_IS),
+    LM_T_LAYER_NORM(LM_FFN_NORM, "ffn_norm", "h.{i}.post_attention_layernorm"),
+    LM_T_MATRIX_B(LM_FFN_UP, "ffn_up", "h.{i}.mlp.dense_h_to_4h", LM_DIM_EMBD, LM_DIM_FF,
+                  LM_AS_IS),
+    LM_T_MATRIX_B(LM_FFN_DOWN, "ffn_down", "h.{i}.mlp.dense_4h_to_h", LM_DIM_FF, LM_DIM_EMBD,
+                  LM_AS_IS),
     LM_T_END,
 };
 

@@ -14,16 +14,12 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_END,
 };
 
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, LM_HF source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", LM_HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
-
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_OUTPUT_NORM_B("model.norm.bias"),
-    NORM(LM_ATTN_NORM, "attn_norm", "input_layernorm"),
+    LM_T_LAYER_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm"),
     LM_T_ATTN_B(LM_AS_IS, LM_AS_IS),
-    NORM(LM_FFN_NORM, "ffn_norm", "post_attention_layernorm"),
+    LM_T_LAYER_NORM(LM_FFN_NORM, "ffn_norm", LM_HF "post_attention_layernorm"),
     LM_T_UP_DOWN,
     LM_T_MAYBE(LM_FFN_UP_B, "ffn_up.bias", LM_HF "mlp.up_proj.bias", LM_DIM_FF, LM_AS_IS),
     LM_T_MAYBE(LM_FFN_DOWN_B, "ffn_down.bias", LM_HF "mlp.down_proj.bias", LM_DIM_EMBD,

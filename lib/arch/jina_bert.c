@@ -12,9 +12,7 @@
 #define PART(role, name, source, cols, rows) \
     LM_T_MATRIX(role, name, source ".weight", cols, rows, LM_AS_IS), \
     LM_T_MAYBE(role##_B, name ".bias", source ".bias", rows, LM_AS_IS)
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define NORM(role, name, source) LM_T_LAYER_NORM(role, name, source)
 /* A norm that only one kind of checkpoint has. */
 #define NORM_2(role, name, source) \
     LM_T_MAYBE(role, name ".weight", source ".weight", LM_DIM_EMBD, LM_AS_IS), \

@@ -25,9 +25,7 @@ static const struct lm_arch_key keys[] = {
 
 #define HF "encoder.layers.{i}."
 
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, HF source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define NORM(role, name, source) LM_T_LAYER_NORM(role, name, HF source)
 
 static const struct lm_arch_tensor tensors[] = {
     LM_T_EMBD("embeddings.word_embeddings.weight"),

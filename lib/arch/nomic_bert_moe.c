@@ -34,9 +34,7 @@ static const struct lm_arch_key keys[] = {
       LM_TENSOR_PER_LAYER | LM_TENSOR_MATRIX | (when), LM_AS_IS, 0, role, NULL }, \
     { "blk.{i}." name ".bias", HF source ".bias", { rows }, \
       LM_TENSOR_PER_LAYER | LM_TENSOR_OPTIONAL | (when), LM_AS_IS, 0, role##_B, NULL }
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, HF source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define NORM(role, name, source) LM_T_LAYER_NORM(role, name, HF source)
 #define EXPERTS(role, name, source, cols, rows, transform) \
     { "blk.{i}." name ".weight", HF "mlp.experts.mlp." source, { cols, rows, LM_DIM_EXPERTS }, \
       LM_TENSOR_PER_LAYER | LM_TENSOR_EXPERTS | LM_TENSOR_IF_MIXED, transform, 0, role, NULL }

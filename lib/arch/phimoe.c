@@ -23,9 +23,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_END,
 };
 
-#define NORM(role, name, source) \
-    LM_T_NORM(role, name, LM_HF source ".weight"), \
-    LM_T_VECTOR(role##_B, name ".bias", LM_HF source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define NORM(role, name, source) LM_T_LAYER_NORM(role, name, LM_HF source)
 
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,

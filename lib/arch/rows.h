@@ -212,6 +212,13 @@ extern const struct lm_arch_token lm_arch_no_space[];
     LM_T_VECTOR(role, name ".weight", source, LM_DIM_EMBD, LM_AS_IS)
 #define LM_T_NORM_1(role, name, source) \
     LM_T_VECTOR(role, name ".weight", source, LM_DIM_EMBD, LM_ADD_ONE)
+/* A layer's norm or matrix with its bias, both in the checkpoint under `source`. */
+#define LM_T_LAYER_NORM(role, name, source) \
+    LM_T_NORM(role, name, source ".weight"), \
+    LM_T_VECTOR(role##_B, name ".bias", source ".bias", LM_DIM_EMBD, LM_AS_IS)
+#define LM_T_MATRIX_B(role, name, source, cols, rows, transform) \
+    LM_T_MATRIX(role, name, source ".weight", cols, rows, transform), \
+    LM_T_VECTOR(role##_B, name ".bias", source ".bias", rows, transform)
 
 #define LM_HF "model.layers.{i}."
 
