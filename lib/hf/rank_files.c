@@ -72,7 +72,8 @@ static int put(struct lm_rank_file *l, uint64_t id, struct lm_str text, int type
                struct lm_err *err)
 {
     if (id >= MAX_IDS)
-        return lm_fail(err, LM_EDATA, "id %llu is out of range", (unsigned long long)id);
+        return lm_fail(err, LM_EDATA, "id %llu is out of range: 0 to %d", (unsigned long long)id,
+                       MAX_IDS - 1);
     if (id >= l->n) {
         if (!lm_grow(&l->text, &l->text_cap, id + 1, sizeof *l->text) ||
             !lm_grow(&l->type, &l->type_cap, id + 1, sizeof *l->type))
@@ -236,7 +237,7 @@ static int read_piece(struct lm_rank_file *l, const struct lm_jval *x, uint64_t 
     lm_buf_clear(&l->bytes);
     if (!lm_jval_i64(lm_jval_get(x, "rank"), &rank) || rank < 0 || !lm_jval_str(bytes) ||
         !lm_buf_base64(&l->bytes, bytes->str, bytes->len))
-        return lm_fail(err, LM_EDATA, "vocab: an entry without rank or token_bytes");
+        return lm_fail(err, LM_EDATA, "no rank or no token_bytes in base64");
     if (l->bytes.failed)
         return lm_fail_nomem(err);
     if ((uint64_t)rank >= size)                      /* cut off */
@@ -256,14 +257,16 @@ static int read_special(struct lm_rank_file *l, const struct lm_jval *list, uint
     };
     char name[32];
     int s = LM_OK;
-    for (const struct lm_jval *x = list ? list->first : NULL; x && s == LM_OK; x = x->next) {
+    size_t at = 0;
+    for (const struct lm_jval *x = list ? list->first : NULL; x && s == LM_OK; x = x->next, at++) {
         const struct lm_jval *text = lm_jval_get(x, "token_str");
         int64_t rank = -1;
         bool control = true;
         lm_jval_bool(lm_jval_get(x, "is_control"), &control);
         if (!lm_jval_i64(lm_jval_get(x, "rank"), &rank) || rank < 0 ||
             (uint64_t)rank >= n_special || !lm_jval_str(text))
-            return lm_fail(err, LM_EDATA, "special_tokens: an entry without rank or token_str");
+            return lm_fail(err, LM_EDATA, "special_tokens[%zu]: no rank below %llu or no "
+                           "token_str", at, (unsigned long long)n_special);
         s = put(l, (uint64_t)rank, (struct lm_str){ text->str, text->len },
                 control ? LM_PIECE_CONTROL : LM_PIECE_USER, err);
     }
@@ -282,14 +285,18 @@ static int read_tekken(struct lm_rank_file *l, const struct lm_jval *root, struc
 {
     const struct lm_jval *config = lm_jval_get(root, "config"), *vocab = lm_jval_get(root, "vocab");
     int64_t size = 0, n_special = 0;
-    if (!vocab || vocab->kind != LM_JSON_ARRAY ||
-        !lm_jval_i64(lm_jval_get(config, "default_vocab_size"), &size) || size > MAX_IDS ||
+    if (!vocab || vocab->kind != LM_JSON_ARRAY)
+        return lm_fail(err, LM_EDATA, "has no list called vocab");
+    if (!lm_jval_i64(lm_jval_get(config, "default_vocab_size"), &size) || size > MAX_IDS ||
         !lm_jval_i64(lm_jval_get(config, "default_num_special_tokens"), &n_special) ||
         n_special < 0 || size <= n_special)
-        return lm_fail(err, LM_EDATA, "no vocab, or no sizes in config");
+        return lm_fail(err, LM_EDATA, "config has no good default_vocab_size and "
+                       "default_num_special_tokens");
     int s = read_special(l, lm_jval_get(root, "special_tokens"), (uint64_t)n_special, err);
-    for (const struct lm_jval *x = vocab->first; x && s == LM_OK; x = x->next)
-        s = read_piece(l, x, (uint64_t)n_special, (uint64_t)(size - n_special), err);
+    size_t i = 0;
+    for (const struct lm_jval *x = vocab->first; x && s == LM_OK; x = x->next, i++)
+        if ((s = read_piece(l, x, (uint64_t)n_special, (uint64_t)(size - n_special), err)))
+            lm_err_at(err, s, "vocab[%zu]", i);
     return s;
 }
 

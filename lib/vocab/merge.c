@@ -470,7 +470,7 @@ int lm_merge_ids(struct lm_encoder *e, const uint32_t *id, size_t n, bool more, 
     if (more || *done == n)
         return LM_OK;
     if (n - *done >= MOST)
-        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB");
+        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB is not supported");
     return merge_ids(e, id + *done, n - *done) && put_list(e, NONE) ? LM_OK : lm_fail_nomem(err);
 }
 
@@ -484,7 +484,7 @@ static int merge_large(struct lm_encoder *e, const char *p, size_t len, bool lea
     if (s != LM_OK)
         return s;
     if (len - done >= MOST)
-        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB");
+        return lm_fail(err, LM_ENOSUP, "a word of more than 2 GiB is not supported");
     return merge_list(e, p + done, len - done, lead && !done) && put_list(e, NONE)
                ? LM_OK : lm_fail_nomem(err);
 }

@@ -66,6 +66,14 @@ static inline bool same_text(const struct lm_vocab *v, uint32_t id, const char *
     return n == len && memcmp(t, p, len) == 0;
 }
 
+static int same_piece(const struct lm_vocab *v, uint32_t a, uint32_t b, struct lm_err *err)
+{
+    size_t n;
+    const char *p = lm_pieces_get(&v->text, a, &n);
+    return lm_fail(err, LM_EDATA, "ids %u and %u are the same piece: '%.*s'", a, b,
+                   (int)(n < 80 ? n : 80), p);
+}
+
 int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
 {
     uint64_t size = 64;
@@ -86,8 +94,7 @@ int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
         }
         const uint32_t i = lm_asked_slot(v, &a[id % N_ASKED]);
         if (v->slots[i] && !v->doubles)
-            return lm_fail(err, LM_EDATA, "tokens: ids %u and %u are the same piece",
-                           (v->slots[i] & v->slot_id) - 1, id);
+            return same_piece(v, (v->slots[i] & v->slot_id) - 1, id, err);
         v->slots[i] = (a[id % N_ASKED].hash & ~v->slot_id) | (id + 1);
     }
     return LM_OK;
@@ -145,7 +152,8 @@ static int load_types(struct lm_vocab *v, const int32_t *t, struct lm_err *err)
     memset(v->type, LM_TOKEN_NORMAL, v->n);
     for (uint32_t i = 0; t && i < v->n; i++) {
         if (t[i] < 0 || t[i] > LM_TOKEN_BYTE)
-            return lm_fail(err, LM_EDATA, "the token type of id %u is %d", i, (int)t[i]);
+            return lm_fail(err, LM_EDATA, "the token type of id %u is %d: 0 to %d are known", i,
+                           (int)t[i], (int)LM_TOKEN_BYTE);
         if (t[i])                                /* 0 says nothing */
             v->type[i] = (uint8_t)t[i];
     }

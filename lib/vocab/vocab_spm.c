@@ -31,7 +31,7 @@ static int fill(struct lm_vocab_src *src, const struct lm_spm_model *m, struct c
         return lm_fail(err, LM_ENOSUP, "a SentencePiece model of %s is not supported",
                        m->kind == 3 ? "words" : m->kind == 4 ? "characters" : "an unknown kind");
     if (m->n > INT32_MAX - 1)
-        return lm_fail(err, LM_ENOSUP, "%zu pieces", m->n);
+        return lm_fail(err, LM_ENOSUP, "so many pieces are not supported: %zu", m->n);
     c->text = lm_malloc_array(m->n, sizeof *c->text);
     c->score = lm_malloc_array(m->n, sizeof *c->score);
     c->type = lm_malloc_array(m->n, sizeof *c->type);

@@ -110,7 +110,15 @@ bad cut.model 1 "not a SentencePiece model, or damaged"
 printf 'YQ== 0\nYg== 1\nYw\n' >cut.tiktoken
 bad cut.tiktoken 1 "line 3 is not a piece in base64 and its rank"
 printf "1 'a' 1\n2 'b' 7\n" >rwkv.txt; bad rwkv.txt 1 "line 2 is not an id, a text and its length"
-printf '{"config":{}}' >tekken.json; bad tekken.json 1 "no vocab, or no sizes in config"
+printf '{"config":{}}' >tekken.json; bad tekken.json 1 "has no list called vocab"
+tekken() { # VOCAB PART
+    printf '{"config":{"default_vocab_size":9,"default_num_special_tokens":2},"vocab":[%s]}' \
+        "$1" >tekken.json
+    bad tekken.json 1 "$2"
+}
+tekken '{"rank":0,"token_bytes":"YQ=="},{"rank":1}' "vocab[1]: no rank or no token_bytes in base64"
+printf '{"config":{"default_vocab_size":9},"vocab":[]}' >tekken.json
+bad tekken.json 1 "config has no good default_vocab_size and default_num_special_tokens"
 printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "ids 0 and 2 are the same piece"
 printf '' >empty.txt; bad empty.txt 1 "has no pieces"
 mkdir lone; cp "$kinds/gpt2/vocab.json" lone/
