@@ -68,7 +68,7 @@ bool lm_vocab_absent(const struct lm_gguf *g);
  * text (hf/hf_named.h).  The text of *err does not name path.
  */
 struct lm_vocab *lm_vocab_open(const char *path, const struct lm_env *env, struct lm_err *err);
-/* Does lm_vocab_open take it for a GGUF file?  So it does with all that nothing tells of. */
+/* Does lm_vocab_open take it for a GGUF file?  Also true of what cannot be read. */
 bool lm_vocab_is_gguf(const char *path);
 void lm_vocab_free(struct lm_vocab *v);
 

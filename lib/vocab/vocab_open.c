@@ -95,10 +95,10 @@ bool lm_vocab_is_gguf(const char *path)
     if (is_directory(path) || is_half(path))
         return false;
     struct lm_in *in = lm_in_open(path, 0, NULL);
-    if (in && lm_in_peek(in, head, sizeof head, &n, NULL) != LM_OK)
-        n = 0;
+    const bool gguf = !in || lm_in_peek(in, head, sizeof head, &n, NULL) != LM_OK ||
+                      !form_of(path, head, n)->read;
     lm_in_close(in);
-    return !form_of(path, head, n)->read;
+    return gguf;
 }
 
 /* ---- reading it ---------------------------------------------------------------- */

@@ -84,6 +84,8 @@ named() { tokenize -m named --chat --render "$@"; }
 ok "$(named hello.json)" "D<s>" "the default one"
 ok "$(named --template rag hello.json)" R "--template by name"
 ok "$(printf '{"messages":[],"tools":[{}]}' | named)" T "tool_use when there are tools"
+tokenize -m nothere.json --chat --render hello.json 2>err; ok $? 2 "a model that is not there"
+has "$(cat err)" "tokenize: nothere.json: cannot open: " "which is what is wrong"
 named --template nope hello.json 2>err; ok $? 2 "no such template"
 has "$(cat err)" "which has: default, tool_use, rag" "which there are"
 
