@@ -4,9 +4,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/json.h"
-#include "hf/source.h"
+#include "io/input.h"
+
+#define MAX_FILE ((size_t)1 << 28)
 
 static const struct {
     const char *text, *id;
@@ -58,24 +61,28 @@ static int walk(struct lm_json *j, struct lm_arena *a, struct file *f, struct lm
 }
 
 /* The members of a file that are wanted; none are there without it. */
-static int read_file(struct lm_hf_named *x, struct lm_hf_source *src, const char *name,
-                     struct file *f, struct lm_err *err)
+static int read_file(struct lm_hf_named *x, const char *folder, const char *name, struct file *f,
+                     struct lm_err *err)
 {
+    struct lm_err why = { .code = LM_EDATA };
+    struct lm_buf path = { 0 };
+    struct lm_json j;
+    struct stat st;
     char *text = NULL;
     size_t len;
-    struct lm_err why = { .code = LM_EDATA };
-    struct lm_json j;
     *f = (struct file){ .decoder = false };
-    int s = lm_hf_load(src, name, &text, &len, err);
-    if (s != LM_OK)
-        return s > 0 ? LM_OK : s;
-    lm_json_init(&j, text, len, &why);
-    s = walk(&j, &x->arena, f, &why);
-    lm_json_release(&j);
-    free(text);
-    if (s == LM_OK)
-        return LM_OK;
-    return lm_fail(err, why.code, "%s: %s", name, why.text);
+    lm_buf_printf(&path, "%s/%s", folder, name);
+    const bool there = !path.failed && stat(path.data, &st) == 0;
+    int s = path.failed ? lm_fail_nomem(&why)
+            : there     ? lm_read_file(path.data, MAX_FILE, &text, &len, &why) : LM_OK;
+    lm_buf_release(&path);
+    if (text) {
+        lm_json_init(&j, text, len, &why);
+        s = walk(&j, &x->arena, f, &why);
+        lm_json_release(&j);
+        free(text);
+    }
+    return s == LM_OK ? s : lm_fail(err, why.code, "%s: %s", name, why.text);
 }
 
 /* A token's text, if a member has one. */
@@ -89,13 +96,13 @@ static void take_text(struct lm_hf_named *x, size_t k, const struct lm_jval *v, 
     x->token[k].file = file;
 }
 
-static int read_texts(struct lm_hf_named *x, struct lm_hf_source *src, struct lm_err *err)
+static int read_texts(struct lm_hf_named *x, const char *folder, struct lm_err *err)
 {
     static const char own[] = "tokenizer_config.json", map[] = "special_tokens_map.json";
     struct file config, old;
-    int s = read_file(x, src, own, &config, err);
+    int s = read_file(x, folder, own, &config, err);
     if (s == LM_OK)
-        s = read_file(x, src, map, &old, err);
+        s = read_file(x, folder, map, &old, err);
     for (size_t k = 0; k < LM_N_NAMED && s == LM_OK; k++) {
         const bool by_map = old.text[k] && (!config.decoder || !config.text[k]);
         take_text(x, k, by_map ? old.text[k] : config.text[k], by_map ? map : own);
@@ -119,12 +126,12 @@ static void take_ids(struct lm_hf_named *x, size_t k, const struct lm_jval *v)
 }
 
 /* Of a file that tokenizers do without: a broken one is known to occur. */
-static int read_ids(struct lm_hf_named *x, struct lm_hf_source *src, const char *name,
+static int read_ids(struct lm_hf_named *x, const char *folder, const char *name,
                     const struct lm_env *env, struct lm_err *err)
 {
     struct file f;
-    int s = read_file(x, src, name, &f, err);
-    if (s == LM_EDATA) {
+    int s = read_file(x, folder, name, &f, err);
+    if (s != LM_OK && s != LM_ENOMEM) {
         if (err)
             lm_note(env, LM_WARN, "%s: it is not heeded", err->text);
         return LM_OK;
@@ -140,18 +147,12 @@ static int read_ids(struct lm_hf_named *x, struct lm_hf_source *src, const char 
 int lm_hf_named_read(struct lm_hf_named *x, const char *folder, const struct lm_env *env,
                      struct lm_err *err)
 {
-    struct lm_hf_source *src = lm_hf_open(folder, NULL, env, err);
-    if (!src)
-        return err ? (int)err->code : LM_EIO;
     for (size_t k = 0; k < LM_N_NAMED; k++)
         x->token[k].id = -1;
-    int s = read_texts(x, src, err);
+    int s = read_texts(x, folder, err);
     if (s == LM_OK)
-        s = read_ids(x, src, "config.json", env, err);
-    if (s == LM_OK)
-        s = read_ids(x, src, "generation_config.json", env, err);
-    lm_hf_close(src);
-    return s;
+        s = read_ids(x, folder, "config.json", env, err);
+    return s == LM_OK ? read_ids(x, folder, "generation_config.json", env, err) : s;
 }
 
 void lm_hf_named_release(struct lm_hf_named *x)

@@ -41,8 +41,8 @@ const char *lm_hf_named_member(enum lm_named k);
  * A text is that of tokenizer_config.json, a string or an object with content; null says that
  * there is none.  As in transformers, special_tokens_map.json has the first word where
  * tokenizer_config.json lists no added_tokens_decoder; else it only fills in what that file
- * does not mention.  LM_EDATA naming which of these two is no JSON; of the other two files there
- * is only a note then.
+ * does not mention.  LM_EDATA naming which of these two is no JSON, LM_EIO which cannot be read; of
+ * the other two files there is only a note then.
  */
 int lm_hf_named_read(struct lm_hf_named *x, const char *folder, const struct lm_env *env,
                      struct lm_err *err);
