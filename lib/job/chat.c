@@ -23,8 +23,6 @@ struct request {
     bool                          prompt, go_on;
     const char                   *final;     /* text of the message to be continued */
     size_t                        final_len;
-    const char                   *dropped;   /* a member of a message that was null ... */
-    size_t                        dropped_in;    /* ... of messages[dropped_in]     */
     bool                          calls;     /* a message has tool_calls            */
     struct lm_err                *err;
 };
@@ -143,7 +141,7 @@ static const struct lm_jval *content_to_continue(struct request *q, const struct
 /* A message as templates get it: without members that are null, with its reasoning under
  * both names, in the order that transformers gives them: it shows where a message is printed. */
 static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **last,
-                       const struct lm_jval *m, size_t at, bool go_on)
+                       const struct lm_jval *m, bool go_on)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning" };
     struct lm_jval *out = node(q, LM_JSON_OBJECT, NULL), *tail = NULL;
@@ -159,10 +157,6 @@ static int add_message(struct request *q, struct lm_jval *to, struct lm_jval **l
         return lm_fail(q->err, LM_EDATA, "the last message has no text to continue");
     for (const struct lm_jval *e = m->first; e && ok; e = e->next) {
         const struct lm_jval *v = e;
-        if (e->kind == LM_JSON_NULL && !q->dropped) {
-            q->dropped = e->key;
-            q->dropped_in = at;
-        }
         if (e->kind == LM_JSON_NULL || same_key(e, names[1]))
             continue;
         q->calls |= same_key(e, "tool_calls");
@@ -191,7 +185,7 @@ static int take_messages(struct request *q, const struct lm_jval *messages)
     for (const struct lm_jval *m = messages->first; m && s == LM_OK; m = m->next, i++) {
         if (m->kind != LM_JSON_OBJECT)
             return lm_fail(q->err, LM_EDATA, "messages[%zu] is not an object", i);
-        s = add_message(q, list, &tail, m, i, q->go_on && !m->next);
+        s = add_message(q, list, &tail, m, q->go_on && !m->next);
     }
     q->messages = list;
     return s;
@@ -394,17 +388,31 @@ static void note_unused(struct request *q, struct lm_str text)
     lm_buf_release(&names);
 }
 
-/* A member that was there, but null, looks as if it were not. */
-static void tell_of_null(struct request *q)
+/* Which message has this member as null?  -1: none. */
+static int64_t null_in(const struct request *q, const char *name, size_t len)
 {
-    char part[100];
-    if (!q->dropped || !q->err)
+    const struct lm_jval *list = lm_jval_get(q->root, "messages");
+    int64_t i = 0;
+    for (const struct lm_jval *m = (list ? list : q->root)->first; m; m = m->next, i++)
+        for (const struct lm_jval *e = m->kind == LM_JSON_OBJECT ? m->first : NULL; e; e = e->next)
+            if (e->kind == LM_JSON_NULL && e->key_len == len && !memcmp(e->key, name, len))
+                return i;
+    return -1;
+}
+
+/* A member that was there, but null, looks as if it were not. */
+static void tell_of_null(const struct request *q)
+{
+    static const char lacks[] = "has no attribute '";
+    const char *name = q->err ? strstr(q->err->text, lacks) : NULL;
+    if (!name)
         return;
-    snprintf(part, sizeof part, "has no attribute '%.60s'", q->dropped);
+    name += sizeof lacks - 1;
     const size_t n = strlen(q->err->text);
-    if (strstr(q->err->text, part))
-        snprintf(q->err->text + n, sizeof q->err->text - n, ": in messages[%zu] it is null, which "
-                 "counts as not there", q->dropped_in);
+    const int64_t at = null_in(q, name, strcspn(name, "'"));
+    if (at >= 0)
+        snprintf(q->err->text + n, sizeof q->err->text - n, ": in messages[%lld] it is null, which "
+                 "counts as not there", (long long)at);
 }
 
 /* A template that is none is its file's fault; what goes wrong with it may be either's. */

@@ -38,7 +38,8 @@ int lm_ranks_load(struct lm_vocab *v, struct lm_err *err)
     for (uint32_t i = 0; i < v->n; i++)
         part(v, i, false, &n);
     if (n > INT32_MAX)
-        return lm_fail(err, LM_ENOSUP, "the pieces have %llu parts: so many are not supported", (unsigned long long)n);
+        return lm_fail(err, LM_ENOSUP, "the pieces have %llu parts: so many are not supported",
+                       (unsigned long long)n);
     int s = lm_pairs_init(&v->pairs, (uint32_t)n, err);
     v->pairs.by_id = true;
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++)

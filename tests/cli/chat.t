@@ -145,7 +145,7 @@ notes "" "or not" --template speaks.jinja --kwargs '{"enable_thinking":1}' hello
 printf '%s' '{"messages":[{"role":"assistant","tool_calls":[]}],"tools":[{}],"documents":[{}]}' \
     >lost.json
 notes "tool_calls, documents" "once" --template speaks.jinja lost.json lost.json
-printf '%s' '[{"role":"user"},{"role":"assistant","content":null,"name":null}]' >null.json
+printf '%s' '[{"role":"user","name":null},{"role":"assistant","content":null}]' >null.json
 chat --template part.jinja null.json >out 2>err; ok "$?$(cat out)" 1 "what transformers drops"
 printf '%s' '{{ messages[1].content + "x" }}' >last.jinja
 chat --template last.jinja null.json >out 2>err
