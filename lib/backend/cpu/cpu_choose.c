@@ -39,6 +39,12 @@ size_t lm_cpu_choose_scratch(const struct lm_tensor *t)
            (lm_cpu_choose_parts(t) ? 0 : scores_size(t));
 }
 
+/* Where jobs that make some of a token's scores leave them. */
+static float *shared_scores(const struct lm_exec *e, const struct lm_tensor *t, size_t token)
+{
+    return (float *)(void *)((char *)lm_exec_act(e) + token * scores_size(t));
+}
+
 static size_t seen_by(const struct lm_tensor *t, size_t token)
 {
     return (size_t)((const int32_t *)t->src[2]->data)[token] + 1;
@@ -70,9 +76,9 @@ void lm_cpu_choose_scores(const struct lm_exec *e, const struct lm_step *s, size
     const size_t parts = lm_cpu_choose_parts(t), token = job / parts, seen = seen_by(t, token);
     const size_t first = job % parts * JOB_PAGES * LM_KV_PAGE;
     const size_t end = first + JOB_PAGES * LM_KV_PAGE;
-    float *scores = (float *)(void *)((char *)lm_exec_act(e) + token * scores_size(t));
     if (seen > t->arg.attn.best && first < seen)
-        score(e, t, token, first, end < seen ? end : seen, scores, lm_exec_scratch(e, thread));
+        score(e, t, token, first, end < seen ? end : seen, shared_scores(e, t, token),
+              lm_exec_scratch(e, thread));
 }
 
 void lm_cpu_choose(const struct lm_exec *e, const struct lm_step *s, size_t job, int thread)
@@ -80,14 +86,15 @@ void lm_cpu_choose(const struct lm_exec *e, const struct lm_step *s, size_t job,
     const struct lm_tensor *t = s->t;
     const size_t best = t->arg.attn.best, seen = seen_by(t, job);
     int32_t *out = (int32_t *)t->data + job * best;
-    float *scores = (float *)(void *)((char *)lm_exec_act(e) + job * scores_size(t));
     for (size_t i = 0; i < best && seen <= best; i++)
         out[i] = i < seen ? (int32_t)i : -1;
     if (seen <= best)
         return;
-    if (!lm_cpu_choose_parts(t)) {
-        scores = lm_exec_scratch(e, thread);
-        score(e, t, job, 0, seen, scores, (char *)scores + scores_size(t));
+    if (lm_cpu_choose_parts(t)) {
+        lm_choose_best(shared_scores(e, t, job), seen, best, out);
+        return;
     }
+    float *scores = lm_exec_scratch(e, thread);
+    score(e, t, job, 0, seen, scores, (char *)scores + scores_size(t));
     lm_choose_best(scores, seen, best, out);
 }
