@@ -214,26 +214,25 @@ static struct ahead next_page(const struct lm_attn *a, size_t p0, size_t last, s
     return r;
 }
 
-/* The n keys of the tile at p0; its values. */
-static void load_keys(const struct lm_attn *a, float *dst, size_t p0, size_t n, size_t d_pad)
+/* The key, or the value, of position p. */
+INLINE const uint8_t *row_of(const struct lm_attn *a, bool value, size_t p)
 {
-    if (!a->chosen) {
-        load_tile(dst, lm_attn_key(a, p0), a->k_row, a->k_type, a->k_decode, n, a->d_k, d_pad);
-        return;
-    }
-    for (size_t p = 0; p < n; p++)
-        load_row(dst + p * d_pad, lm_attn_key(a, p0 + p), a->k_type, a->k_decode, a->d_k, d_pad);
-    fill_tile(dst, n, d_pad);
+    return value ? lm_attn_value(a, p) : lm_attn_key(a, p);
 }
 
-static void load_values(const struct lm_attn *a, float *dst, size_t p0, size_t n, size_t d_pad)
+/* The n keys, or values, of the tile at p0. */
+INLINE void load_rows(const struct lm_attn *a, bool value, float *dst, size_t p0, size_t n,
+                      size_t d_pad)
 {
+    const uint32_t type = value ? a->v_type : a->k_type;
+    const size_t d = value ? a->d_v : a->d_k, step = value ? a->v_row : a->k_row;
+    void (*decode)(const void *, float *, size_t) = value ? a->v_decode : a->k_decode;
     if (!a->chosen) {
-        load_tile(dst, lm_attn_value(a, p0), a->v_row, a->v_type, a->v_decode, n, a->d_v, d_pad);
+        load_tile(dst, row_of(a, value, p0), step, type, decode, n, d, d_pad);
         return;
     }
     for (size_t p = 0; p < n; p++)
-        load_row(dst + p * d_pad, lm_attn_value(a, p0 + p), a->v_type, a->v_decode, a->d_v, d_pad);
+        load_row(dst + p * d_pad, row_of(a, value, p0 + p), type, decode, d, d_pad);
     fill_tile(dst, n, d_pad);
 }
 
@@ -252,8 +251,8 @@ static void attn(const struct lm_attn *a, void *scratch)
     for (size_t p0 = q[0].first / TILE * TILE; p0 < last; p0 += TILE) {
         struct ahead ahead = next_page(a, p0 + TILE, last, nq);
         size_t n = last - p0 < TILE ? last - p0 : TILE, i = 0, end = nq;
-        load_keys(a, k, p0, n, dk_pad);
-        load_values(a, v, p0, n, dv_pad);
+        load_rows(a, false, k, p0, n, dk_pad);
+        load_rows(a, true, v, p0, n, dv_pad);
         while (i < nq && q[i].end <= p0)              /* early tokens end before the page */
             i++;
         while (end > i && q[end - 1].first >= p0 + TILE)  /* late windows begin after it */
