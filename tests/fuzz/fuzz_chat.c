@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct lm_chat_options o = {
         .no_generation_prompt = data[0] & 1, .continue_final = data[0] & 2, .now = &now,
-        .template = data[0] & 4 ? lm_chat_format_name(data[0] >> 3) : NULL, .start = { "<s>", 3 },
+        .template_name = data[0] & 4 ? lm_chat_format_name(data[0] >> 3) : NULL,
+        .start = { "<s>", 3 },
     };
     for (int i = 0; i < 2; i++) {
         s[i] = lm_chat_render(&c, (const char *)data + 1, size - 1, &o, &out[i], &at, NULL);
