@@ -95,6 +95,7 @@ static void add_id(struct lm_request_reader *r, struct lm_request *q)
             fault(q, LM_LOOP_ID, "%s is no token id, 0 to %d", r->words.word, INT32_MAX);
         return;
     }
+    q->next = q->kind == LM_REQ_GUESS ? id : 0;
     if (q->n_ids < r->max_ids) {
         if (!lm_grow(&q->ids, &q->cap, q->n_ids + 1, sizeof *q->ids)) {
             fault(q, LM_LOOP_MEMORY, "out of memory");
@@ -164,7 +165,6 @@ static void complete_guess(struct lm_request *q)
         fault(q, LM_LOOP_MALFORMED, "?%u asks what follows one id, not %zu", q->want, q->n_ids);
     else if (q->want == 0)
         fault(q, LM_LOOP_MALFORMED, "?0 asks for nothing");
-    q->next = q->n_ids ? q->ids[0] : 0;
     q->n_ids = 0;
 }
 

@@ -11,6 +11,11 @@ static void check(const struct lm_request *q, uint32_t n_vocab, size_t max)
             abort();
         return;
     }
+    if (q->kind == LM_REQ_GUESS) {
+        if (!q->want || q->n_ids || q->next < 0 || (n_vocab && (uint32_t)q->next >= n_vocab))
+            abort();
+        return;
+    }
     if (q->want > q->n_ids || (q->kind != LM_REQ_APPEND && q->want))
         abort();
     for (size_t i = 0; i < q->n_ids && i < max; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading and running whatever claims to be a model: a file, a context, three tokens; of an encoder
- * what becomes of them. */
+ * what becomes of them, and what a draft head guesses. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +19,20 @@ static void classify(const struct lm_model *m, struct lm_ctx *c)
     free(out);
 }
 
-static void run(struct lm_model *m)
+static void guess(struct lm_ctx *c)
+{
+    struct lm_guessed g[2];
+    if (lm_ctx_draft(c, 1, 2, 0, 2, g, NULL) == LM_OK &&
+        (lm_ctx_seq_len(c, 1) != 2 || lm_ctx_draft(c, 1, 1, 1, 1, g, NULL)))
+        abort();
+}
+
+static void run(struct lm_model *m, bool draft)
 {
     const bool vectors = lm_model_is_encoder(m) || lm_model_n_labels(m);
     struct lm_ctx_options o = {
         .n_ctx = 8, .n_batch = 4, .n_ubatch = 2, .embed = vectors, .pairs = vectors,
+        .draft_head = draft,
     };
     struct lm_batch_token t[3] = { { 0, 1, 0, true }, { 1, 1, 1, true }, { 0, 2, 0, false } };
     struct lm_ctx *c = lm_ctx_new(m, &o, NULL, NULL);
@@ -37,6 +46,8 @@ static void run(struct lm_model *m)
             abort();
         if (lm_model_n_labels(m))
             classify(m, c);
+        if (draft)
+            guess(c);
     }
     lm_ctx_free(c);
 }
@@ -51,9 +62,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct lm_model_options o = { .load = size % 2 ? LM_LOAD_READ : LM_LOAD_MMAP };
         struct lm_err err;
         struct lm_model *m = lm_model_load(path, &o, NULL, &err);
+        const bool further = m && lm_model_reads(m, "nextn_predict_layers");
         if (m)
-            run(m);
+            run(m, false);
         lm_model_free(m);
+        o.draft_head = true;
+        if (further && (m = lm_model_load(path, &o, NULL, &err))) {
+            run(m, true);
+            lm_model_free(m);
+        }
     }
     close(fd);
     unlink(path);

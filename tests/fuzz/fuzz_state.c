@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading whatever claims to be a saved state, of a decoder or, where it says that there are layers
- * that look at an encoder's text, of a model with one, where a sequence is there already.  The
- * model's number and the sum at the end are put right, which a mutation hardly ever does, except in
+ * that look at an encoder's text, of a model with one, or, where its number begins so, of one with
+ * a draft head, where a sequence is there already.  The model's number and the sum at the end are put right, which a mutation hardly ever does, except in
  * inputs of odd size. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,19 +20,25 @@ enum { SEQ = 1, LENGTH = 4 };
 static struct {
     const char      *file;
     struct lm_model *model;
+    bool             draft;
     uint8_t          number[8];         /* the model's */
-} models[] = { { .file = "tests/data/m.gguf" }, { .file = "tests/data/encoders/t5.gguf" } };
+} models[] = { { .file = "tests/data/m.gguf" }, { .file = "tests/data/encoders/t5.gguf" },
+               { .file = "tests/fuzz/corpus/model/qwen35-draft", .draft = true } };
 
-static const int32_t ids[LENGTH] = { 3, 1, 4, 1 };
+#define DRAFT 0xd4                      /* where its number begins so */
+
+static const int32_t ids[LENGTH] = { 3, 1, 2, 1 };
 
 /* A context with a short sequence. */
-static struct lm_ctx *context(struct lm_model *m)
+static struct lm_ctx *context(int i)
 {
-    struct lm_ctx_options o = { .n_ctx = 128, .n_batch = 8, .n_ubatch = 4 };
+    struct lm_ctx_options o = {
+        .n_ctx = 128, .n_batch = 8, .n_ubatch = 4, .draft_head = models[i].draft,
+    };
     struct lm_batch_token t[LENGTH];
-    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, NULL);
-    for (uint32_t i = 0; i < LENGTH; i++)
-        t[i] = (struct lm_batch_token){ ids[i], SEQ, i, false };
+    struct lm_ctx *c = lm_ctx_new(models[i].model, &o, NULL, NULL);
+    for (uint32_t k = 0; k < LENGTH; k++)
+        t[k] = (struct lm_batch_token){ ids[k], SEQ, k, false };
     if (!c || (lm_ctx_has_encoder(c) && lm_ctx_encode(c, SEQ, ids, LENGTH, NULL)) ||
         lm_ctx_decode(c, t, LENGTH, NULL))
         abort();
@@ -43,8 +50,9 @@ static void start(int i)
 {
     char path[] = "/tmp/lmpipe-fuzz-state-XXXXXX";
     int fd = mkstemp(path);
-    models[i].model = lm_model_load(models[i].file, NULL, NULL, NULL);
-    struct lm_ctx *c = models[i].model ? context(models[i].model) : NULL;
+    const struct lm_model_options mo = { .draft_head = models[i].draft };
+    models[i].model = lm_model_load(models[i].file, &mo, NULL, NULL);
+    struct lm_ctx *c = models[i].model ? context(i) : NULL;
     struct lm_out *out = lm_out_open(path, NULL);
     if (!c || fd < 0 || !out || lm_ctx_save(c, NULL, out, NULL) || lm_out_commit(out, NULL))
         abort();
@@ -72,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[] = "/tmp/lmpipe-fuzz-state-XXXXXX";
     uint8_t *copy = malloc(size + 1);
-    const int i = size >= 48 && data[4] == 2 && data[44] ? 1 : 0;
+    const int i = size < 48 || data[4] != 2 ? 0 : data[44] ? 1 : data[8] == DRAFT ? 2 : 0;
     int fd = mkstemp(path);
     if (!models[i].model)
         start(i);
@@ -81,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     if (size >= 48 && size % 2 == 0)
         mend(copy, size, models[i].number);
-    struct lm_ctx *c = context(models[i].model);
+    struct lm_ctx *c = context(i);
     struct lm_in *in = NULL;
     if (write(fd, copy, size) == (ssize_t)size && (in = lm_in_open(path, 0, NULL)) &&
         lm_ctx_load(c, in, NULL)) {
@@ -89,6 +97,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (lm_ctx_seqs(c, &id, 1) != 1 || id != SEQ || lm_ctx_seq_len(c, SEQ) != LENGTH)
             abort();
     }
+    uint32_t seq = SEQ;                 /* what follows, of whatever is there now */
+    struct lm_guessed g;
+    if (models[i].draft && lm_ctx_seqs(c, &seq, 1))
+        lm_ctx_draft(c, seq, lm_ctx_seq_len(c, seq), 1, 1, &g, NULL);
     lm_in_close(in);
     lm_ctx_free(c);
     close(fd);
