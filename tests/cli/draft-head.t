@@ -25,7 +25,7 @@ kinds() {
         { for (i = 1; i <= NF; i++) b[n++] = $i }
         function u32(p) { return b[p] + 256 * (b[p + 1] + 256 * (b[p + 2] + 256 * b[p + 3])) }
         END { for (p = 16 + u32(12); p < n; p += 32 + u32(p + 4))
-                  printf "%s %s %s;", u32(p), u32(p + 12), u32(p) == 2 ? u32(p + 16) : u32(p + 20) }'
+                  printf "%s %s %s;", u32(p), u32(p + 12), u32(p + (u32(p) == 2 ? 16 : 20)) }'
 }
 # near GUESSES REFERENCE: the same ids, and how far the numbers are.
 near() {
@@ -76,7 +76,8 @@ for name in glm4moe deepseek-v3 qwen35; do
     set -- $(head -n 1 "$ids" | cut -d ' ' -f 21-23)
     printf '%s\n' "3: ?3 $1" "3: +0 $1 $2" "3: ?3 $3" >go_on
     decode -i --draft-head -m "$name.gguf" $exact --save-state with begin >out
-    decode -i --draft-head -m "$name.gguf" $exact --load-state with go_on | guesses | sed 's/^3/0/' >got
+    decode -i --draft-head -m "$name.gguf" $exact --load-state with go_on | guesses |
+        sed 's/^3/0/' >got
     awk '$1 == 0 && ($2 == 20 || $2 == 22)' "$data/$name.tsv" >want
     ok "$(near got want)" near "$name: guesses about a sequence that was loaded"
     decode -i -m "$name.gguf" $exact --save-state without begin >out
@@ -95,12 +96,14 @@ for name in glm4moe deepseek-v3 qwen35; do
     decode -i -m bare.gguf plain | body >got
     equal plain.out got "$name: the same model otherwise"
     decode -i --draft-head -m bare.gguf plain >out 2>err
-    ok "$?:$(cat err)" "2:decode: bare.gguf: the model has no draft head" "$name: said if it is wanted"
+    ok "$?:$(cat err)" "2:decode: bare.gguf: the model has no draft head" \
+        "$name: said if it is wanted"
 done
 
 # What cannot be asked is answered with an error frame, and the loop goes on.
 asks() { # REQUEST ANSWER NAME
-    printf '%s\n' '+0 4 5 6' "$1" '?1 7' | decode -i ${4---draft-head} -c 8 -m glm4moe.gguf | kinds >out
+    printf '%s\n' '+0 4 5 6' "$1" '?1 7' |
+        decode -i ${4---draft-head} -c 8 -m glm4moe.gguf | kinds >out
     ok "$(cat out)" "$2" "$3"
 }
 asks '?5 7' '5 3 5;5 3 1;3 0 2;' 'as far as the context goes'
@@ -138,8 +141,8 @@ for model in glm4moe deepseek-v3; do
     ok "$(wc -l <got | tr -d ' ')" 3 "$model: there are three"
 done
 
-# Proposals of the head change no id, whether they are kept or not; a model that always guesses right
-# keeps all.
+# Proposals of the head change no id, whether they are kept or not; a model that always guesses
+# right keeps all.
 gguf-convert -q -T f32 "$data/right.tar.zst" right.gguf
 for name in glm4moe deepseek-v3 qwen35 right; do
     for how in "--greedy" "--seed 5 --temp 0.5" "--greedy --parallel 2"; do

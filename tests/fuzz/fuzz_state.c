@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading whatever claims to be a saved state, of a decoder or, where it says that there are layers
  * that look at an encoder's text, of a model with one, or, where its number begins so, of one with
- * a draft head, where a sequence is there already.  The model's number and the sum at the end are put right, which a mutation hardly ever does, except in
- * inputs of odd size. */
+ * a draft head, where a sequence is there already.  The model's number and the sum at the end are
+ * put right, which a mutation hardly ever does, except in inputs of odd size. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
