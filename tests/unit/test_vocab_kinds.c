@@ -556,7 +556,7 @@ static void test_damaged(void **state)
     assert_null(lm_vocab_from_rwkv("1 'a' 1\n2 b'\\xff' 2\n", 20, NULL, &err));
     assert_non_null(strstr(err.text, "line 2 "));
     assert_null(lm_vocab_from_tekken("{\"vocab\":[]}", 12, NULL, &err));
-    assert_non_null(strstr(err.text, "no sizes in config"));
+    assert_non_null(strstr(err.text, "config has no good default_vocab_size"));
 }
 
 int main(void)
