@@ -5,7 +5,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=10000"),

@@ -603,9 +603,6 @@ bool lm_arch_needs(const struct lm_arch_tensor *t, const struct lm_arch *a,
                    const struct lm_hparams *h, uint32_t layer,
                    bool (*there)(const void *arg, const char *name), const void *arg);
 
-/* Has a layer experts? */
-bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer);
-
 /* Is a layer recurrent; has it a feed-forward or experts; has it attention? */
 bool lm_arch_recurrent(const struct lm_hparams *h, uint32_t layer);
 bool lm_arch_feeds(const struct lm_hparams *h, uint32_t layer);

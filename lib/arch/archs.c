@@ -155,7 +155,8 @@ bool lm_arch_match(const char *pattern, const char *name, uint32_t *layer, uint3
     return !*name;
 }
 
-bool lm_arch_mixed(const struct lm_hparams *h, uint32_t layer)
+/* Has a layer experts? */
+static bool mixed(const struct lm_hparams *h, uint32_t layer)
 {
     const uint32_t every = h->mixed_every ? h->mixed_every : 1;
     return h->n_expert && layer >= h->n_dense_first && (layer + 1) % every == 0;
@@ -191,7 +192,7 @@ bool lm_arch_attends(const struct lm_arch *a, const struct lm_hparams *h, uint32
 bool lm_arch_allows(const struct lm_arch_tensor *t, const struct lm_arch *a,
                     const struct lm_hparams *h, uint32_t layer)
 {
-    unsigned not = lm_arch_mixed(h, layer) ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED;
+    unsigned not = mixed(h, layer) ? LM_TENSOR_IF_DENSE : LM_TENSOR_IF_MIXED;
     if (layer < h->n_layer)
         not |= LM_TENSOR_OF_DRAFT;
     not |= h->q_rank ? LM_TENSOR_NO_Q_RANK : LM_TENSOR_IF_Q_RANK;

@@ -293,15 +293,6 @@ int lm_sched_begin(struct lm_sched *s, struct lm_plan *p, struct lm_err *err)
     return LM_OK;
 }
 
-const struct lm_tensor *lm_sched_copy_of(const struct lm_plan *p, const struct lm_tensor *input,
-                                         size_t backend)
-{
-    for (size_t i = 0; i < p->n_copies; i++)
-        if (p->copies[i].from == input && p->copies[i].to->place == backend)
-            return p->copies[i].to;
-    return NULL;
-}
-
 void lm_sched_output(struct lm_plan *p, struct lm_tensor *t, void *dst)
 {
     for (size_t i = 0; i < p->n_outputs; i++)

@@ -57,10 +57,6 @@ int lm_sched_reserve(struct lm_sched *s, const size_t size[LM_MAX_PLACES], bool 
 /* Before inputs are filled: their data is where nobody reads any more. */
 int lm_sched_begin(struct lm_sched *s, struct lm_plan *p, struct lm_err *err);
 
-/* The copy of an input in a backend's memory, NULL if there is none. */
-const struct lm_tensor *lm_sched_copy_of(const struct lm_plan *p, const struct lm_tensor *input,
-                                         size_t backend);
-
 /* Where this run's rows of an output go: all of t's bytes. */
 void lm_sched_output(struct lm_plan *p, struct lm_tensor *t, void *dst);
 

@@ -221,13 +221,6 @@ int lm_in_fd(const struct lm_in *in)
     return in->fd;
 }
 
-bool lm_in_is(const struct lm_in *in, const char *path)
-{
-    struct stat a, b;
-    return fstat(in->fd, &a) == 0 && stat(path, &b) == 0 &&
-           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 /* Some decompressed bytes; *got 0 only at the end of the last frame. */
 static int read_zstd(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
 {

@@ -77,8 +77,6 @@ bool lm_in_seekable(const struct lm_in *in);
  * several threads.  Only if seekable. */
 int lm_in_pread(struct lm_in *in, uint64_t off, void *dst, size_t n, struct lm_err *err);
 
-/* Is `path` the same file (device and inode) as this input? */
-bool lm_in_is(const struct lm_in *in, const char *path);
 
 /* The descriptor, for fstat and poll; owned by in. */
 int lm_in_fd(const struct lm_in *in);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/map.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 int lm_map_fd(struct lm_map *m, int fd, struct lm_err *err)
 {
@@ -19,17 +17,6 @@ int lm_map_fd(struct lm_map *m, int fd, struct lm_err *err)
         return lm_fail_errno(err, "cannot map");
     *m = (struct lm_map){ p, (uint64_t)st.st_size };
     return LM_OK;
-}
-
-int lm_map_open(struct lm_map *m, const char *path, struct lm_err *err)
-{
-    *m = (struct lm_map){ 0 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return lm_fail_errno(err, "cannot open");
-    int r = lm_map_fd(m, fd, err);
-    close(fd);
-    return r;
 }
 
 void lm_map_close(struct lm_map *m)

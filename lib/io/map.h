@@ -14,10 +14,15 @@ struct lm_map {
     uint64_t       size;
 };
 
-/* Map the whole file; fills *m or leaves it zeroed and returns a code. */
-int lm_map_open(struct lm_map *m, const char *path, struct lm_err *err);
-/* The same for an open file; fd stays the caller's. */
+/*
+ * lm_map_fd - map all of an open file, whose descriptor stays the caller's and may be closed.
+ *
+ * Fills *m, to be closed with lm_map_close; else leaves it zeroed: LM_EUSE when it is no regular
+ * file, LM_EDATA when it is empty, LM_EIO.  m->data is the file's as long as nobody writes to it;
+ * reading beyond what it was cut to meanwhile ends the program.
+ */
 int lm_map_fd(struct lm_map *m, int fd, struct lm_err *err);
+/* The map is no more; all zero is none, which is fine. */
 void lm_map_close(struct lm_map *m);
 
 #endif

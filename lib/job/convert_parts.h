@@ -196,8 +196,6 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err);
 int lm_convert_shards(struct lm_convert *c, struct lm_err *err);
 /* Read one file's header; errors name it. */
 int lm_convert_read_shard(struct lm_convert *c, size_t i, struct lm_err *err);
-/* The file that the index gives a tensor, or NULL. */
-const char *lm_convert_index(const struct lm_convert *c, const char *tensor);
 /* Does a file hold the tensors that the index says, all of them and no others?  LM_OK without an
  * index. */
 int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_err *err);

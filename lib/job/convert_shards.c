@@ -71,7 +71,8 @@ static int from_index(struct lm_convert *c, const struct form *f, const struct l
     return c->n_index ? LM_OK : lm_fail(err, LM_EDATA, "%s: names no file", f->index);
 }
 
-const char *lm_convert_index(const struct lm_convert *c, const char *tensor)
+/* The file that the index gives a tensor, or NULL. */
+static const char *indexed(const struct lm_convert *c, const char *tensor)
 {
     const struct lm_convert_where key = { tensor, NULL };
     const struct lm_convert_where *w =
@@ -90,7 +91,7 @@ int lm_convert_check_index(const struct lm_convert *c, size_t shard, struct lm_e
     if (s->row)
         return LM_OK;
     for (size_t k = 0; c->index && k < s->st.n_tensors; k++) {
-        const char *file = lm_convert_index(c, s->st.tensors[k].name);
+        const char *file = indexed(c, s->st.tensors[k].name);
         if (!file || strcmp(file, s->name))
             return lm_fail(err, LM_EDATA, "%s: %s: the index %s%s", s->name,
                            s->st.tensors[k].name, file ? "says it is in " : "does not name it",

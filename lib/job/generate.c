@@ -367,7 +367,10 @@ uint64_t lm_talk_rest(const struct lm_talk *t, size_t frames)
     return other + frames * (sizeof(struct lm_frame) + sizeof(float) * (uint64_t)t->head.n_vocab);
 }
 
-int lm_talk_status(const char *name, struct lm_child_end e, int s, struct lm_err *err)
+/* The exit status that says how it went when the child ended like this after the work with it ended
+ * with code s: 2 for a signal or a program that could not be started, else the child's if it failed
+ * of itself, which *err then says with its name; else that of s. */
+static int status_of(const char *name, struct lm_child_end e, int s, struct lm_err *err)
 {
     if (e.ours || e.status == 0)
         return s == LM_OK ? 0 : s == LM_EDATA ? 1 : 2;
@@ -508,7 +511,7 @@ static size_t owed(const struct run *r)
 static int judge(struct run *r, const char *child, struct lm_child_end e, int s,
                  struct lm_generate_end *end)
 {
-    end->status = lm_talk_status(child, e, s, r->err);
+    end->status = status_of(child, e, s, r->err);
     if (end->status == 0)
         return s;
     lm_draw_give_up(&r->g->draw, r->err->text, NULL);

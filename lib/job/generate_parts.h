@@ -24,10 +24,6 @@ int lm_talk_start(struct lm_talk *t, char *const argv[], const struct lm_env *en
                   struct lm_err *err);
 /* The most bytes a child in order still has to say when `frames` answers are to come. */
 uint64_t lm_talk_rest(const struct lm_talk *t, size_t frames);
-/* The exit status that says how it went when the child ended like this after the work with it ended
- * with code s: 2 for a signal or a program that could not be started, else the child's if it failed
- * of itself, which *err then says with its name; else that of s. */
-int lm_talk_status(const char *name, struct lm_child_end e, int s, struct lm_err *err);
 /* Free all but the child, which must be finished. */
 void lm_talk_release(struct lm_talk *t);
 

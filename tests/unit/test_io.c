@@ -216,7 +216,6 @@ static void inputs_are_read_in_every_way(void **state)
     assert_non_null(strstr(err.text, "200000"));
     assert_int_equal(lm_in_skip(in, 1, &err), LM_EDATA);
     assert_int_equal(lm_in_pread(in, 199999, back, 2, &err), LM_EDATA);
-    assert_true(lm_in_is(in, "./in"));
     lm_in_close(in);
 
     char *data;
@@ -275,20 +274,27 @@ static void records_reach_pipes_whole(void **state)
     close(fd[1]);
 }
 
+static int map(struct lm_map *m, const char *path, struct lm_err *err)
+{
+    const int fd = open(path, O_RDONLY);
+    const int r = lm_map_fd(m, fd, err);
+    close(fd);
+    return r;
+}
+
 static void maps_are_whole_files(void **state)
 {
     (void)state;
     struct lm_err err;
     struct lm_map m;
     put("m", "abc", 3);
-    assert_int_equal(lm_map_open(&m, "m", &err), LM_OK);
+    assert_int_equal(map(&m, "m", &err), LM_OK);
     assert_int_equal(m.size, 3);
     assert_memory_equal(m.data, "abc", 3);
     lm_map_close(&m);
     put("m", "", 0);
-    assert_int_equal(lm_map_open(&m, "m", &err), LM_EDATA);
-    assert_int_equal(lm_map_open(&m, "/dev/null", &err), LM_EUSE);
-    assert_int_equal(lm_map_open(&m, "none", &err), LM_EIO);
+    assert_int_equal(map(&m, "m", &err), LM_EDATA);
+    assert_int_equal(map(&m, "/dev/null", &err), LM_EUSE);
     lm_map_close(&m);
     unlink("m");
 }

@@ -73,7 +73,9 @@ int lm_schema_nomem(struct lm_schema *s)
     return s->failed;
 }
 
-void lm_schema_note(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
+/* A line for what is no failure. */
+__attribute__((format(printf, 3, 4)))
+static void note(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
 {
     va_list ap;
     if (!s->notes || s->notes->len > 4096)        /* enough is said */
@@ -239,10 +241,13 @@ static int check_types(struct lm_schema *s, const struct lm_jval *v)
     return LM_OK;
 }
 
+/* Check the keywords of a schema and of all schemas in it. */
+static int check(struct lm_schema *s, const struct lm_jval *schema);
+
 static int check_all(struct lm_schema *s, const struct lm_jval *list)
 {
     for (const struct lm_jval *m = list->first; m && s->failed == LM_OK; m = m->next)
-        lm_schema_check(s, m);
+        check(s, m);
     return s->failed;
 }
 
@@ -255,7 +260,7 @@ static int check_dependencies(struct lm_schema *s, const struct lm_jval *v, bool
         if (names_only || m->kind == LM_JSON_ARRAY)
             check_names(s, m);
         else
-            lm_schema_check(s, m);
+            check(s, m);
     }
     return s->failed;
 }
@@ -280,9 +285,9 @@ static int check_value(struct lm_schema *s, enum shape shape, const struct lm_jv
     case ANY:
         return LM_OK;
     case SCHEMA:
-        return lm_schema_check(s, v);
+        return check(s, v);
     case ITEMS:
-        return v->kind == LM_JSON_ARRAY ? check_all(s, v) : lm_schema_check(s, v);
+        return v->kind == LM_JSON_ARRAY ? check_all(s, v) : check(s, v);
     case SCHEMAS:
         return v->kind == LM_JSON_ARRAY && v->first ? check_all(s, v) :
                lm_schema_fail(s, v, "an array of schemas is expected");
@@ -336,7 +341,7 @@ static int check_unknown(struct lm_schema *s, const struct lm_jval *m)
                                   older[i].draft, older[i].now);
     if (s->options->strict)
         return lm_schema_fail(s, m, "unknown keyword");
-    lm_schema_note(s, m, "unknown keyword, which constrains nothing");
+    note(s, m, "unknown keyword, which constrains nothing");
     return LM_OK;
 }
 
@@ -352,12 +357,12 @@ static int check_keywords(struct lm_schema *s, const struct lm_jval *schema)
             (!strcmp(k->name, "$ref") || !strcmp(k->name, "$dynamicRef")))
             find_target(s, m);
         if (k && s->failed == LM_OK && !strcmp(k->name, "format") && !lm_format_known(m))
-            lm_schema_note(s, m, "unknown format, which constrains nothing");
+            note(s, m, "unknown format, which constrains nothing");
     }
     return s->failed;
 }
 
-int lm_schema_check(struct lm_schema *s, const struct lm_jval *schema)
+static int check(struct lm_schema *s, const struct lm_jval *schema)
 {
     if (is_bool(schema))
         return LM_OK;
@@ -505,7 +510,7 @@ const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval
 {
     const struct lm_jval *target = find_target(s, ref);
     if (target && first_visit(s, target))         /* perhaps where no schema is looked for */
-        lm_schema_check(s, target);
+        check(s, target);
     return s->failed == LM_OK ? target : NULL;
 }
 
@@ -548,7 +553,7 @@ static struct lm_grammar *compile(const char *text, size_t len, const struct lm_
     s.root = lm_json_tree(s.arena, text, len, err);
     if (!s.root && err->code == LM_EDATA)
         err->code = LM_EUSE;                      /* another schema would do */
-    if (s.root && lm_schema_scan(&s) == LM_OK && lm_schema_check(&s, s.root) == LM_OK &&
+    if (s.root && lm_schema_scan(&s) == LM_OK && check(&s, s.root) == LM_OK &&
         lm_tree_add_rule(&s.tree, "the schema", NULL, err) == LM_OK) {
         struct lm_conj all = { 0 };
         lm_conj_add(&s, &all, (struct lm_literal){ s.root, false });

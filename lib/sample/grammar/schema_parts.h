@@ -180,17 +180,11 @@ struct lm_schema {
 int lm_schema_fail(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int lm_schema_nomem(struct lm_schema *s);
-/* A line for what is no failure. */
-void lm_schema_note(struct lm_schema *s, const struct lm_jval *at, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 /* Count so many steps; false when it is too much, or something has failed. */
 bool lm_schema_spend(struct lm_schema *s, uint64_t steps, const struct lm_jval *at);
 /* The same of states of automata, and of ops that were looked at to find these. */
 bool lm_schema_spend_states(struct lm_schema *s, uint32_t n, const struct lm_jval *at);
 bool lm_schema_spend_steps(struct lm_schema *s, uint64_t n, const struct lm_jval *at);
-
-/* Check the keywords of a schema and of all schemas in it. */
-int lm_schema_check(struct lm_schema *s, const struct lm_jval *schema);
 
 /* The schema that a $ref or $dynamicRef names; NULL when there is none. */
 const struct lm_jval *lm_schema_target(struct lm_schema *s, const struct lm_jval *ref);
