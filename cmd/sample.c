@@ -71,7 +71,7 @@ static const char help[] =
     "      --draft=COMMAND       a faster 'decode -i ...' that proposes ids\n"
     "      --draft-head          propose what the model's own draft head guesses\n"
     "      --draft-ngram=N       propose what followed the same N ids before\n"
-    "      --draft-max=N         propose at most N ids at once [8; of a head 3]\n"
+    "      --draft-max=N         propose at most N ids at once [8, of a head 3]\n"
     "      --probs=K             write the K best ids and their chances (0: all left)\n"
     "      --record=FILE         write what was chosen, and how likely it was\n"
     "      --replay=FILE         choose what a record says\n"

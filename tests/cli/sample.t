@@ -234,7 +234,7 @@ vain '--mirostat has no effect: the best token is always taken' --greedy --miros
 vain '--json-gap has no effect without --json-schema' --json-gap=one
 vain '--open-objects has no effect without --json-schema' --open-objects
 vain '--strict-schema has no effect without --json-schema' --strict-schema
-vain '--draft-max has no effect without --draft or --draft-ngram' --draft-max=3
+vain '--draft-max has no effect without --draft, --draft-head or --draft-ngram' --draft-max=3
 for o in start=a end=b message=c; do
     vain '--reasoning-start, -end or -message has no effect without --reasoning-budget' \
         --reasoning-$o
