@@ -8,6 +8,7 @@
 
 #include "base/size.h"
 #include "hf/hf_vocab_parts.h"
+#include "hf/tokenizer_fields.h"
 
 /* The value that comes next as a tree. */
 static int tree_here(struct lm_json *j, struct lm_arena *a, const struct lm_jval **out,
@@ -28,19 +29,23 @@ static const char *keep(const struct lm_json *j, struct lm_arena *a)
     return there ? j->str : lm_arena_copy(a, j->str, j->str_len);
 }
 
+static int too_high(const char *id, struct lm_err *err)
+{
+    return lm_fail(err, LM_ENOSUP, "id %.20s is out of range: at most %u is supported", id,
+                   LM_HF_MAX_PIECES - 1);
+}
+
 static int read_id(struct lm_json *j, uint32_t *id, struct lm_err *err)
 {
     const enum lm_json_kind k = lm_json_next(j);
     const char *p = j->str;
     if (k == LM_JSON_ERROR)
         return err->code;
-    *id = 0;
-    while (k == LM_JSON_NUMBER && *p >= '0' && *p <= '9' && *id < LM_HF_MAX_PIECES)
-        *id = 10 * *id + (uint32_t)(*p++ - '0');
-    if (k != LM_JSON_NUMBER || *p || *id >= LM_HF_MAX_PIECES)
-        return lm_fail(err, LM_EDATA, "vocab: an id that is no number from 0 to %u",
-                       LM_HF_MAX_PIECES - 1);
-    return LM_OK;
+    if (k != LM_JSON_NUMBER || p[strspn(p, "0123456789")])
+        return lm_fail(err, LM_EDATA, "vocab: an id that is no whole number from 0 on");
+    for (*id = 0; *p && *id < LM_HF_MAX_PIECES; p++)
+        *id = 10 * *id + (uint32_t)(*p - '0');
+    return *id < LM_HF_MAX_PIECES ? LM_OK : lm_err_at(err, too_high(j->str, err), "vocab");
 }
 
 /* Room for one more piece, and for its score; NULL: no memory. */
@@ -233,8 +238,29 @@ static int read_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm
     return r;
 }
 
-/* A member of model that is no list. */
-static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_err *err)
+/* A member of model that is no list, put behind those that came before; **tail is its place.  Of
+ * what is not a single value only the kind is kept. */
+static int read_small(struct lm_json *j, const struct lm_jval ***tail, struct lm_arena *a,
+                      struct lm_err *err)
+{
+    struct lm_jval *x = lm_arena_array(a, 1, sizeof *x);
+    const size_t len = j->str_len;
+    const char *key = x ? lm_arena_copy(a, j->str, len) : NULL;
+    if (!key)
+        return lm_fail_nomem(err);
+    *x = (struct lm_jval){ .key = key, .key_len = len, .kind = lm_json_next(j) };
+    if (x->kind == LM_JSON_STRING || x->kind == LM_JSON_NUMBER) {
+        x->len = j->str_len;
+        if (!(x->str = lm_arena_copy(a, j->str, j->str_len)))
+            return lm_fail_nomem(err);
+    }
+    **tail = x;
+    *tail = &x->next;
+    return x->kind == LM_JSON_ERROR || lm_json_skip(j, x->kind) ? err->code : LM_OK;
+}
+
+/* What the small members of model say. */
+static int take_model(struct lm_tokenizer_json *t, const struct lm_jval *model, struct lm_err *err)
 {
     const struct { const char *key; bool *out; } flags[] = {
         { "byte_fallback", &t->byte_fallback }, { "ignore_merges", &t->ignore_merges },
@@ -245,58 +271,75 @@ static int read_small(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_
         { "continuing_subword_prefix", t->go_on, sizeof t->go_on },
         { "end_of_word_suffix", t->last, sizeof t->last },
     };
-    const struct { const char *key; int64_t *out; } numbers[] = {
-        { "unk_id", &t->unk_id }, { "max_input_chars_per_word", &t->max_word },
-    };
-    bool *flag = NULL;
-    char *word = NULL, *end;
-    int64_t *number = NULL;
-    size_t room = 0;
-    const bool affix = lm_json_is(j, "continuing_subword_prefix") ||
-                       lm_json_is(j, "end_of_word_suffix");
+    const char *type = lm_tokenizer_type(model);
+    const int r = lm_tokenizer_fields("model", *type ? type : "BPE", model, err);
+    if (r)
+        return r;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        flag = lm_json_is(j, flags[i].key) ? flags[i].out : flag;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (lm_json_is(j, words[i].key)) {
-            word = words[i].out;
-            room = words[i].room;
-        }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number = lm_json_is(j, numbers[i].key) ? numbers[i].out : number;
-    const bool drops = lm_json_is(j, "dropout");
-    const enum lm_json_kind k = lm_json_next(j);
-    if (flag)
-        *flag = k == LM_JSON_TRUE;
-    if (k == LM_JSON_STRING && affix)
-        t->affixes |= j->str_len > 0;
-    if (k == LM_JSON_STRING && word && j->str_len >= room)
-        return lm_fail(err, LM_ENOSUP, "model: a text of %zu bytes where at most %zu are "
-                       "supported", j->str_len, room - 1);
-    if (k == LM_JSON_STRING && word)
-        memcpy(word, j->str, j->str_len + 1);
-    t->has_unk |= k == LM_JSON_STRING && word == t->unk;
-    if (k == LM_JSON_NUMBER && drops)
-        t->dropout = strtod(j->str, NULL);
-    if (k == LM_JSON_NUMBER && number)
-        *number = strtoll(j->str, &end, 10);
-    return k == LM_JSON_ERROR || lm_json_skip(j, k) ? err->code : LM_OK;
+        lm_jval_bool(lm_jval_get(model, flags[i].key), flags[i].out);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const struct lm_jval *x = lm_jval_get(model, words[i].key);
+        if (!lm_jval_str(x))
+            continue;
+        if (x->len >= words[i].room)
+            return lm_fail(err, LM_ENOSUP, "%s has %zu bytes where at most %zu are supported",
+                           words[i].key, x->len, words[i].room - 1);
+        memcpy(words[i].out, x->str, x->len + 1);
+    }
+    t->has_unk = lm_jval_str(lm_jval_get(model, "unk_token"));
+    t->affixes = t->go_on[0] || t->last[0];
+    lm_jval_f64(lm_jval_get(model, "dropout"), &t->dropout);
+    lm_jval_i64(lm_jval_get(model, "unk_id"), &t->unk_id);
+    lm_jval_i64(lm_jval_get(model, "max_input_chars_per_word"), &t->max_word);
+    return LM_OK;
 }
 
 static int walk_model(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
                       struct lm_err *err)
 {
     int r = LM_OK;
+    struct lm_jval model = { .kind = LM_JSON_OBJECT };
+    const struct lm_jval **tail = &model.first;
     enum lm_json_kind k = lm_json_next(j);
     if (k != LM_JSON_OBJECT)
         return k == LM_JSON_ERROR ? err->code : lm_fail(err, LM_EDATA, "model is no object");
     while (!r && (k = lm_json_next(j)) == LM_JSON_KEY) {
         const bool vocab = lm_json_is(j, "vocab"), merges = lm_json_is(j, "merges");
         j->slices = vocab || merges;
-        r = vocab ? read_vocab(j, t, a, err) : merges ? read_merges(j, t, a, err)
-                                                      : read_small(j, t, err);
+        if (vocab)
+            r = read_vocab(j, t, a, err);
+        else if (merges)
+            r = read_merges(j, t, a, err);
+        else if (lm_tokenizer_reads("model", j->str, j->str_len))
+            r = read_small(j, &tail, a, err);
+        else if (lm_json_skip(j, lm_json_next(j)))
+            r = err->code;
         j->slices = false;
     }
-    return r ? r : k == LM_JSON_ERROR ? err->code : LM_OK;
+    if (r || k == LM_JSON_ERROR)
+        return r ? r : err->code;
+    r = take_model(t, &model, err);
+    return r ? lm_err_at(err, r, "model") : LM_OK;
+}
+
+/* Added tokens are what they have to be; t->n_ids counts them, too. */
+static int check_added(struct lm_tokenizer_json *t, struct lm_err *err)
+{
+    size_t n = 0;
+    if (t->added && t->added->kind != LM_JSON_ARRAY)
+        return lm_fail(err, LM_EDATA, "added_tokens is no list");
+    for (const struct lm_jval *x = t->added ? t->added->first : NULL; x; x = x->next, n++) {
+        int64_t id = -1;
+        int r = lm_tokenizer_fields("added_tokens", "", x, err);
+        const struct lm_jval *number = lm_jval_get(x, "id");
+        if (!r && lm_jval_i64(number, &id) && id >= LM_HF_MAX_PIECES)
+            r = too_high(number->str, err);
+        if (r)
+            return lm_err_at(err, r, "added_tokens[%zu]", n);
+        if ((uint64_t)id >= t->n_ids)
+            t->n_ids = (uint64_t)id + 1;
+    }
+    return LM_OK;
 }
 
 static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena *a,
@@ -328,17 +371,7 @@ static int walk(struct lm_json *j, struct lm_tokenizer_json *t, struct lm_arena 
     }
     if (r || k == LM_JSON_ERROR || lm_json_next(j) != LM_JSON_EOF)
         return r ? r : err->code;
-    if (t->added && t->added->kind != LM_JSON_ARRAY && t->added->kind != LM_JSON_NULL)
-        return lm_fail(err, LM_EDATA, "added_tokens is no list");
-    for (const struct lm_jval *x = t->added ? t->added->first : NULL; x; x = x->next) {
-        if (x->kind != LM_JSON_OBJECT)
-            return lm_fail(err, LM_EDATA, "added_tokens: an entry that is no object");
-        int64_t id = -1;
-        if (lm_jval_i64(lm_jval_get(x, "id"), &id) && id >= 0 && id < LM_HF_MAX_PIECES &&
-            (uint64_t)id >= t->n_ids)
-            t->n_ids = (uint64_t)id + 1;
-    }
-    return LM_OK;
+    return check_added(t, err);
 }
 
 int lm_tokenizer_json_parse(struct lm_tokenizer_json *t, struct lm_arena *a, struct lm_err *err)

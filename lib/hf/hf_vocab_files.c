@@ -66,9 +66,6 @@ int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
         return r;
     if ((r = lm_tokenizer_merges_txt(t, src, err)))
         return r > 0 ? lm_hf_missing(src, "merges.txt", err) : r;
-    if (!known && !f->pre)
-        lm_note(f->env, LM_WARN, "tokenizer_config.json names no class that says how words "
-                "are cut: they are cut as GPT-2's");
     v->model = "gpt2";
     v->pre = f->pre ? f->pre : known ? classes[row].pre : "gpt-2";
     const struct lm_jval *decoder = lm_jval_get(f->tokenizer_config, "added_tokens_decoder");
@@ -84,6 +81,9 @@ int lm_hf_load_vocab_json(struct lm_hf_vocab *v, struct lm_tokenizer_json *t,
         r = lm_hf_check_merges(v, err);
     if (r)
         return r;
+    if (!known && !f->pre)
+        lm_note(f->env, LM_WARN, "tokenizer_config.json names no class that says how words "
+                "are cut: they are cut as GPT-2's");
     static const char end[] = "<|endoftext|>";
     struct lm_jval text = { .kind = LM_JSON_STRING, .str = (char *)end, .len = sizeof end - 1 };
     make_control(v, &text);

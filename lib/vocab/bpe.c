@@ -356,10 +356,9 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     const char *name = v->pre_name;
     if (!lm_uni_ready())
         return lm_fail(err, LM_ENOSUP, "byte-level BPE: built without utf8proc");
-    if (!*name && !src->pretok) {
-        lm_note(env, LM_WARN, "the vocabulary names no pre-tokenizer: taken as 'default'");
+    const bool unnamed = !*name && !src->pretok;
+    if (unnamed)
         name = "default";
-    }
     row = src->pretok ? src->pretok : lm_pretok_find(name, strlen(name));
     if (!row)
         return lm_fail(err, LM_ENOSUP, "pre-tokenizer '%s' is not supported", name);
@@ -374,8 +373,12 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     for (int b = 0xC0; b < 256; b++)
         if ((b < 0xC2 || b > 0xF4) && v->byte_id[b] < 0)
             v->norm |= LM_NORM_FFFD;
-    return lm_pieces_init(&v->bytes, v->n, v->text.at[v->n])
-               ? lm_bpe_load(v, src, decode_pieces, env, err) : lm_fail_nomem(err);
+    if (!lm_pieces_init(&v->bytes, v->n, v->text.at[v->n]))
+        return lm_fail_nomem(err);
+    int s = lm_bpe_load(v, src, decode_pieces, env, err);
+    if (s == LM_OK && unnamed)
+        lm_note(env, LM_WARN, "the vocabulary names no pre-tokenizer: taken as 'default'");
+    return s;
 }
 
 /* The piece that a whole word is, or -1. */

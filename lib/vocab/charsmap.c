@@ -78,6 +78,27 @@ int lm_charsmap_init(struct lm_charsmap *m, const void *blob, size_t len, struct
     return LM_OK;
 }
 
+double lm_charsmap_growth(const struct lm_charsmap *m)
+{
+    enum { LONG = 1 << 16 };                     /* more than anybody wants: as it is */
+    size_t longest = 0;
+    for (size_t at = 0, n; at < m->text_len; at += n + 1) {
+        n = strlen(m->text + at);
+        longest = n > longest ? n : longest;
+    }
+    if (longest > LONG)
+        return (double)longest;
+    double most = (double)longest / 3;           /* of strings of three bytes and more */
+    for (unsigned i = 0; i < 1 << 16; i++) {
+        const char p[2] = { (char)(i >> 8), (char)i };
+        struct lm_str to;
+        size_t n = walk(m, p, 2, false, &to, NULL);
+        if (n && (double)to.len > most * (double)n)
+            most = (double)to.len / (double)n;
+    }
+    return most > 1 ? most : 1;
+}
+
 void lm_charsmap_release(struct lm_charsmap *m)
 {
     free(m->unit);

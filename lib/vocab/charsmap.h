@@ -34,6 +34,9 @@ struct lm_charsmap {
 int lm_charsmap_init(struct lm_charsmap *m, const void *blob, size_t len, struct lm_err *err);
 void lm_charsmap_release(struct lm_charsmap *m);
 
+/* So many bytes may become of one at most, by a bound that the usual maps reach (11). */
+double lm_charsmap_growth(const struct lm_charsmap *m);
+
 /* The longest string at p that is replaced: its length and the replacement; 0: none.  *open
  * (may be NULL) is set if text behind end might make a difference. */
 size_t lm_charsmap_longest(const struct lm_charsmap *m, const char *p, const char *end,

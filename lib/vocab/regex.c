@@ -216,6 +216,11 @@ static size_t byte_of(struct lm_regex_scan *s, size_t rune)
     return s->byte;
 }
 
+size_t lm_regex_least(const struct lm_regex *r)
+{
+    return r->least;
+}
+
 bool lm_regex_walks(const struct lm_regex *r)
 {
     return r->program.n > 0;
@@ -318,6 +323,9 @@ static int compile(struct lm_regex *r, struct lm_err *err)
         return lm_fail(err, LM_ENOSUP, "pattern: PCRE2 does not take it: %s", (char *)text);
     }
     pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    uint32_t least = 0;
+    if (!lm_regex_walks(r) && pcre2_pattern_info(r->code, PCRE2_INFO_MINLENGTH, &least) == 0)
+        r->least = least;
     return LM_OK;                                /* without JIT it is interpreted */
 }
 

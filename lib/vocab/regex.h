@@ -37,6 +37,9 @@ struct lm_regex *lm_regex_new(const char *pattern, size_t len, struct lm_err *er
 struct lm_regex *lm_regex_literal(const char *text, size_t len, struct lm_err *err);
 void lm_regex_free(struct lm_regex *r);
 
+/* So many characters has each match at least; 0: it may be empty, or nothing is known. */
+size_t lm_regex_least(const struct lm_regex *r);
+
 /*
  * struct lm_regex_walk - a search in a text that comes in parts, without PCRE2.
  *

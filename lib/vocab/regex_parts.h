@@ -62,14 +62,15 @@ struct lm_regex {
     uint8_t (*sorts)[256];
     size_t    n_pages, pages_cap;
     unsigned  n_sorts;
+    size_t    least;                     /* characters that a match has at least    */
     void     *code;
     char     *pattern;                   /* what PCRE2 got */
     struct lm_regex_program program;
 };
 
 /*
- * lm_regex_compile - the program of what was parsed, into r->program, which stays empty for
- * patterns that need more than a look at one character before or behind: atomic groups,
+ * lm_regex_compile - the program of what was parsed, into r->program, and r->least; both stay
+ * empty for patterns that need more than a look at one character before or behind: atomic groups,
  * possessive repeats of anything but one set, longer look-around, repeats without end of what may
  * be empty.
  *

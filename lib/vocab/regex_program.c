@@ -10,7 +10,7 @@
 #include "base/size.h"
 #include "vocab/regex_parts.h"
 
-enum { MAX_DEPTH = 128, MAX_OPS = 4000, NO_END = -1 };
+enum { MAX_DEPTH = 128, MAX_OPS = 4000, NO_END = -1, MANY = 1 << 16 };
 
 enum kind { EMPTY, SET, AHEAD, BEHIND, SEQUENCE, CHOICE, REPEAT };
 
@@ -21,6 +21,7 @@ struct node {
     int                  min, max;
     char                 how;            /* REPEAT: 0, '?' as few as may be, '+' for good */
     bool                 nullable;
+    size_t               least;          /* characters; MANY: or more                     */
 };
 
 struct compiler {
@@ -45,6 +46,7 @@ static struct node *new_node(struct compiler *c, enum kind kind)
     }
     n->kind = kind;
     n->nullable = kind != SET;
+    n->least = kind == SET;
     return n;
 }
 
@@ -179,6 +181,8 @@ static struct node *quantified(struct compiler *c, struct node *in)
     n->how = *q;
     n->first = in;
     n->nullable = !n->min || in->nullable;
+    n->least = (size_t)n->min * in->least;
+    n->least = n->least < MANY ? n->least : MANY;
     next_item(c);
     if (n->how == '+' && in->kind != SET)
         return refuse(c);
@@ -194,6 +198,7 @@ static struct node *sequence(struct compiler *c, int depth)
         if (!x)
             return NULL;
         n->nullable &= x->nullable;
+        n->least += n->least < MANY ? x->least : 0;
         *to = x;
         to = &x->next;
     }
@@ -206,11 +211,13 @@ static struct node *choice(struct compiler *c, int depth)
     if (!n)
         return NULL;
     n->nullable = false;
+    n->least = MANY;
     do {
         struct node *x = sequence(c, depth);
         if (!x)
             return NULL;
         n->nullable |= x->nullable;
+        n->least = x->least < n->least ? x->least : n->least;
         *to = x;
         to = &x->next;
     } while (take(c, "|"));
@@ -347,6 +354,7 @@ int lm_regex_compile(struct lm_regex *r, const struct lm_regex_parsed *x, const 
     struct node *n = choice(&c, 0);
     bool ok = n && at_end(&c) && gen(g, n) &&
               put(g, (struct lm_regex_op){ .kind = LM_RX_MATCH });
+    r->least = ok ? n->least : 0;
     lm_arena_release(&c.arena);
     if (!ok) {
         free(g->op);

@@ -14,6 +14,7 @@
 
 #include "base/size.h"
 #include "hf/hf_vocab_parts.h"
+#include "hf/tokenizer_fields.h"
 #include "vocab/vocab_rules.h"
 
 static const char mark[] = "\xE2\x96\x81";       /* U+2581 */
@@ -33,12 +34,6 @@ struct reading {
     size_t                   n_before, n_after;
 };
 
-static const char *type_of(const struct lm_jval *v)
-{
-    const char *s = lm_jval_str(lm_jval_get(v, "type"));
-    return s ? s : "";
-}
-
 static bool flag(const struct lm_jval *v, const char *key, bool otherwise)
 {
     lm_jval_bool(lm_jval_get(v, key), &otherwise);
@@ -52,25 +47,28 @@ static bool is(struct lm_str s, const char *want)
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* An added token over the piece of its id. */
+/* An added token over the piece of its id.  Of one that is there twice the second counts, but it
+ * is special if either is. */
 static int lay_added(struct reading *r, const struct lm_jval *x, struct lm_err *err)
 {
     struct lm_hf_vocab *h = &r->h;
     const struct lm_jval *content = lm_jval_get(x, "content");
-    int64_t id = -1;
-    lm_jval_i64(lm_jval_get(x, "id"), &id);
-    if (id < 0 || id >= h->n || !lm_jval_str(content))
-        return lm_fail(err, LM_EDATA, "added_tokens: an entry without id or content");
-    bool normalized = flag(x, "normalized", false);
-    unsigned added = h->types[id] ? 0 : LM_ATTR_ADDED;
-    h->pieces[id] = (struct lm_str){ content->str, content->len };
-    h->types[id] = flag(x, "special", false) ? LM_TOKEN_CONTROL : LM_TOKEN_USER;
+    int64_t id = 0;
+    lm_jval_i64(lm_jval_get(x, "id"), &id);      /* in range: the parser has seen to that */
+    struct lm_str *piece = &h->pieces[id];
+    int32_t *type = &h->types[id];
+    bool again = *type == LM_TOKEN_CONTROL || *type == LM_TOKEN_USER;
+    if (again && (piece->len != content->len || memcmp(piece->p, content->str, piece->len) != 0))
+        return lm_fail(err, LM_EDATA, "added_tokens: id %lld is that of '%.60s' and of '%.60s'",
+                       (long long)id, piece->p, content->str);
+    unsigned added = *type ? again ? r->attr[id] & LM_ATTR_ADDED : 0 : LM_ATTR_ADDED;
+    bool special = flag(x, "special", false) || *type == LM_TOKEN_CONTROL;
+    *piece = (struct lm_str){ content->str, content->len };
+    *type = special ? LM_TOKEN_CONTROL : LM_TOKEN_USER;
     r->attr[id] = (uint8_t)(added | (flag(x, "lstrip", false) ? LM_ATTR_LSTRIP : 0) |
                             (flag(x, "rstrip", false) ? LM_ATTR_RSTRIP : 0) |
                             (flag(x, "single_word", false) ? LM_ATTR_WORD : 0) |
-                            (normalized ? LM_ATTR_NORMALIZED : 0));
-    if (content->len)
-        ++*(normalized ? &r->n_normalized : &r->n_raw);
+                            (flag(x, "normalized", false) ? LM_ATTR_NORMALIZED : 0));
     return LM_OK;
 }
 
@@ -96,6 +94,8 @@ static int pieces(struct reading *r, struct lm_err *err)
         } else if (bpe && r->t.byte_fallback && h->types[i] == LM_TOKEN_NORMAL &&
                    h->pieces[i].len == 6 && memcmp(h->pieces[i].p, "<0x", 3) == 0) {
             h->types[i] = LM_TOKEN_BYTE;
+        } else if (h->types[i] == LM_TOKEN_CONTROL || h->types[i] == LM_TOKEN_USER) {
+            ++*(r->attr[i] & LM_ATTR_NORMALIZED ? &r->n_normalized : &r->n_raw);
         }
     return s;
 }
@@ -139,7 +139,7 @@ static int check_id(const struct reading *r, const struct lm_jval *x, int32_t *o
 {
     int64_t id = -1;
     if (!lm_jval_i64(x, &id) || id < 0 || id >= r->h.n)
-        return lm_fail(err, LM_EDATA, "post_processor: a token that is not in the vocabulary");
+        return lm_fail(err, LM_EDATA, "post_processor: an id that is not in the vocabulary");
     *out = (int32_t)id;
     return LM_OK;
 }
@@ -166,14 +166,17 @@ static int cls_sep(struct reading *r, const struct lm_jval *v, struct lm_err *er
 static int template_ids(const struct reading *r, const struct lm_jval *v,
                         const struct lm_jval *token, int32_t *to, size_t *n, struct lm_err *err)
 {
-    const struct lm_jval *name = lm_jval_get(token, "id");
-    const struct lm_jval *x = lm_jval_str(name)
-                                  ? lm_jval_get(lm_jval_get(v, "special_tokens"), name->str) : NULL;
-    x = lm_jval_get(x, "ids");
+    int s = lm_tokenizer_fields("special", "", token, err);
+    if (s != LM_OK)
+        return lm_err_at(err, s, "post_processor: a special token");
+    const char *name = lm_jval_str(lm_jval_get(token, "id"));
+    const struct lm_jval *x = lm_jval_get(lm_jval_get(v, "special_tokens"), name);
     if (!x)
-        return lm_fail(err, LM_EDATA, "post_processor: a special token without ids");
-    int s = LM_OK;
-    for (x = x->first; x && s == LM_OK; x = x->next) {
+        return lm_fail(err, LM_EDATA, "post_processor: special token '%.60s' is not among its "
+                       "special_tokens", name);
+    if ((s = lm_tokenizer_fields("ids", "", x, err)))
+        return lm_err_at(err, s, "post_processor: special token '%.60s'", name);
+    for (x = lm_jval_get(x, "ids")->first; x && s == LM_OK; x = x->next) {
         if (*n == MAX_ADDED_IDS)
             return lm_fail(err, LM_ENOSUP, "post_processor: more than %d tokens",
                            (int)MAX_ADDED_IDS);
@@ -189,10 +192,12 @@ static int template(struct reading *r, const struct lm_jval *v, struct lm_err *e
     int32_t ids[2][MAX_ADDED_IDS];
     size_t n[2] = { 0, 0 };
     int behind = 0, s = LM_OK;
-    const struct lm_jval *x = lm_jval_get(v, "single");
-    for (x = x ? x->first : NULL; x && s == LM_OK; x = x->next) {
+    const struct lm_jval *x = lm_jval_get(v, "single")->first;
+    for (; x && s == LM_OK; x = x->next) {
         const struct lm_jval *token = lm_jval_get(x, "SpecialToken");
-        if (token)
+        if ((s = lm_tokenizer_fields("token", "", x, err)))
+            lm_err_at(err, s, "post_processor: a part of single");
+        else if (token)
             s = template_ids(r, v, token, ids[behind], &n[behind], err);
         else if (!lm_jval_get(x, "Sequence") || behind++)
             s = lm_fail(err, LM_ENOSUP, "post_processor: a template without the text once");
@@ -207,9 +212,12 @@ static int template(struct reading *r, const struct lm_jval *v, struct lm_err *e
 static int post_processor(struct reading *r, const struct lm_jval *v, int depth,
                           struct lm_err *err)
 {
-    const char *type = type_of(v);
-    if (!v || v->kind == LM_JSON_NULL || strcmp(type, "ByteLevel") == 0)
-        return LM_OK;                            /* ByteLevel only moves offsets */
+    const char *type = lm_tokenizer_type(v);
+    int s = lm_tokenizer_fields("post_processor", type, v, err);
+    if (s != LM_OK)
+        return lm_err_at(err, s, *type ? "post_processor '%.60s'" : "post_processor", type);
+    if (strcmp(type, "ByteLevel") == 0)
+        return LM_OK;                            /* only moves offsets */
     if (strcmp(type, "Sequence") != 0 && (r->n_before || r->n_after))
         return lm_fail(err, LM_ENOSUP, "post_processor '%.60s' behind another one is not "
                        "supported", type);       /* it would have several texts to put together */
@@ -217,11 +225,10 @@ static int post_processor(struct reading *r, const struct lm_jval *v, int depth,
         return cls_sep(r, v, err);
     if (strcmp(type, "TemplateProcessing") == 0)
         return template(r, v, err);
-    const struct lm_jval *x = lm_jval_get(v, "processors");
     if (strcmp(type, "Sequence") != 0 || depth == 8)
         return lm_fail(err, LM_ENOSUP, "post_processor '%.60s' is not supported", type);
-    int s = LM_OK;
-    for (x = x ? x->first : NULL; x && s == LM_OK; x = x->next)
+    const struct lm_jval *x = lm_jval_get(v, "processors")->first;
+    for (; x && s == LM_OK; x = x->next)
         s = post_processor(r, x, depth + 1, err);
     return s;
 }
@@ -369,7 +376,7 @@ static bool replaces(const struct lm_jval *v, const char *from, const char *to)
 {
     const struct lm_jval *s = lm_jval_get(lm_jval_get(v, "pattern"), "String");
     const struct lm_jval *c = lm_jval_get(v, "content");
-    return strcmp(type_of(v), "Replace") == 0 && lm_jval_str(s) && lm_jval_str(c) &&
+    return strcmp(lm_tokenizer_type(v), "Replace") == 0 && lm_jval_str(s) && lm_jval_str(c) &&
            is((struct lm_str){ s->str, s->len }, from) &&
            is((struct lm_str){ c->str, c->len }, to);
 }
@@ -378,12 +385,12 @@ static bool replaces(const struct lm_jval *v, const char *from, const char *to)
 static const struct lm_jval *first_of(const struct lm_jval *v, const char *list)
 {
     const struct lm_jval *x = lm_jval_get(v, list);
-    return strcmp(type_of(v), "Sequence") == 0 && x ? x->first : v;
+    return strcmp(lm_tokenizer_type(v), "Sequence") == 0 && x ? x->first : v;
 }
 
 static bool is_type(const struct lm_jval *v, const char *type)
 {
-    return v && strcmp(type_of(v), type) == 0;
+    return v && strcmp(lm_tokenizer_type(v), type) == 0;
 }
 
 /* Marks become spaces, bytes are bytes, and a space in front goes if one was put there. */
@@ -469,6 +476,7 @@ static int normalized_tokens(struct reading *r, struct lm_err *err)
 {
     struct lm_rules *x = r->rules;
     uint32_t n = 0;
+    double most = 0;
     struct lm_rules_work *w = lm_rules_work_new(x);
     struct lm_str *text = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *text);
     uint32_t *id = lm_arena_array(&r->h.arena, (size_t)r->n_normalized + 1, sizeof *id);
@@ -479,7 +487,11 @@ static int normalized_tokens(struct reading *r, struct lm_err *err)
         if (!(r->attr[i] & LM_ATTR_NORMALIZED) || !t.len ||
             (r->h.types[i] == LM_TOKEN_CONTROL) != (k < r->h.n))
             continue;
-        s = lm_rules_normalize(w, t.p, t.len, &t, err);
+        if ((most += lm_growth_of(&x->grown, t.p, t.len)) > LM_RULES_TEXT)
+            s = lm_fail(err, LM_ENOSUP, "added_tokens: more than %d MiB when they are normalized",
+                        (int)(LM_RULES_TEXT >> 20));
+        else
+            s = lm_rules_normalize(w, t.p, t.len, &t, err);
         if (s != LM_OK)
             break;
         text[n].len = t.len;
@@ -526,6 +538,8 @@ static int model(struct reading *r, struct lm_err *err)
     if (strcmp(type, "WordPiece") == 0) {
         r->src.model = (struct lm_str){ "bert", 4 };
         r->src.go_on = r->t.go_on;
+        if (r->t.max_word == 0)
+            return lm_fail(err, LM_ENOSUP, "max_input_chars_per_word 0 is not supported");
         r->src.max_word = r->t.max_word > 0 ? (uint64_t)r->t.max_word : 0;
     } else if (strcmp(type, "Unigram") == 0 && r->t.scored) {
         r->src.model = (struct lm_str){ "t5", 2 };
@@ -574,8 +588,10 @@ static int read_all(struct reading *r, struct lm_err *err)
 {
     int s;
     if ((s = lm_tokenizer_json_parse(&r->t, &r->h.arena, err)) || (s = read_rules(r, err)) ||
-        (s = pieces(r, err)) || (s = post_processor(r, r->t.post_processor, 0, err)) ||
-        (s = read_unk(r, err)))
+        (s = pieces(r, err)) || (s = read_unk(r, err)))
+        return s;
+    if (lm_tokenizer_has(r->t.post_processor) &&
+        (s = post_processor(r, r->t.post_processor, 0, err)))
         return s;
     bool bpe = !r->t.type[0] || strcmp(r->t.type, "BPE") == 0;
     if (bpe && (is_bytes(r) || is_marked(r))) {

@@ -3,15 +3,11 @@
  * The normalizers, pre-tokenizers and decoders of a tokenizer.json: which there are, and what
  * each one's members mean.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "hf/tokenizer_fields.h"
 #include "vocab/vocab_rules.h"
-
-static const char *type_of(const struct lm_jval *v)
-{
-    const char *s = lm_jval_str(lm_jval_get(v, "type"));
-    return s ? s : "";
-}
 
 static bool flag(const struct lm_jval *v, const char *key, bool otherwise)
 {
@@ -19,39 +15,41 @@ static bool flag(const struct lm_jval *v, const char *key, bool otherwise)
     return otherwise;
 }
 
+/* Text, kept in the arena. */
+static int keep(struct lm_rules *r, const struct lm_jval *x, struct lm_str *out,
+                struct lm_err *err)
+{
+    out->p = lm_arena_copy(&r->arena, x->str, x->len);
+    out->len = x->len;
+    return out->p ? LM_OK : lm_fail_nomem(err);
+}
+
 /* A member that is text, kept in the arena. */
 static int text(struct lm_rules *r, const struct lm_jval *v, const char *key, struct lm_str *out,
                 struct lm_err *err)
 {
-    const struct lm_jval *x = lm_jval_get(v, key);
-    if (!lm_jval_str(x))
-        return lm_fail(err, LM_EDATA, "'%.60s' without '%s'", type_of(v), key);
-    out->p = lm_arena_copy(&r->arena, x->str, x->len);
-    out->len = x->len;
-    return out->p ? LM_OK : lm_fail_nomem(err);
+    return keep(r, lm_jval_get(v, key), out, err);
 }
 
 /* A member that is one character. */
 static int rune(const struct lm_jval *v, const char *key, uint32_t *out, struct lm_err *err)
 {
     const struct lm_jval *x = lm_jval_get(v, key);
-    if (!lm_jval_str(x) || !x->len || (size_t)lm_utf8_len(x->str, x->len, out) != x->len)
-        return lm_fail(err, LM_EDATA, "'%.60s': '%s' is not one character", type_of(v), key);
+    if (!x->len || (size_t)lm_utf8_len(x->str, x->len, out) != x->len)
+        return lm_fail(err, LM_EDATA, "%s is not one character", key);
     return LM_OK;
 }
 
-/* The member "pattern": a text or an expression. */
-static int pattern(const struct lm_jval *v, struct lm_regex **out, struct lm_err *err)
+/* The member "pattern": a text, which goes to *from as well (NULL: to nobody), or an expression. */
+static int pattern(struct lm_rules *r, const struct lm_jval *v, struct lm_regex **out,
+                   struct lm_str *from, struct lm_err *err)
 {
-    const struct lm_jval *x = lm_jval_get(v, "pattern");
-    const struct lm_jval *s = lm_jval_get(x, "String"), *e = lm_jval_get(x, "Regex");
-    if (lm_jval_str(s))
-        *out = lm_regex_literal(s->str, s->len, err);
-    else if (lm_jval_str(e))
-        *out = lm_regex_new(e->str, e->len, err);
-    else
-        return lm_fail(err, LM_EDATA, "'%.60s' without a pattern", type_of(v));
-    return *out ? LM_OK : err ? (int)err->code : LM_ENOSUP;
+    const struct lm_jval *x = lm_jval_get(v, "pattern")->first;
+    const bool is_text = strcmp(x->key, "String") == 0;
+    *out = is_text ? lm_regex_literal(x->str, x->len, err) : lm_regex_new(x->str, x->len, err);
+    if (!*out)
+        return err ? (int)err->code : LM_ENOSUP;
+    return is_text && from ? keep(r, x, from, err) : LM_OK;
 }
 
 /* ---- a list of parts, or one ---------------------------------------------------------- */
@@ -63,37 +61,72 @@ struct kind {
     reader     *read;
 };
 
-/* Read a part by its type; a Sequence has more of them in `list`, and these may have, too. */
+enum { MAX_DEPTH = 16 };
+
+/* What is read: v, or a part of a Sequence, whose parts stand in `list`, or of one in that. */
+struct place {
+    const char *what, *list;
+    struct {
+        const struct lm_jval *next;      /* to be read                   */
+        size_t                n;         /* so many of the list were     */
+    } up[MAX_DEPTH];
+    int depth;
+};
+
+/* Where a part stands, as "normalizer.normalizers[2] 'NFC'". */
+static void name_part(const struct place *p, const char *type, char *to, size_t room)
+{
+    size_t n = (size_t)snprintf(to, room, "%s", p->what);
+    for (int i = 1; i <= p->depth && n < room; i++)
+        n += (size_t)snprintf(to + n, room - n, ".%s[%zu]", p->list, p->up[i].n - 1);
+    if (*type && n < room)
+        snprintf(to + n, room - n, " '%.60s'", type);
+}
+
+/* One part; of a Sequence its parts are to be read next. */
+static int read_part(struct lm_rules *r, struct place *p, const struct lm_jval *x,
+                     const struct kind *kinds, struct lm_err *err)
+{
+    char name[400];
+    const char *type = lm_tokenizer_type(x);
+    name_part(p, type, name, sizeof name);
+    int s = lm_tokenizer_fields(p->what, type, x, err);
+    if (s != LM_OK)
+        return lm_err_at(err, s, "%s", name);
+    if (strcmp(type, "Sequence") == 0) {
+        if (p->depth + 1 == MAX_DEPTH)
+            return lm_fail(err, LM_ENOSUP, "%s: sequences too deep in each other", p->what);
+        p->up[++p->depth].next = lm_jval_get(x, p->list)->first;
+        p->up[p->depth].n = 0;
+        return LM_OK;
+    }
+    while (kinds->type && strcmp(kinds->type, type) != 0)
+        kinds++;
+    if (!kinds->type)
+        return lm_fail(err, LM_ENOSUP, "%s is not supported", name);
+    if (!(r->part = lm_arena_copy(&r->arena, name, strlen(name))))
+        return lm_fail_nomem(err);
+    s = kinds->read(r, x, err);
+    return s == LM_OK ? s : lm_err_at(err, s, "%s", name);
+}
+
+/* v is a part, or a Sequence of them. */
 static int read_parts(struct lm_rules *r, const struct lm_jval *v, const char *what,
                       const char *list, const struct kind *kinds, struct lm_err *err)
 {
-    const struct lm_jval *up[16] = { v };        /* what a sequence stands in */
-    int depth = 0;
-    bool single = true;
-    while (depth >= 0) {
-        const struct lm_jval *x = up[depth];
-        if (!x || x->kind == LM_JSON_NULL) {
-            depth--;
-        } else if (strcmp(type_of(x), "Sequence") == 0) {
-            const struct lm_jval *sub = lm_jval_get(x, list);
-            if (depth + 1 == sizeof up / sizeof *up)
-                return lm_fail(err, LM_ENOSUP, "%s: sequences too deep in each other", what);
-            up[depth] = single && !depth ? NULL : x->next;
-            single = false;
-            up[++depth] = sub ? sub->first : NULL;
-        } else {
-            const struct kind *k = kinds;
-            while (k->type && strcmp(k->type, type_of(x)) != 0)
-                k++;
-            if (!k->type)
-                return lm_fail(err, LM_ENOSUP, "%s '%.60s' is not supported", what, type_of(x));
-            int s = k->read(r, x, err);
-            if (s != LM_OK)
-                return lm_err_at(err, s, "%s '%.60s'", what, type_of(x));
-            up[depth] = single ? NULL : x->next;
+    struct place p = { .what = what, .list = list };
+    int s = lm_tokenizer_has(v) ? read_part(r, &p, v, kinds, err) : LM_OK;
+    while (s == LM_OK && p.depth > 0) {
+        const struct lm_jval *x = p.up[p.depth].next;
+        if (!x) {
+            p.depth--;
+            continue;
         }
+        p.up[p.depth].next = x->next;
+        p.up[p.depth].n++;
+        s = read_part(r, &p, x, kinds, err);
     }
-    return LM_OK;
+    return s;
 }
 
 static int too_many(struct lm_err *err)
@@ -109,6 +142,7 @@ static struct lm_norm_part *new_norm(struct lm_rules *r, enum lm_norm_kind kind)
         return NULL;
     struct lm_norm_part *t = &r->norm[r->n_norm++];
     t->kind = kind;
+    t->name = r->part;
     return t;
 }
 
@@ -124,7 +158,7 @@ static int simple_norm(struct lm_rules *r, const struct lm_jval *v, struct lm_er
         { "Nmt", LM_NK_NMT },   { "ByteLevel", LM_NK_BYTES },
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-        if (strcmp(t[i].type, type_of(v)) == 0)
+        if (strcmp(t[i].type, lm_tokenizer_type(v)) == 0)
             return new_norm(r, t[i].kind) ? LM_OK : too_many(err);
     return LM_ENOSUP;
 }
@@ -144,7 +178,7 @@ static int replace_norm(struct lm_rules *r, const struct lm_jval *v, struct lm_e
     struct lm_norm_part *t = new_norm(r, LM_NK_REPLACE);
     if (!t)
         return too_many(err);
-    int s = pattern(v, &t->pattern, err);
+    int s = pattern(r, v, &t->pattern, &t->from, err);
     return s == LM_OK ? text(r, v, "content", &t->text, err) : s;
 }
 
@@ -180,10 +214,8 @@ static int base64_digit(char c)
 static int charsmap_norm(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err)
 {
     const struct lm_jval *x = lm_jval_get(v, "precompiled_charsmap");
-    if (x && (x->kind == LM_JSON_NULL || (lm_jval_str(x) && !x->len)))
+    if (!x->len)
         return LM_OK;                            /* no map: nothing is changed */
-    if (!lm_jval_str(x))
-        return lm_fail(err, LM_EDATA, "precompiled_charsmap is no text");
     struct lm_norm_part *t = new_norm(r, LM_NK_CHARSMAP);
     struct lm_buf b = { 0 };
     if (!t)
@@ -224,6 +256,7 @@ static struct lm_pre_part *new_pre(struct lm_rules *r, enum lm_pre_kind kind, en
         return NULL;
     struct lm_pre_part *t = &r->pre[r->n_pre++];
     t->kind = kind;
+    t->name = r->part;
     t->how = how;
     return t;
 }
@@ -289,7 +322,7 @@ static int split_pre(struct lm_rules *r, const struct lm_jval *v, struct lm_err 
         t->rune = UINT32_MAX;
         return LM_OK;
     }
-    return pattern(v, &t->pattern, err);
+    return pattern(r, v, &t->pattern, NULL, err);
 }
 
 static int marks_pre(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err)
@@ -321,7 +354,7 @@ static int marks_pre(struct lm_rules *r, const struct lm_jval *v, struct lm_err 
 
 static int words_pre(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err)
 {
-    bool only = strcmp(type_of(v), "WhitespaceSplit") == 0;
+    bool only = strcmp(lm_tokenizer_type(v), "WhitespaceSplit") == 0;
     struct lm_pre_part *t = new_pre(r, only ? LM_PK_SPACE : LM_PK_WORDS, LM_CUT_REMOVED);
     if (!t)
         return too_many(err);
@@ -388,12 +421,13 @@ static struct lm_dec_part *new_dec(struct lm_rules *r, enum lm_dec_kind kind)
         return NULL;
     struct lm_dec_part *t = &r->dec[r->n_dec++];
     t->kind = kind;
+    t->name = r->part;
     return t;
 }
 
 static int simple_dec(struct lm_rules *r, const struct lm_jval *v, struct lm_err *err)
 {
-    const char *type = type_of(v);
+    const char *type = lm_tokenizer_type(v);
     enum lm_dec_kind kind = strcmp(type, "ByteLevel") == 0      ? LM_DK_BYTES
                             : strcmp(type, "ByteFallback") == 0 ? LM_DK_FALLBACK
                                                                 : LM_DK_FUSE;
@@ -438,9 +472,8 @@ static int strip_dec(struct lm_rules *r, const struct lm_jval *v, struct lm_err 
     lm_jval_i64(lm_jval_get(v, "stop"), &stop);
     if (!t)
         return too_many(err);
-    if (start < 0 || stop < 0 || stop > 1 << 20)
-        return lm_fail(err, LM_ENOSUP, "start %lld, stop %lld is not supported",
-                       (long long)start, (long long)stop);
+    if (stop > 1 << 20)
+        return lm_fail(err, LM_ENOSUP, "stop %lld is not supported", (long long)stop);
     t->start = (size_t)start;
     t->stop = (size_t)stop;
     int s = rune(v, "content", &c, err);
@@ -452,7 +485,7 @@ static int replace_dec(struct lm_rules *r, const struct lm_jval *v, struct lm_er
     struct lm_dec_part *t = new_dec(r, LM_DK_REPLACE);
     if (!t)
         return too_many(err);
-    int s = pattern(v, &t->pattern, err);
+    int s = pattern(r, v, &t->pattern, &t->from, err);
     return s == LM_OK ? text(r, v, "content", &t->to, err) : s;
 }
 
@@ -463,7 +496,7 @@ int lm_rules_read_decoder(struct lm_rules *r, const struct lm_jval *v, struct lm
         { "Metaspace", marks_dec },  { "WordPiece", wordpiece_dec }, { "BPEDecoder", suffix_dec },
         { "Strip", strip_dec },      { "Replace", replace_dec },     { NULL, NULL },
     };
-    if ((!v || v->kind == LM_JSON_NULL) && !new_dec(r, LM_DK_JOIN))
+    if (!lm_tokenizer_has(v) && !new_dec(r, LM_DK_JOIN))
         return too_many(err);
     return read_parts(r, v, "decoder", "decoders", kinds, err);
 }

@@ -66,7 +66,7 @@ int lm_rules_ready(struct lm_rules *r, struct lm_err *err)
         if (text && !t->pattern && !(t->pattern = lm_regex_new(text, strlen(text), err)))
             return err ? (int)err->code : LM_ENOMEM;
     }
-    return LM_OK;
+    return lm_rules_growth(r, err);
 }
 
 int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,

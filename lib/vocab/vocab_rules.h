@@ -27,6 +27,20 @@
 
 enum { LM_RULES_MAX = 24 };              /* parts of a sequence */
 
+/* ---- how much longer text can become ----------------------------------------- */
+
+enum {
+    LM_RULES_GROWTH = 4096,              /* bytes that one byte of text may become            */
+    LM_RULES_TEXT = 1 << 28,             /* bytes that all pieces may become, or added tokens */
+};
+
+/* No text becomes longer than by[] of its bytes and `more` together. */
+struct lm_growth {
+    double by[256], more;
+};
+
+double lm_growth_of(const struct lm_growth *g, const char *p, size_t len);
+
 /* ---- text that remembers where it came from ---------------------------------- */
 
 struct lm_traced {
@@ -50,9 +64,12 @@ enum lm_norm_kind {
 
 struct lm_norm_part {
     enum lm_norm_kind  kind;
+    const char        *name;             /* where it stands in the file, for messages */
+    double             growth;           /* bytes that it makes of one at most        */
     bool               left, right;      /* STRIP                                     */
     struct lm_str      text;             /* REPLACE: the new text; PREPEND            */
     struct lm_regex   *pattern;          /* REPLACE                                   */
+    struct lm_str      from;             /* REPLACE: what the pattern is, if one text */
     struct lm_charsmap map;              /* CHARSMAP                                  */
     unsigned           bert;             /* BERT: LM_BERT_ bits                       */
 };
@@ -60,6 +77,7 @@ struct lm_norm_part {
 /* Where a normalizer stands in a text; zero-initialise, begin anew for each text, release. */
 struct lm_norm_state {
     bool                 begun;
+    size_t               gone, seen;     /* of the text: dealt with, looked at        */
     size_t               at;             /* REPLACE: all before it is put             */
     struct lm_regex_walk walk;           /* REPLACE; or, by PCRE2:                    */
     struct lm_regex_scan scan;
@@ -71,7 +89,7 @@ struct lm_norm_state {
     size_t               slice;
 };
 
-/* slice: bytes of blanks that are put at a time. */
+/* slice: some bytes, what is put at a time is not much longer. */
 void lm_norm_begin(struct lm_norm_state *st, size_t slice);
 void lm_norm_release(struct lm_norm_state *st);
 
@@ -102,6 +120,7 @@ enum lm_prefix_when { LM_PREFIX_ALWAYS, LM_PREFIX_FIRST, LM_PREFIX_NEVER };
 
 struct lm_pre_part {
     enum lm_pre_kind    kind;
+    const char         *name;            /* as a normalizer's                          */
     enum lm_cut_how     how;
     bool                invert;
     enum lm_prefix_when when;            /* MARK                                       */
@@ -121,7 +140,9 @@ enum lm_dec_kind {
 
 struct lm_dec_part {
     enum lm_dec_kind kind;
-    struct lm_str    from, to;           /* MARK, SUFFIX, WORDPIECE, STRIP: from       */
+    const char      *name;               /* as a normalizer's                          */
+    struct lm_str    from, to;           /* MARK, SUFFIX, WORDPIECE, STRIP: from; REPLACE: from
+                                            of a pattern that is one text              */
     bool             clean;              /* WORDPIECE: cleanup; MARK: the first's go   */
     size_t           start, stop;        /* STRIP                                      */
     struct lm_regex *pattern;            /* REPLACE                                    */
@@ -135,6 +156,7 @@ struct lm_rules_work;
 
 struct lm_rules {
     struct lm_arena     arena;           /* the texts of the parts                     */
+    const char         *part;            /* name of the one that is read               */
     struct lm_norm_part norm[LM_RULES_MAX];
     struct lm_pre_part  pre[LM_RULES_MAX];
     struct lm_dec_part  dec[LM_RULES_MAX];
@@ -145,6 +167,7 @@ struct lm_rules {
     bool                whole, byte_fallback, fuse_unk;  /* BPE                        */
     struct lm_str       go_on, last;     /* BPE: continuing_subword_prefix, end_of_word_suffix */
     bool                asks_first;      /* something depends on where the text begins */
+    struct lm_growth    grown, shown;    /* by what makes words of text; by the decoders */
 };
 
 void lm_rules_free(struct lm_rules *r);
@@ -164,9 +187,13 @@ int lm_rules_read_decoder(struct lm_rules *r, const struct lm_jval *v, struct lm
 int lm_rules_named(const char *pre, size_t len, bool lowercase, struct lm_rules **out,
                    struct lm_err *err);
 
-/* Compile what the rules run on that the families with ways of their own do not need: call it
- * once when all parts are read. */
+/* What the rules run on that the families with ways of their own do not need: patterns, and how
+ * much longer text can become, of which LM_ENOSUP names the step that exceeds LM_RULES_GROWTH.
+ * Call it once when all parts are read. */
 int lm_rules_ready(struct lm_rules *r, struct lm_err *err);
+
+/* Fill in grown, shown and growth; LM_ENOSUP as above (vocab_rules_growth.c). */
+int lm_rules_growth(struct lm_rules *r, struct lm_err *err);
 
 /* A short text, normalized, into *out, which is in w. */
 int lm_rules_normalize(struct lm_rules_work *w, const char *p, size_t len, struct lm_str *out,

@@ -480,15 +480,19 @@ int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
 {
     struct lm_rules_detok *d = lm_rules_detok_new(v->rules);
     struct lm_buf text = { 0 };
+    double most = 0;
     int s = d ? LM_OK : lm_fail_nomem(err);
     uint32_t *at = s == LM_OK ? lm_malloc_array((size_t)v->n + 1, sizeof *at) : NULL;
     if (s == LM_OK && !at)
         s = lm_fail_nomem(err);
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++) {
+        struct lm_str shown = lm_rules_shown(v, i);
         at[i] = (uint32_t)text.len;
-        s = lm_rules_token_text(d, lm_rules_shown(v, i), &text, err);
-        if (s == LM_OK && text.len >= UINT32_MAX)
-            s = lm_fail(err, LM_ENOSUP, "the vocabulary has more than 4 GiB of text");
+        if ((most += lm_growth_of(&v->rules->shown, shown.p, shown.len)) > LM_RULES_TEXT)
+            s = lm_fail(err, LM_ENOSUP, "decoder: the pieces may become more than %d MiB of text",
+                        (int)(LM_RULES_TEXT >> 20));
+        else
+            s = lm_rules_token_text(d, shown, &text, err);
     }
     lm_rules_detok_free(d);
     if (s == LM_OK) {

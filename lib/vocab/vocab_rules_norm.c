@@ -45,6 +45,7 @@ struct job {
     size_t                     len;      /* that much is worked on               */
     bool                       more;     /* the text goes on                     */
     bool                       again;    /* there is more to put already         */
+    size_t                     most;     /* of *out is enough to deal with         */
     size_t                     done;     /* of it that much is not needed again  */
     const struct lm_origin    *from;     /* [len], or NULL */
     struct lm_traced          *out;
@@ -273,24 +274,40 @@ static size_t last_char(const char *p, size_t at, size_t end)
     return last;
 }
 
+/* Is so much put that it should be dealt with first? */
+static bool is_much(struct job *j)
+{
+    j->again = j->out->text.len > j->most;
+    return j->again;
+}
+
+/* A match: what was before it, and what replaces it. */
+static void put_match(struct job *j, size_t at, size_t end)
+{
+    copy(j, j->st->at, at);
+    put(j, j->part->text.p, j->part->text.len, last_char(j->p, at, end), end);
+    j->st->at = end;
+}
+
 /* By a pattern that has to see a match as a whole. */
 static int replace_whole(struct job *j)
 {
     struct lm_regex_scan *scan = &j->st->scan;
-    size_t done = 0, at, end;
+    size_t at, end;
+    int s = 1;
     j->done = 0;
     if (j->more)
         return LM_OK;
-    int s = lm_regex_start(scan, j->part->pattern, j->p, j->len, j->err);
-    while (s == LM_OK && j->ok && (s = lm_regex_next(scan, &at, &end, j->err)) > 0) {
-        copy(j, done, at);
-        done = end;
-        put(j, j->part->text.p, j->part->text.len, last_char(j->p, at, end), end);
-        s = LM_OK;
-    }
-    copy(j, done, j->len);
+    if (!j->st->begun && (s = lm_regex_start(scan, j->part->pattern, j->p, j->len, j->err)))
+        return s;
+    j->st->begun = true;
+    while (j->ok && !is_much(j) && (s = lm_regex_next(scan, &at, &end, j->err)) > 0)
+        put_match(j, at, end);
+    if (s < 0 || j->again)
+        return s < 0 ? s : LM_OK;
+    copy(j, j->st->at, j->len);
     j->done = j->len;
-    return s;
+    return LM_OK;
 }
 
 /* By one that can be followed: of a match that goes on its last character is kept. */
@@ -298,7 +315,7 @@ static int replace(struct job *j)
 {
     struct lm_norm_state *st = j->st;
     struct lm_regex_walk *w = &st->walk;
-    int s;
+    int s = 1;
     if (!lm_regex_walks(j->part->pattern))
         return replace_whole(j);
     if (!w->ways && !(w->ways = lm_regex_ways_new(j->part->pattern)))
@@ -306,22 +323,22 @@ static int replace(struct job *j)
     if (!st->begun)
         lm_regex_walk_start(w);
     st->begun = true;
-    while ((s = lm_regex_walk_next(w, j->p, j->len, j->more, j->err)) == 1 && j->ok) {
-        copy(j, st->at, w->at);
-        put(j, j->part->text.p, j->part->text.len, last_char(j->p, w->at, w->end), w->end);
-        st->at = w->end;
-    }
+    while (j->ok && !is_much(j) &&
+           (s = lm_regex_walk_next(w, j->p, j->len, j->more, j->err)) == 1)
+        put_match(j, w->at, w->end);
     if (s < 0)
         return s;
     if (st->at < w->at || s == 0) {
         copy(j, st->at, s ? w->at : j->len);
         st->at = s ? w->at : j->len;
     }
-    j->done = st->at;
+    if (s == 0) {
+        j->done = j->len;
+        return LM_OK;
+    }
+    j->done = j->again ? w->at : st->at;
     if (s == 2 && w->end != SIZE_MAX && w->end > w->at)
         j->done = last_char(j->p, w->at, w->end);
-    if (s == 0)
-        return LM_OK;
     j->done = j->done < j->len / 2 ? 0 : j->done;
     lm_regex_walk_drop(w, j->done);
     st->at -= j->done < st->at ? j->done : st->at;
@@ -416,18 +433,44 @@ void lm_norm_release(struct lm_norm_state *st)
     *st = (struct lm_norm_state){ 0 };
 }
 
+/* How much of the text a step works on: so much that it does not put more than a few slices,
+ * and, as it may count from what it has seen, no less than before. */
+static size_t share(const struct lm_norm_part *part, const struct lm_norm_state *st, size_t len)
+{
+    const double most = 4 * (double)st->slice / (part->growth > 1 ? part->growth : 1);
+    size_t n = most < 1 ? 1 : most < (double)len ? (size_t)most : len;
+    if (part->kind == LM_NK_REPLACE && !lm_regex_walks(part->pattern))
+        n = len;                                 /* it needs all */
+    n = n < st->seen ? st->seen : n;
+    return n < len ? n : len;
+}
+
 int lm_norm_step(const struct lm_norm_part *part, struct lm_norm_state *st, struct lm_traced *in,
                  bool traced, bool more, struct lm_traced *out, bool *again, struct lm_err *err)
 {
-    struct job j = { .part = part, .st = st, .p = in->text.data ? in->text.data : "",
-                     .len = in->text.len, .more = more, .from = traced ? in->origin : NULL,
-                     .out = out, .ok = true, .err = err };
     if (traced && !lm_grow(&in->origin, &in->cap, 1, sizeof *in->origin))
         return lm_fail_nomem(err);
-    j.from = traced ? in->origin : NULL;
-    int s = apply(&j);
-    if (s == LM_OK)
-        lm_traced_drop(in, j.done, traced);
-    *again = j.again;
+    struct job j = { .part = part, .st = st, .out = out, .ok = true, .err = err,
+                     .most = out->text.len + 4 * st->slice };
+    const size_t len = in->text.len - st->gone;
+    size_t n = share(part, st, len);
+    int s;
+    j.p = (in->text.data ? in->text.data : "") + st->gone;
+    j.from = traced ? in->origin + st->gone : NULL;
+    for (;;) {
+        j.len = n;
+        j.more = more || n < len;
+        s = apply(&j);
+        if (s != LM_OK || j.done || j.again || n == len)
+            break;
+        n = n < len / 2 ? 2 * n : len;           /* it has to see more */
+    }
+    st->gone += j.done;
+    st->seen = n - j.done;
+    *again = j.again || n < len;
+    if (s == LM_OK && (!*again || st->gone > in->text.len / 2)) {
+        lm_traced_drop(in, st->gone, traced);
+        st->gone = 0;
+    }
     return s;
 }

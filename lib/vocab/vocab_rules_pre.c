@@ -357,10 +357,11 @@ static bool put_front(struct now *w, struct level *l)
     return put(&l->own, t->text.p, t->text.len, w->origin ? &o : NULL);
 }
 
-static bool bytes(const struct now *w, struct level *l)
+/* Bytes at .. end of what there is. */
+static bool bytes(const struct now *w, struct level *l, size_t at, size_t end)
 {
     bool ok = true;
-    for (size_t i = 0; ok && i < w->n; i++) {
+    for (size_t i = at; ok && i < end; i++) {
         char c[4];
         size_t n = lm_rune_bytes(lm_byte_rune((unsigned char)w->p[i]), c);
         ok = put(&l->own, c, n, w->origin ? &w->origin[i] : NULL);
@@ -369,50 +370,72 @@ static bool bytes(const struct now *w, struct level *l)
 }
 
 /* Spaces become marks. */
-static bool marks(const struct now *w, struct level *l)
+static bool marks(const struct now *w, struct level *l, size_t at, size_t end)
 {
     const struct lm_str mark = l->part->text;
     bool ok = true;
-    for (size_t i = 0; ok && i < w->n;) {
-        const char *q = memchr(w->p + i, ' ', w->n - i);
-        size_t end = q ? (size_t)(q - w->p) : w->n;
+    for (size_t i = at; ok && i < end;) {
+        const char *q = memchr(w->p + i, ' ', end - i);
+        size_t space = q ? (size_t)(q - w->p) : end;
         const struct lm_origin *o = w->origin;
-        ok = lm_traced_add(&l->own, w->p + i, end - i, o ? o + i : NULL);
-        if (ok && end < w->n)
-            ok = put(&l->own, mark.p, mark.len, o ? &o[end] : NULL);
-        i = end + 1;
+        ok = lm_traced_add(&l->own, w->p + i, space - i, o ? o + i : NULL);
+        if (ok && space < end)
+            ok = put(&l->own, mark.p, mark.len, o ? &o[space] : NULL);
+        i = space + 1;
     }
     return ok;
 }
 
-/* The text of a piece is changed as the step says, and is a piece again. */
+/* What is put in front, once there is enough to see whether it is there: *wait if there is not. */
+static bool begin_change(struct now *w, bool *wait)
+{
+    struct level *l = &w->c->level[w->depth];
+    bool ok = true;
+    *wait = !l->begun && !w->last && l->wait.text.len + w->n < l->part->text.len;
+    if (l->begun)
+        return true;
+    if (*wait || l->wait.text.len) {
+        ok = lm_traced_add(&l->wait, w->p, w->n, w->origin);
+        w->p = l->wait.text.data;
+        w->n = l->wait.text.len;
+        w->origin = w->origin ? l->wait.origin : NULL;
+    }
+    if (*wait || !ok)
+        return ok;
+    l->begun = true;
+    return put_front(w, l);
+}
+
+/* The text of a piece is changed as the step says, and is a piece again; of a long one a part
+ * after the other. */
 static int change(struct now *w)
 {
     struct level *l = &w->c->level[w->depth];
-    const struct lm_pre_part *t = l->part;
-    bool ok = true, traced = w->origin != NULL;
+    const enum lm_pre_kind kind = l->part->kind;
+    bool wait;
+    int s = LM_OK;
     lm_buf_clear(&l->own.text);
-    if (!l->begun) {
-        if (!w->last && l->wait.text.len + w->n < t->text.len)
-            return lm_traced_add(&l->wait, w->p, w->n, w->origin) ? LM_OK : lm_fail_nomem(w->err);
-        if (l->wait.text.len) {
-            ok = lm_traced_add(&l->wait, w->p, w->n, w->origin);
-            w->p = l->wait.text.data;
-            w->n = l->wait.text.len;
-            w->origin = traced ? l->wait.origin : NULL;
-        }
-        ok = ok && put_front(w, l);
-        l->begun = true;
-    }
-    if (ok)
-        ok = t->kind == LM_PK_BYTES  ? bytes(w, l)
-             : t->kind == LM_PK_MARK ? marks(w, l)
-                                     : lm_traced_add(&l->own, w->p, w->n, w->origin);
-    lm_buf_clear(&l->wait.text);
-    if (!ok)
+    if (!begin_change(w, &wait))
         return lm_fail_nomem(w->err);
-    return push(w->c, w->e, w->depth + 1, l->own.text.data ? l->own.text.data : "",
-                l->own.text.len, traced ? l->own.origin : NULL, l->first, w->last, w->err);
+    if (wait)
+        return LM_OK;
+    size_t at = 0, end = 0;
+    do {
+        end = w->n - at > w->e->window ? at + w->e->window : w->n;
+        const struct lm_origin *o = w->origin ? w->origin + at : NULL;
+        bool ok = kind == LM_PK_BYTES  ? bytes(w, l, at, end)
+                  : kind == LM_PK_MARK ? marks(w, l, at, end)
+                                       : lm_traced_add(&l->own, w->p + at, end - at, o);
+        if (!ok)
+            return lm_fail_nomem(w->err);
+        s = push(w->c, w->e, w->depth + 1, l->own.text.data ? l->own.text.data : "",
+                 l->own.text.len, w->origin ? l->own.origin : NULL, l->first,
+                 w->last && end == w->n, w->err);
+        lm_buf_clear(&l->own.text);
+        at = end;
+    } while (s == LM_OK && at < w->n);
+    lm_buf_clear(&l->wait.text);
+    return s;
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */

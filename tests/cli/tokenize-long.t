@@ -88,6 +88,20 @@ for m in $all; do
     ok "$?$(cat err)" 0 "the same ids in small parts with $(basename "$m")"
 done
 
+# ---- a text that its rules make as much longer as they may ----
+long_a=$(run a 4000)
+for p in '"String":"a"' '"Regex":"(?>a)"'; do
+    json '{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Replace","pattern":{'"$p"'},"content":
+"'"$long_a"'"}]}' null "$merged" >grown.json
+    run a 1000 >short
+    run a 3000 >long
+    for o in --count --pieces; do
+        kib=$(least tokenize -q $o -m grown.json -f short)
+        within $((kib + 4000)) tokenize -q $o -m grown.json -f long
+        ok "$?$(cat err)" 0 "$o of 12 MB that 3 KB became by $p in $kib KiB"
+    done
+done
+
 # ---- ids in, text out ----
 run 'ab ' 100000 >part
 tokenize -q -m "$data/m.gguf" --no-add-special -f part | tr '\n' ' ' >ids

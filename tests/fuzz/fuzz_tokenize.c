@@ -16,18 +16,28 @@
 #include "fuzz_vocab.h"
 #include "vocab/regex.h"
 #include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 
 static const char text[] = "Ab <s> 12\xC3\xA9\xFF \xE2\x96\x81\n\n'll";
+
+/* So much of a text that the rules cannot make much of it. */
+static size_t some(const struct lm_vocab *v, const char *p, size_t len)
+{
+    size_t n = v->rules ? 0 : len;
+    for (double most = 0; n < len; n++)
+        if ((most += lm_growth_of(&v->rules->grown, p + n, 1)) > 1 << 16)
+            break;
+    return n;
+}
 
 static void load_json(const uint8_t *data, size_t size)
 {
     const uint8_t *end = memchr(data, 0, size);
     size_t len = end ? (size_t)(end - data) : size;
     struct lm_vocab *v = lm_vocab_from_json((const char *)data, len, NULL, NULL);
-    if (v && end)
-        use_vocab(v, (const char *)end + 1, size - len - 1, false);
-    else if (v)
-        use_vocab(v, text, sizeof text, false);
+    const char *p = end ? (const char *)end + 1 : text;
+    if (v)
+        use_vocab(v, p, some(v, p, end ? size - len - 1 : sizeof text), false);
     lm_vocab_free(v);
 }
 

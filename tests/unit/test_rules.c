@@ -15,6 +15,7 @@
 #include "io/archive.h"
 #include "io/input.h"
 #include "vocab/tokenizer.h"
+#include "vocab/vocab_rules.h"
 #include "not_here.h"
 
 #define N(x) (sizeof(x) / sizeof *(x))
@@ -86,6 +87,33 @@ static void check_text(const struct lm_vocab *v, const struct lm_ids *ids, bool 
     lm_buf_release(&out);
 }
 
+/* No text is longer than the bound that is known when the rules are read. */
+static void check_growth(const struct lm_vocab *v, const char *text, size_t len,
+                         const struct lm_ids *ids)
+{
+    struct lm_rules_work *w = v->rules ? lm_rules_work_new(v->rules) : NULL;
+    struct lm_buf out = { 0 };
+    struct lm_str s;
+    double most = 0;
+    if (!w)
+        return;
+    assert_int_equal(lm_rules_normalize(w, text, len, &s, NULL), LM_OK);
+    if ((double)s.len > lm_growth_of(&v->rules->grown, text, len))
+        fail_msg("%s: '%s': normalized it has %zu bytes", name, text_now, s.len);
+    lm_rules_work_free(w);
+    struct lm_detok *d = lm_detok_new(v, true, NULL);
+    for (size_t i = 0; i < ids->n; i++) {
+        const struct lm_str t = lm_rules_shown(v, (uint32_t)ids->id[i]);
+        most += lm_growth_of(&v->rules->shown, t.p, t.len);
+        assert_int_equal(lm_detok_id(d, ids->id[i], &out, NULL), LM_OK);
+    }
+    lm_detok_end(d, &out);
+    if ((double)out.len > most)
+        fail_msg("%s: '%s': decoded it has %zu bytes", name, text_now, out.len);
+    lm_detok_free(d);
+    lm_buf_release(&out);
+}
+
 static void check_row(const struct lm_vocab *v, struct lm_encoder *e, const struct lm_jval *j)
 {
     const struct lm_jval *text = lm_jval_get(j, "text"), *row = lm_jval_get(j, "row");
@@ -106,6 +134,7 @@ static void check_row(const struct lm_vocab *v, struct lm_encoder *e, const stru
         check_spans(&with_spans, spans, text->str);
     check_text(v, &got, true, spans->next);
     check_text(v, &got, false, spans->next->next);
+    check_growth(v, text->str, text->len, &got);
     got.n = 0;
     assert_int_equal(lm_encoder_text(e, text->str, text->len, LM_ENCODE_DEFAULT, &got, NULL),
                      LM_OK);
@@ -185,11 +214,11 @@ static void test_refused(void **state)
           .part = "behavior 'Shredded' is not supported" },
         { .pre = "{\"type\":\"Metaspace\",\"replacement\":\"ab\"}", .part = "not one character",
           .code = LM_EDATA },
-        { .norm = "{\"type\":\"Replace\",\"content\":\"x\"}", .part = "without a pattern",
+        { .norm = "{\"type\":\"Replace\",\"content\":\"x\"}", .part = "normalizer 'Replace': has no pattern",
           .code = LM_EDATA },
         { .post = "{\"type\":\"TemplateProcessing\","
                   "\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
-          .part = "a special token without ids", .code = LM_EDATA },
+          .part = "special token 'x' is not among its special_tokens", .code = LM_EDATA },
         { .model = "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
                    "\"merges\":[\"a b\",\"c b\"]}",
           .part = "merge 1: 'c' is not in the vocabulary", .code = LM_EDATA },
