@@ -670,7 +670,7 @@ vocab_is 's/"type":"BPE"/"type":"Unigram","vocab":[]/; s/"vocab":{/"was":{/' "vo
     "Unigram without pieces"
 vocab_is 's/"added_tokens":/"added_tokens":"x","was":/' "added_tokens is no list" \
     "added pieces in a text"
-vocab_is 's/"added_tokens":\[/&"x",/' "added_tokens: an entry that is no object" \
+vocab_is 's/"added_tokens":\[/&"x",/' "added_tokens[0]: is a text, not an object" \
     "an added piece that is a text"
 # ---- a SentencePiece model that ends where a piece does, which its format does not notice ----
 spm=$root/tests/data/vocab/kinds/bpe.model
