@@ -571,6 +571,8 @@ static void check_options(void)
         cli_bad_usage("--%s-state is of sequences that go on: no --%s",
                       opt.load_state ? "load" : "save", mode);
     opt.eval.keep = opt.load_state || opt.save_state;
+    if (opt.eval.shift && (opt.ctx.embed || opt.directions || opt.plan || opt.dot))
+        cli_bad_usage("--context-shift is of sequences that go on: no --%s", mode);
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
@@ -758,10 +760,9 @@ static void load_state(struct lm_ctx *c)
 }
 
 /* Everything, into a file that appears when it is complete. */
-static int save_state(const struct lm_ctx *c)
+static int save_state(const struct lm_ctx *c, struct lm_out *out)
 {
     struct lm_err err;
-    struct lm_out *out = cli_out_open(opt.save_state, true, opt.force);
     if (lm_ctx_save(c, NULL, out, &err) == LM_OK)
         return cli_out_commit(out);
     cli_out_abort(out);
@@ -865,6 +866,8 @@ static int run(struct lm_out *out, const struct lm_env *env)
     load_adapters(m, c);
     if (opt.load_state)
         load_state(c);
+    /* That it cannot be written should not be found out when all is done. */
+    struct lm_out *state = opt.save_state ? cli_out_open(opt.save_state, true, opt.force) : NULL;
     opt.eval.ref = ref ? open_reference(ref, m) : NULL;
     if (opt.dump && !(watch = lm_watch_begin(c, opt.dump, out, &err)))
         cli_bad_usage("--dump-tensor: %s", err.text);
@@ -896,8 +899,10 @@ static int run(struct lm_out *out, const struct lm_env *env)
         tell_divergence(opt.eval.ref);
     lm_divergence_close(opt.eval.ref);
     lm_in_close(ref);
-    if (!s && opt.save_state)
-        status = save_state(c);
+    if (state && !s)
+        status = save_state(c, state);
+    else if (state)
+        cli_out_abort(state);
     tell_counts(c, env);
     lm_in_close(in);
     lm_in_close(texts);
