@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define LM_BACKEND_VERSION 5      /* of these tables; a module of another is refused     */
+#define LM_BACKEND_VERSION 6      /* of these tables; a module of another is refused     */
 
 struct lm_registry;
 struct lm_op_row;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # replay.t - every fuzz target reads every file of its corpus without a crash; speaks TAP.
 . "$(dirname "$0")/../tap.sh"
+cd "$root" || exit 1                # targets name their models from there
 for source in "$root"/tests/fuzz/fuzz_*.c; do
     t=$(basename "$source" .c)
     corpus=$root/tests/fuzz/corpus/${t#fuzz_}
