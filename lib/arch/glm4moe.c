@@ -17,8 +17,7 @@
     LM_KEY_BASE(base), \
     LM_KEY_RMS_EPS("=1e-5"), \
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED), \
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
+    LM_KEYS_EXPERT_GROUPS, \
     LM_KEYS_HEAD_DIM("head_dim", __VA_ARGS__), \
     LM_KEY_FILE_TYPE, \
     LM_KEY_ROT("partial_rotary_factor", turned), \

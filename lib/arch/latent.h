@@ -63,8 +63,7 @@ int lm_latent_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_er
 #define LM_KEYS_LATENT(gating_key, dense_default) \
     LM_KEYS_LATENT_FIRST, \
     LM_KEYS_EXPERTS(0), \
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"), \
+    LM_KEYS_EXPERT_GROUPS, \
     gating_key, \
     LM_KEYS_LATENT_LENGTHS, \
     { "leading_dense_block_count", LM_GGUF_U32, 0, LM_FROM_DENSE_FIRST, \

@@ -97,8 +97,7 @@ static const struct lm_arch_key mixed_keys[] = {
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { "norm_topk_prob", "=true" },
       LM_FIELD(experts_norm) },
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"),
-    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"),
-    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"),
+    LM_KEYS_EXPERT_GROUPS,
     LM_KEY_U32("moe_latent_size", 0, n_latent, "moe_latent_size"),
     LM_KEYS_END,
 };

@@ -50,6 +50,10 @@ extern const struct lm_arch_token lm_arch_no_space[];
 #define LM_KEY_NORM_EPS(class_default) \
     LM_KEY_F32("attention.layer_norm_epsilon", LM_KEY_REQUIRED, norm_eps, \
                "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", class_default)
+/* Experts are chosen from the best groups. */
+#define LM_KEYS_EXPERT_GROUPS \
+    LM_KEY_U32("expert_group_count", 0, n_group, "n_group"), \
+    LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group")
 /* So many layers behind the last predict further tokens. */
 #define LM_KEY_FURTHER \
     { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_FURTHER, { NULL }, LM_FIELD(n_further) }
