@@ -285,6 +285,7 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_gemma3n = {
     .name = "gemma3n", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .settle = settle, .build = build, .dense = &dense, .tokens = lm_arch_no_space,
+    .ignored = ignored, .settle = settle, .build = build, .dense = &dense,
+    .tokens = lm_arch_no_space,
     .needs = needs,
 };

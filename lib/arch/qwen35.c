@@ -37,7 +37,8 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_qwen35 = {
     .name = "qwen35", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .ignored = ignored, .draft_names = draft_names,
+    .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
     .memory = lm_recurrent_memory,
 };
 
@@ -78,6 +79,7 @@ static const struct lm_dense mixed = {
 
 const struct lm_arch lm_arch_qwen35moe = {
     .name = "qwen35moe", .hf_classes = mixed_classes, .keys = mixed_keys,
-    .tensors = mixed_tensors, .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle,
+    .tensors = mixed_tensors, .ignored = ignored, .draft_names = draft_names,
+    .settle = lm_dense_settle,
     .build = lm_dense_build, .dense = &mixed, .memory = lm_recurrent_memory,
 };

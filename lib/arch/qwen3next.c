@@ -52,6 +52,7 @@ static const struct lm_dense dense = {
 
 const struct lm_arch lm_arch_qwen3next = {
     .name = "qwen3next", .hf_classes = classes, .keys = keys, .tensors = tensors,
-    .ignored = ignored, .draft_names = draft_names, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .ignored = ignored, .draft_names = draft_names,
+    .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
     .memory = lm_recurrent_memory,
 };

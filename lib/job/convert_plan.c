@@ -207,7 +207,8 @@ static int add_rows(struct lm_convert *c, const char *name, const struct lm_conv
         enum lm_transform how = t->transform;
         if (!lm_convert_is_row_of(t, name, &layer, &part) && !is_whole_of(t, name, &layer, &how))
             continue;
-        if (layer >= c->cfg.h.n_layer + c->cfg.h.n_further || lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer)) {
+        if (layer >= c->cfg.h.n_layer + c->cfg.h.n_further ||
+            lm_arch_allows(t, c->cfg.arch, &c->cfg.h, layer)) {
             *found = true;
             r = add_row(c, t, layer, part, how, src, err);
         }

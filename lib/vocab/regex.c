@@ -173,11 +173,6 @@ static int translate(struct lm_regex *r, const struct lm_regex_parsed *x, struct
     return e;
 }
 
-void lm_regex_describe(const struct lm_regex *r, struct lm_buf *out)
-{
-    lm_buf_printf(out, "%u %s", r->n_sorts, r->pattern);
-}
-
 /* The text as sorts. */
 static bool to_sorts(const struct lm_regex *r, const char *p, size_t len, struct lm_buf *out)
 {

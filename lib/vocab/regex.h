@@ -101,7 +101,4 @@ int lm_regex_start(struct lm_regex_scan *s, const struct lm_regex *r, const char
 int lm_regex_next(struct lm_regex_scan *s, size_t *at, size_t *end, struct lm_err *err);
 void lm_regex_scan_release(struct lm_regex_scan *s);
 
-/* The pattern as PCRE2 gets it, appended with the number of sorts: for tests and -v. */
-void lm_regex_describe(const struct lm_regex *r, struct lm_buf *out);
-
 #endif
