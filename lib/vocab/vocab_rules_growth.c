@@ -116,9 +116,8 @@ static void small_letters(struct lm_growth *g)
 
 /*
  * What Unicode's data can make of a character, which test_tokenizer_json compares with all of
- * them: a form
- * that composes or decomposes three bytes of one, one of compatibility eleven (U+FDFA), small
- * letters three of two.
+ * them: a form that composes or decomposes three bytes of one, one of compatibility eleven
+ * (U+FDFA), small letters three of two.
  */
 #define GROWS_CANONICAL 3.0
 #define GROWS_COMPATIBLE 11.0
