@@ -22,9 +22,10 @@
  *
  *   const struct lm_registry *lm_backend_module(const struct lm_host *host);
  *
- * It returns NULL when host->version is not what it was built for, or when there is none of
- * its hardware.  A module uses nothing of the program that opens it but what host points to,
- * which stays.  No line of the library names a module: lm_devices_open finds it.
+ * It returns its registry, or NULL when there is none of its hardware.  When host->version is
+ * not what it was built for it returns the registry at once, whose version then says so, and
+ * uses nothing else of host.  A module uses nothing of the program that opens it but what host
+ * points to, which stays.  No line of the library names a module: lm_devices_open finds it.
  */
 
 #include <stdbool.h>
@@ -39,7 +40,19 @@
 extern "C" {
 #endif
 
-#define LM_BACKEND_VERSION 6      /* of these tables; a module of another is refused     */
+/*
+ * The version of what the library and a module share; a module of another one is refused.  The
+ * first number is raised by hand when something comes to mean something else.  Another number
+ * of operations, or another size of a tensor, a graph, a type or one of the tables below, is
+ * another version by itself.
+ */
+#define LM_BACKEND_VERSION \
+    ((uint32_t)(7 + ((uint32_t)LM_N_OPS << 8) + (LM_BACKEND_SIZES << 16)))
+#define LM_BACKEND_SIZES \
+    (sizeof(struct lm_tensor) + sizeof(struct lm_graph) + sizeof(struct lm_type) + \
+     sizeof(struct lm_env) + sizeof(struct lm_host) + sizeof(struct lm_registry) + \
+     sizeof(struct lm_device_ops) + sizeof(struct lm_buft_ops) + \
+     sizeof(struct lm_buffer_ops) + sizeof(struct lm_buffer) + sizeof(struct lm_backend_ops))
 
 struct lm_registry;
 struct lm_op_row;

@@ -156,7 +156,7 @@ static int open_module(struct lm_devices *d, struct module *m, const struct lm_e
     const struct lm_registry *r = enter(&host);
     if (!r || r->version != LM_BACKEND_VERSION) {
         lm_note(env, LM_INFO, "%s: not used: %s", m->path,
-                r ? "made for another version" : "none of its devices is here");
+                r ? "made for another version of lmpipe" : "none of its devices is here");
         return LM_OK;
     }
     return add_devices(d, r);

@@ -5,7 +5,8 @@
  * nothing), on a thread of its own that may be far behind.
  *
  *   LMPIPE_FAR_OPS=a,b     the operations it can compute; -a,b: all but these; default: all
- *   LMPIPE_FAR_DEVICES=N   how many devices there are (1)
+ *   LMPIPE_FAR_DEVICES=N   how many devices there are (1); 0: none of its hardware is here
+ *   LMPIPE_FAR_OTHER=1     is built for another version
  *   LMPIPE_FAR_OFFLOAD=N   wants products of at least N rows whose weights are the host's
  *   LMPIPE_FAR_DELAY=US    waits up to so long before everything it does
  *   LMPIPE_FAR_INEXACT=1   does not promise that neighbours do not matter
@@ -524,14 +525,20 @@ static const struct lm_device *device(size_t i)
     return i < n_devices() ? &devices[i].base : NULL;
 }
 
-static const struct lm_registry registry = { LM_BACKEND_VERSION, "far", n_devices, device };
+static const struct lm_registry
+    registry = { LM_BACKEND_VERSION, "far", n_devices, device },
+    other = { LM_BACKEND_VERSION + (8 << 16), "far", NULL, NULL };  /* a pointer more somewhere */
 
 __attribute__((visibility("default")))
 const struct lm_registry *lm_backend_module(const struct lm_host *h);
 
 const struct lm_registry *lm_backend_module(const struct lm_host *h)
 {
-    if (h->version != LM_BACKEND_VERSION)
+    if (setting("LMPIPE_FAR_OTHER"))
+        return &other;
+    if (h->version != registry.version)
+        return &registry;
+    if (n_devices() == 0)
         return NULL;
     host = h;
     device_ops.exact = !setting("LMPIPE_FAR_INEXACT");

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/sched.h"
+#include "base/buf.h"
 #include "model/model.h"
 
 #define MODEL "tests/data/m.gguf"
@@ -70,6 +71,38 @@ static void test_modules(void **state)
     assert_int_equal(lm_devices_n(d), 1);
     lm_devices_close(d);
     setenv("LMPIPE_MODULES", folder, 1);
+}
+
+static void keep_note(void *user, enum lm_level level, const char *text)
+{
+    struct lm_buf *notes = user;
+    lm_buf_printf(notes, "%d %s\n", (int)level, text);
+}
+
+/* A module that cannot be used is left out, and a note says why. */
+static void module_unused(const char *setting, const char *value, const char *why)
+{
+    struct lm_err err;
+    struct lm_buf notes = {0};
+    char want[sizeof folder + 100];
+    struct lm_env env = { .user = &notes, .note = keep_note };
+    setenv(setting, value, 1);
+    struct lm_devices *d = lm_devices_open(&env, &err);
+    assert_non_null(d);
+    assert_int_equal(lm_devices_n(d), 1);
+    lm_devices_close(d);
+    setenv(setting, "", 1);
+    snprintf(want, sizeof want, "%d %s/liblmpipe-far.so: not used: %s\n", (int)LM_INFO, folder, why);
+    assert_string_equal(notes.data, want);
+    lm_buf_release(&notes);
+}
+
+static void test_modules_unused(void **state)
+{
+    (void)state;
+    far(NULL, NULL, NULL, NULL, NULL);
+    module_unused("LMPIPE_FAR_OTHER", "1", "made for another version of lmpipe");
+    module_unused("LMPIPE_FAR_DEVICES", "0", "none of its devices is here");
 }
 
 /* --- a scheduler of its own ---------------------------------------------------------------- */
@@ -327,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_modules_unused),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_splits),
