@@ -28,6 +28,8 @@ static const char help[] =
     "                          vocab.txt, *.tiktoken ..., or a directory with one\n"
     "  -0, --null              a sequence ends with a NUL\n"
     "  -t, --threads=N         encode sequences with N threads\n"
+    "      --assistant-mask    with --chat: print a JSON object: ids, and which ones\n"
+    "                          the assistant said, if the template marks that\n"
     "      --binary            print ids as 32-bit numbers, not as text\n"
     "      --chat              a conversation in JSON, through the chat template;\n"
     "                          operands are files\n"
@@ -59,9 +61,10 @@ static const char help[] =
 enum { OPT_BINARY = 256, OPT_COUNT, OPT_EOS, OPT_ESCAPE, OPT_FORCE, OPT_NO_ADD, OPT_NO_BOS,
        OPT_NO_PARSE, OPT_OFFSETS, OPT_PIECES, OPT_SEP, OPT_SPECIAL, OPT_STRIDE, OPT_VOCAB,
        OPT_WINDOW, OPT_CHAT, OPT_CONTINUE, OPT_KWARGS, OPT_NO_PROMPT, OPT_NOW, OPT_RENDER,
-       OPT_TEMPLATE };
+       OPT_TEMPLATE, OPT_MASK };
 
 static const struct option options[] = {
+    { "assistant-mask",   no_argument,       NULL, OPT_MASK },
     { "binary",           no_argument,       NULL, OPT_BINARY },
     { "chat",             no_argument,       NULL, OPT_CHAT },
     { "continue-final-message", no_argument, NULL, OPT_CONTINUE },
@@ -102,7 +105,7 @@ static struct {
     struct cli_tokenize to;
     const char **files;
     size_t       n_files, files_cap;
-    unsigned     n_forms;            /* of --binary, --count, --offsets and --pieces */
+    unsigned     n_forms;            /* of those that say what is printed of a sequence */
     bool         detok, vocab, force, is_chat, render;
     /* an option of those given that are for text, for ids, for conversations; 0: none */
     int          text_option, ids_option, chat_option;
@@ -122,7 +125,8 @@ static void set_ids(int c)
 {
     const enum cli_ids_form form = c == OPT_BINARY ? CLI_IDS_BINARY
                                    : c == OPT_COUNT ? CLI_IDS_COUNT
-                                   : c == OPT_OFFSETS ? CLI_IDS_OFFSETS : CLI_IDS_PIECES;
+                                   : c == OPT_OFFSETS ? CLI_IDS_OFFSETS
+                                   : c == OPT_MASK ? CLI_IDS_MASK : CLI_IDS_PIECES;
     opt.n_forms += opt.to.ids != form;
     opt.to.ids = form;
     opt.ids_option = c;
@@ -188,8 +192,8 @@ static void check_usage(char **operands)
     if (!to->model)
         cli_bad_usage("-m is missing: which vocabulary?");
     if (opt.detok + opt.vocab + opt.n_forms > 1)
-        cli_bad_usage("only one of --binary, --count, --detokenize, --offsets, --pieces and "
-                      "--vocab");
+        cli_bad_usage("only one of --assistant-mask, --binary, --count, --detokenize, "
+                      "--offsets, --pieces and --vocab");
     if (to->special && !opt.detok)
         cli_bad_usage("--special goes with -d");
     if ((opt.detok || opt.vocab) && opt.text_option)
@@ -217,6 +221,7 @@ static void chat_option(int c, const char *arg)
     opt.chat_option = c;
     switch (c) {
     case OPT_CONTINUE: opt.chat.continue_final = true; break;
+    case OPT_MASK: opt.chat.want_said = true; set_ids(c); break;
     case OPT_KWARGS: opt.kwargs = arg; break;
     case OPT_NO_PROMPT: opt.chat.no_generation_prompt = true; break;
     case OPT_RENDER: opt.render = true; break;
@@ -294,7 +299,7 @@ int main(int argc, char **argv)
         case OPT_VOCAB: opt.vocab = true; break;
         case OPT_CHAT: opt.is_chat = true; break;
         case OPT_CONTINUE: case OPT_KWARGS: case OPT_NO_PROMPT: case OPT_NOW: case OPT_RENDER:
-        case OPT_TEMPLATE: chat_option(c, optarg); break;
+        case OPT_TEMPLATE: case OPT_MASK: chat_option(c, optarg); break;
         case OPT_SPECIAL: opt.to.special = true; break;
         case OPT_BINARY: case OPT_COUNT: case OPT_OFFSETS: case OPT_PIECES: set_ids(c); break;
         case OPT_EOS: case OPT_ESCAPE: case OPT_NO_ADD: case OPT_NO_BOS: case OPT_NO_PARSE:

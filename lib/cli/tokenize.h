@@ -18,7 +18,9 @@
 #include "vocab/vocab.h"
 
 /* What is printed of a sequence. */
-enum cli_ids_form { CLI_IDS, CLI_IDS_COUNT, CLI_IDS_PIECES, CLI_IDS_OFFSETS, CLI_IDS_BINARY };
+enum cli_ids_form {
+    CLI_IDS, CLI_IDS_COUNT, CLI_IDS_PIECES, CLI_IDS_OFFSETS, CLI_IDS_MASK, CLI_IDS_BINARY
+};
 
 struct cli_tokenize {
     const char            *model, *model_name;   /* its path; what messages call it          */
@@ -61,7 +63,8 @@ struct cli_id_writer {
     const struct cli_tokenize *o;
     bool          hold;
     struct lm_buf out;
-    struct lm_buf offsets;               /* of this sequence, with CLI_IDS_OFFSETS ...      */
+    const char   *said;                  /* for CLI_IDS_MASK: see struct lm_marked_text     */
+    struct lm_buf second;                /* of this sequence, what stands behind its ids ... */
     FILE         *spool;                 /* ... those before it, if they are many           */
     struct lm_ids kept;                  /* with windows: of this sequence, not printed     */
     struct lm_ids around;                /* with windows: what is put around a text ...     */

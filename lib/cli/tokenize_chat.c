@@ -28,6 +28,7 @@ static int chat_file(struct chats *c, const char *path)
     int s = lm_read_file(path, MAX_CONVERSATION, &json, &len, &err);
     if (s == LM_OK)
         s = lm_chat_render(c->chat, json, len, &c->options, &text, &at, &err);
+    c->writer.said = text.said.data;
     if (s == LM_OK && c->render)
         lm_buf_add(&c->writer.out, text.text.data, text.text.len);
     else if (s == LM_OK)

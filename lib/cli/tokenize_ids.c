@@ -117,17 +117,17 @@ static void end_pieces(struct cli_id_writer *w)
         lm_buf_byte(&w->out, '\n');              /* a sequence of nothing */
 }
 
-/* Many offsets wait in a file. */
-static void spool_offsets(struct cli_id_writer *w)
+/* What is much waits in a file. */
+static void spool(struct cli_id_writer *w)
 {
     enum { MUCH = 1 << 20 };
-    struct lm_buf *b = &w->offsets;
+    struct lm_buf *b = &w->second;
     if (w->hold || b->len < MUCH)
         return;
     if (!w->spool && !(w->spool = tmpfile()))
-        cli_die(CLI_TROUBLE, "offsets: no temporary file: %s", strerror(errno));
+        cli_die(CLI_TROUBLE, "no temporary file: %s", strerror(errno));
     if (fwrite(b->data, 1, b->len, w->spool) != b->len)
-        cli_die(CLI_TROUBLE, "offsets: temporary file: %s", strerror(errno));
+        cli_die(CLI_TROUBLE, "temporary file: %s", strerror(errno));
     lm_buf_clear(b);
 }
 
@@ -147,34 +147,59 @@ static void print_spooled(struct cli_id_writer *w)
         cli_ids_print(w, false);
     }
     if (!ok || ferror(w->spool))
-        cli_die(CLI_TROUBLE, "offsets: temporary file: %s", strerror(errno));
+        cli_die(CLI_TROUBLE, "temporary file: %s", strerror(errno));
     fclose(w->spool);
     w->spool = NULL;
 }
 
-/* The offsets are kept until the ids are there. */
-static void put_offsets(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span,
-                        size_t n)
+/* What stands behind the ids is kept until these are there. */
+static void put_first(struct cli_id_writer *w, const int32_t *id, size_t n)
 {
     if (!w->n_ids)
         lm_buf_str(&w->out, "{\"ids\":[");
     put_numbers(w, id, n, ',');
+}
+
+static void end_object(struct cli_id_writer *w, const char *second)
+{
+    put_first(w, NULL, 0);
+    lm_buf_printf(&w->out, "],\"%s\":[", second);
+    print_spooled(w);
+    lm_buf_add(&w->out, w->second.data, w->second.len);
+    lm_buf_str(&w->out, "]}\n");
+    w->out.failed |= w->second.failed;
+    lm_buf_clear(&w->second);
+}
+
+static void put_offsets(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span,
+                        size_t n)
+{
+    put_first(w, id, n);
     for (size_t i = 0; i < n; i++)
-        lm_buf_printf(&w->offsets, "%s[%zu,%zu]", w->n_ids + i ? "," : "", span[i].at,
+        lm_buf_printf(&w->second, "%s[%zu,%zu]", w->n_ids + i ? "," : "", span[i].at,
                       span[i].at + span[i].len);
-    spool_offsets(w);
+    spool(w);
 }
 
 static void end_offsets(struct cli_id_writer *w)
 {
-    if (!w->n_ids)
-        lm_buf_str(&w->out, "{\"ids\":[");
-    lm_buf_str(&w->out, "],\"offsets\":[");
-    print_spooled(w);
-    lm_buf_add(&w->out, w->offsets.data, w->offsets.len);
-    lm_buf_str(&w->out, "]}\n");
-    w->out.failed |= w->offsets.failed;
-    lm_buf_clear(&w->offsets);
+    end_object(w, "offsets");
+}
+
+static void put_mask(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span,
+                     size_t n)
+{
+    put_first(w, id, n);
+    for (size_t i = 0; i < n; i++) {
+        bool said = span[i].len && memchr(w->said + span[i].at, 1, span[i].len);
+        lm_buf_printf(&w->second, "%s%d", w->n_ids + i ? "," : "", said);
+    }
+    spool(w);
+}
+
+static void end_mask(struct cli_id_writer *w)
+{
+    end_object(w, "assistant_masks");
 }
 
 static void put_binary(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span,
@@ -200,6 +225,7 @@ static const struct id_form forms[] = {
     [CLI_IDS_COUNT]   = { put_nothing, end_count },
     [CLI_IDS_PIECES]  = { put_pieces, end_pieces, .spans = true },
     [CLI_IDS_OFFSETS] = { put_offsets, end_offsets, .spans = true },
+    [CLI_IDS_MASK]    = { put_mask, end_mask, .spans = true },
     [CLI_IDS_BINARY]  = { put_binary, end_nothing },
 };
 
@@ -320,7 +346,7 @@ int cli_ids_begin(struct cli_id_writer *w, const struct cli_tokenize *o, struct 
 void cli_ids_release(struct cli_id_writer *w)
 {
     lm_buf_release(&w->out);
-    lm_buf_release(&w->offsets);
+    lm_buf_release(&w->second);
     lm_ids_release(&w->kept);
     lm_ids_release(&w->around);
     if (w->spool)

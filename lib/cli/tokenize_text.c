@@ -130,7 +130,7 @@ static int flush(struct texts *t, const char *from, struct lm_err *err)
         if (s == LM_OK || i <= failed)
             take_group(t, &t->groups[i]);
         lm_buf_release(&w->out);
-        lm_buf_release(&w->offsets);
+        lm_buf_release(&w->second);
         lm_ids_release(&w->kept);
     }
     t->n = t->n_groups = 0;

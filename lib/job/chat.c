@@ -434,7 +434,11 @@ static int fill_in(struct request *q, struct lm_marked_text *out, const char **a
         s = q->err ? (int)q->err->code : LM_EDATA;
         return *from.key ? lm_err_at(q->err, s, "%s", from.key) : s;
     }
-    s = render(q, t, out);
+    if (q->o->want_said && !lm_template_tells_said(t))
+        s = lm_fail(q->err, LM_EDATA, "the template does not mark what the assistant says: it has "
+                    "no {%% generation %%}");
+    else
+        s = render(q, t, out);
     if (s != LM_OK)
         tell_of_null(q);
     if (s != LM_OK && *from.key)
@@ -479,8 +483,7 @@ static int cut(const struct request *q, struct lm_marked_text *out)
     bool whole = at + len <= out->text.len && p[at + len - 1] == ' ';
     while (!whole && at && is_space(p[at - 1]))
         at--;
-    out->text.len = out->guard.len = at;
-    out->text.data[at] = 0;
+    lm_marked_text_cut(out, at);
     return LM_OK;
 }
 
@@ -498,7 +501,8 @@ int lm_chat_render(struct lm_chat *c, const char *json, size_t len,
     if (s == LM_OK) {
         lm_buf_add(&out->text, text.text.data, text.text.len);
         lm_buf_add(&out->guard, text.guard.data, text.guard.len);
-        if (out->text.failed || out->guard.failed)
+        lm_buf_add(&out->said, text.said.data, text.said.len);
+        if (out->text.failed || out->guard.failed || out->said.failed)
             s = lm_fail_nomem(err);
     }
     lm_marked_text_release(&text);

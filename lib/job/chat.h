@@ -40,6 +40,8 @@ struct lm_chat_options {
                                                 one that is built in; a file                  */
     bool                  no_generation_prompt;
     bool                  continue_final;    /* leave the last message open                   */
+    bool                  want_said;         /* the template has to tell what the assistant
+                                                said                                          */
     const struct lm_jval *kwargs;            /* NULL, or an object: names for the template    */
     const struct tm      *now;               /* for strftime_now                              */
     struct lm_str         start;             /* what a built-in template begins with          */

@@ -24,7 +24,11 @@ struct jpos {
     uint32_t line, col;
 };
 
-/* Bytes, with a mark for each that is guarded; mark NULL: none is. */
+/* What is marked of a byte: that it came from a guarded layer; that it stands in a generation
+ * block. */
+enum { LM_JMARK_GUARD = 1, LM_JMARK_SAID = 2 };
+
+/* Bytes, with the marks of each; mark NULL: none has any. */
 struct jstr {
     const char          *p;
     const unsigned char *mark;
@@ -50,7 +54,7 @@ enum jnode_kind {
     JN_STAR, JN_STAR2, JN_KEYWORD,
     /* statements */
     JN_TEXT, JN_PRINT, JN_IF, JN_FOR, JN_SET, JN_SET_BLOCK, JN_MACRO, JN_CALL_BLOCK,
-    JN_FILTER_BLOCK, JN_WITH, JN_BLOCK, JN_BREAK, JN_CONTINUE, JN_NO_LOADER,
+    JN_FILTER_BLOCK, JN_WITH, JN_GENERATION, JN_BREAK, JN_CONTINUE, JN_NO_LOADER,
 };
 
 struct jv;
@@ -92,6 +96,7 @@ enum jop {
 struct lm_template {
     struct lm_arena arena;
     struct jnode   *body;
+    bool            generation;      /* it has blocks of that name                   */
 };
 
 /* The lexer's and the parser's state. */
@@ -104,7 +109,7 @@ struct jparse {
     struct jpos      pos;            /* of `at` */
     int              mode;           /* inside data, a variable or a block */
     size_t           brackets;       /* that are open there */
-    bool             after_newline;
+    bool             after_newline, generation;  /* generation: there is such a block */
     struct jtoken    tok;            /* the one that is looked at */
     struct jtoken    peek;
     bool             peeked;
@@ -346,8 +351,10 @@ void lm_jsb_add(struct jsb *b, const char *p, const unsigned char *mark, size_t 
 void lm_jsb_str(struct jsb *b, const struct jstr *s);
 void lm_jsb_lit(struct jsb *b, const char *s);
 void lm_jsb_fill(struct jsb *b, const struct jstr *s, size_t from, size_t to, int64_t n);
-/* A character, marked or not. */
-void lm_jsb_rune(struct jsb *b, uint32_t rune, bool marked);
+/* A character, with its marks. */
+void lm_jsb_rune(struct jsb *b, uint32_t rune, unsigned char mark);
+/* All from byte `from` on get one more. */
+void lm_jsb_mark(struct jsb *b, size_t from, unsigned char mark);
 struct jv lm_jsb_value(struct jsb *b);
 void lm_jprint(struct jsb *b, struct jv v);
 void lm_jrepr(struct jsb *b, struct jv v);

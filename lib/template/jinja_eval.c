@@ -482,17 +482,21 @@ static void exec_call_block(struct jrun *r, const struct jnode *n)
     lm_jprint(r->sink, call_value(r, f, &a));
 }
 
-/* A block whose text is caught: what `set`, `filter` and `generation` have in common. */
+static void exec_generation(struct jrun *r, const struct jnode *n)
+{
+    struct jscope *outer = r->scope;
+    struct jsb *sink = r->sink;
+    const size_t from = sink->len;
+    r->scope = new_scope(r, outer);
+    exec(r, n->list);
+    r->scope = outer;
+    lm_jsb_mark(sink, from, LM_JMARK_SAID);
+}
+
+/* A block whose text is caught: what `set` and `filter` have in common. */
 static void exec_block(struct jrun *r, const struct jnode *n)
 {
-    struct jscope *inner = new_scope(r, r->scope), *outer = r->scope;
-    if (n->kind == JN_BLOCK) {
-        r->scope = inner;
-        exec(r, n->list);
-        r->scope = outer;
-        return;
-    }
-    struct jv v = capture(r, n->list, inner);
+    struct jv v = capture(r, n->list, new_scope(r, r->scope));
     const struct jnode *f = n->kind == JN_SET_BLOCK ? n->b : n->a;
     if (f)
         v = filter(r, f, &v);
@@ -515,7 +519,8 @@ static void exec_one(struct jrun *r, const struct jnode *n)
     case JN_MACRO: bind(r, r->scope, &n->str, make_macro(r, n)); break;
     case JN_CALL_BLOCK: exec_call_block(r, n); break;
     case JN_WITH:  exec_with(r, n); break;
-    case JN_SET_BLOCK: case JN_FILTER_BLOCK: case JN_BLOCK: exec_block(r, n); break;
+    case JN_SET_BLOCK: case JN_FILTER_BLOCK: exec_block(r, n); break;
+    case JN_GENERATION: exec_generation(r, n); break;
     case JN_BREAK:    r->flow = JR_BREAK; break;
     case JN_CONTINUE: r->flow = JR_CONTINUE; break;
     default: lm_jfail(r, "no loader for this environment specified");

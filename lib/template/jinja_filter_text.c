@@ -28,7 +28,7 @@ static struct jv marked_like(struct jrun *r, const char *text, size_t n, const s
     unsigned char *mark = NULL;
     if (s && s->mark) {
         mark = lm_jalloc(r, n, 1);
-        memset(mark, 1, n);
+        memset(mark, LM_JMARK_GUARD, n);
     }
     char *copy = lm_jalloc(r, n + 1, 1);
     memcpy(copy, text, n);

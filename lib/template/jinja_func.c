@@ -263,7 +263,7 @@ FUNC(f_strftime_now)
     unsigned char *mark = NULL;
     if (asked->mark) {
         mark = lm_jalloc(r, n, 1);
-        memset(mark, 1, n);
+        memset(mark, LM_JMARK_GUARD, n);
     }
     return lm_jstr(r, text, mark, n - 1);
 }

@@ -14,7 +14,7 @@ struct style {
 
 static void dump(struct jsb *b, const struct style *s, struct jv v, int level);
 
-static void escape_rune(struct jsb *b, uint32_t c, bool marked, bool ascii)
+static void escape_rune(struct jsb *b, uint32_t c, unsigned char mark, bool ascii)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
     char esc[16] = "";
@@ -27,9 +27,9 @@ static void escape_rune(struct jsb *b, uint32_t c, bool marked, bool ascii)
         snprintf(esc, sizeof esc, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((c - 0x10000) >> 10)),
                  (unsigned)(0xDC00 + ((c - 0x10000) & 0x3FF)));
     if (!*esc)
-        lm_jsb_rune(b, c, marked);
+        lm_jsb_rune(b, c, mark);
     for (const char *p = esc; *p; p++)
-        lm_jsb_rune(b, (unsigned char)*p, marked);
+        lm_jsb_rune(b, (unsigned char)*p, mark);
 }
 
 static void dump_str(struct jsb *b, const struct style *s, const struct jstr *t)
@@ -38,7 +38,7 @@ static void dump_str(struct jsb *b, const struct style *s, const struct jstr *t)
     lm_jsb_lit(b, "\"");
     for (size_t i = 0; i < t->len; i += (size_t)k) {
         uint32_t c = lm_jrune(t, i, &k);
-        escape_rune(b, c, t->mark && t->mark[i], s->ascii);
+        escape_rune(b, c, t->mark ? t->mark[i] : 0, s->ascii);
     }
     lm_jsb_lit(b, "\"");
 }

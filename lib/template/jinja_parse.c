@@ -196,7 +196,8 @@ static struct jnode *parse_with(struct jparse *p, struct jpos pos)
 /* Its body, in a scope of its own. */
 static struct jnode *parse_generation(struct jparse *p, struct jpos pos)
 {
-    struct jnode *n = lm_jnode(p, JN_BLOCK, pos);
+    struct jnode *n = lm_jnode(p, JN_GENERATION, pos);
+    p->generation = true;
     n->list = whole_block(p, ENDS("endgeneration"), "generation");
     return n;
 }
@@ -374,7 +375,13 @@ struct lm_template *lm_template_parse(const char *src, size_t len, struct lm_err
         lm_template_free(t);
         return NULL;
     }
+    t->generation = p.generation;
     return t;
+}
+
+bool lm_template_tells_said(const struct lm_template *t)
+{
+    return t->generation;
 }
 
 void lm_template_free(struct lm_template *t)

@@ -13,6 +13,17 @@ void lm_marked_text_release(struct lm_marked_text *m)
 {
     lm_buf_release(&m->text);
     lm_buf_release(&m->guard);
+    lm_buf_release(&m->said);
+}
+
+void lm_marked_text_cut(struct lm_marked_text *m, size_t len)
+{
+    struct lm_buf *const parts[] = { &m->text, &m->guard, &m->said };
+    for (size_t i = 0; i < 3; i++)
+        if (parts[i]->len > len) {
+            parts[i]->len = len;
+            parts[i]->data[len] = 0;
+        }
 }
 
 /* Names of roles, of which templates make control tokens. */
@@ -35,7 +46,7 @@ static struct jv text(struct jrun *r, const char *p, size_t len, bool guarded)
         memcpy(copy, p, len);
     if (guarded && len) {
         mark = lm_jalloc(r, len, 1);
-        memset(mark, 1, len);
+        memset(mark, LM_JMARK_GUARD, len);
     }
     return lm_jstr(r, copy, mark, len);
 }
@@ -100,23 +111,25 @@ static int run(struct jrun *r, const struct lm_template_layer *layers, size_t n,
     return LM_OK;
 }
 
+/* Append, for each byte, whether it has that mark. */
+static bool add_marks(struct lm_buf *to, const struct jsb *b, unsigned char mark)
+{
+    char *out = lm_buf_room(to, b->len);
+    for (size_t i = 0; out && i < b->len; i++)
+        out[i] = b->mark && b->mark[i] & mark;
+    to->len += out ? b->len : 0;
+    return out;
+}
+
 static int hand_over(const struct jsb *b, struct lm_marked_text *out, struct lm_err *err)
 {
-    size_t text_len = out->text.len, guard_len = out->guard.len;
+    const size_t len = out->text.len;
     lm_buf_add(&out->text, b->p ? b->p : "", b->len);
-    unsigned char *guard = (unsigned char *)lm_buf_room(&out->guard, b->len);
-    if (out->text.failed || !guard) {
-        if (!out->text.failed)
-            out->text.len = text_len;
-        out->guard.len = guard_len;
-        return lm_fail_nomem(err);
-    }
-    if (b->mark)
-        memcpy(guard, b->mark, b->len);
-    else
-        memset(guard, 0, b->len);
-    out->guard.len += b->len;
-    return LM_OK;
+    if (!out->text.failed && add_marks(&out->guard, b, LM_JMARK_GUARD) &&
+        add_marks(&out->said, b, LM_JMARK_SAID))
+        return LM_OK;
+    lm_marked_text_cut(out, len);
+    return lm_fail_nomem(err);
 }
 
 int lm_template_render(const struct lm_template *t, const struct lm_template_layer *layers,

@@ -103,10 +103,10 @@ static const struct {
     { 0xFB17, { 0x544, 0x53D }, { 0x544, 0x56D } },
 };
 
-static void put_upper(struct jsb *b, uint32_t c, bool title, bool marked)
+static void put_upper(struct jsb *b, uint32_t c, bool title, unsigned char mark)
 {
     if (c < 128) {
-        lm_jsb_rune(b, c >= 'a' && c <= 'z' ? c - 32 : c, marked);
+        lm_jsb_rune(b, c >= 'a' && c <= 'z' ? c - 32 : c, mark);
         return;
     }
     for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
@@ -114,14 +114,14 @@ static void put_upper(struct jsb *b, uint32_t c, bool title, bool marked)
             continue;
         const uint32_t *to = title ? special[i].title : special[i].upper;
         for (int k = 0; k < 3 && to[k]; k++)
-            lm_jsb_rune(b, to[k], marked);
+            lm_jsb_rune(b, to[k], mark);
         return;
     }
 #ifdef LM_HAVE_UTF8PROC
     c = (uint32_t)(title ? utf8proc_totitle((utf8proc_int32_t)c)
                          : utf8proc_toupper((utf8proc_int32_t)c));
 #endif
-    lm_jsb_rune(b, c, marked);
+    lm_jsb_rune(b, c, mark);
 }
 
 /* Is the sigma at i the last letter of a word? */
@@ -149,12 +149,13 @@ static bool final_sigma(const struct jstr *s, size_t i)
     return cased;
 }
 
-static void put_lower(struct jsb *b, const struct jstr *s, size_t i, uint32_t c, bool marked)
+static void put_lower(struct jsb *b, const struct jstr *s, size_t i, uint32_t c,
+                      unsigned char mark)
 {
     if (c < 128) {
         c = c >= 'A' && c <= 'Z' ? c + 32 : c;
     } else if (c == 0x130) {
-        lm_jsb_rune(b, 'i', marked);
+        lm_jsb_rune(b, 'i', mark);
         c = 0x307;
     } else if (c == 0x3A3) {
         c = final_sigma(s, i) ? 0x3C2 : 0x3C3;
@@ -163,18 +164,18 @@ static void put_lower(struct jsb *b, const struct jstr *s, size_t i, uint32_t c,
         c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
 #endif
     }
-    lm_jsb_rune(b, c, marked);
+    lm_jsb_rune(b, c, mark);
 }
 
-static void put_fold(struct jsb *b, const struct jstr *s, size_t i, uint32_t c, bool marked)
+static void put_fold(struct jsb *b, const struct jstr *s, size_t i, uint32_t c, unsigned char mark)
 {
     if (c == 0xDF || c == 0x1E9E) {
-        lm_jsb_rune(b, 's', marked);
-        lm_jsb_rune(b, 's', marked);
+        lm_jsb_rune(b, 's', mark);
+        lm_jsb_rune(b, 's', mark);
     } else if (c == 0x3A3 || c == 0x3C2) {
-        lm_jsb_rune(b, 0x3C3, marked);
+        lm_jsb_rune(b, 0x3C3, mark);
     } else {
-        put_lower(b, s, i, c, marked);
+        put_lower(b, s, i, c, mark);
     }
 }
 
@@ -186,20 +187,20 @@ struct jv lm_jstr_case(struct jrun *r, const struct jstr *s, int to)
     lm_jstep(r, s->len / 8);
     for (size_t i = 0; i < s->len; i += (size_t)k) {
         uint32_t c = lm_jrune(s, i, &k);
-        bool marked = s->mark && s->mark[i];
+        unsigned char mark = s->mark ? s->mark[i] : 0;
         bool first = to == JC_CAPITALIZE ? i == 0 : !in_word;
         in_word = is_cased(c);
         if (to == JC_FOLD)
-            put_fold(&b, s, i, c, marked);
+            put_fold(&b, s, i, c, mark);
         else if (to == JC_UPPER || (to == JC_SWAP && classify(c) & IS_LOWER))
-            put_upper(&b, c, false, marked);
+            put_upper(&b, c, false, mark);
         else if (to == JC_LOWER || (to == JC_SWAP && classify(c) & IS_UPPER) ||
                  (to != JC_SWAP && !first))
-            put_lower(&b, s, i, c, marked);
+            put_lower(&b, s, i, c, mark);
         else if (to == JC_SWAP)
-            lm_jsb_rune(&b, c, marked);
+            lm_jsb_rune(&b, c, mark);
         else
-            put_upper(&b, c, true, marked);
+            put_upper(&b, c, true, mark);
     }
     return lm_jsb_value(&b);
 }
@@ -803,7 +804,7 @@ METHOD(m_translate)
             lm_jsb_str(&b, to->s);
         else if (to->kind == J_INT && to->i >= 0 && to->i < 0x110000 &&
                  (to->i < 0xD800 || to->i > 0xDFFF))
-            lm_jsb_rune(&b, (uint32_t)to->i, self.s->mark && self.s->mark[i]);
+            lm_jsb_rune(&b, (uint32_t)to->i, self.s->mark ? self.s->mark[i] : 0);
         else if (to->kind != J_NONE)
             lm_jfail(r, "character mapping must return integer, None or str");
     }

@@ -96,9 +96,9 @@ void lm_jsb_lit(struct jsb *b, const char *s)
     lm_jsb_add(b, s, NULL, strlen(s));
 }
 
-void lm_jsb_rune(struct jsb *b, uint32_t rune, bool marked)
+void lm_jsb_rune(struct jsb *b, uint32_t rune, unsigned char mark)
 {
-    static const unsigned char marks[4] = { 1, 1, 1, 1 };
+    const unsigned char marks[4] = { mark, mark, mark, mark };
     char out[4] = { (char)rune };
     size_t n = 1;
     if (rune >= 0x80) {
@@ -108,7 +108,16 @@ void lm_jsb_rune(struct jsb *b, uint32_t rune, bool marked)
             out[i] = (char)(0x80 | (rune >> 6 * (k - i) & 0x3F));
         n = (size_t)k + 1;
     }
-    lm_jsb_add(b, out, marked ? marks : NULL, n);
+    lm_jsb_add(b, out, mark ? marks : NULL, n);
+}
+
+void lm_jsb_mark(struct jsb *b, size_t from, unsigned char mark)
+{
+    lm_jstep(b->r, (b->len - from) / 64);
+    if (b->len > from && !b->mark)
+        b->mark = lm_jalloc(b->r, b->cap, 1);
+    for (size_t i = from; i < b->len; i++)
+        b->mark[i] |= mark;
 }
 
 /* s[from..to), n times. */

@@ -33,6 +33,9 @@ struct lm_template;
 struct lm_template *lm_template_parse(const char *src, size_t len, struct lm_err *err);
 void lm_template_free(struct lm_template *t);
 
+/* Are there generation blocks in it, which tell what the assistant said? */
+bool lm_template_tells_said(const struct lm_template *t);
+
 /*
  * Names for a template to use: the members of a JSON object; a later layer hides an earlier
  * one's.  With `guarded` its strings are somebody else's text, and what is made of them is
@@ -54,13 +57,15 @@ struct lm_template_limits {
 /* Enough for every real template: 50 million steps, 1 GiB, depth 1000. */
 extern const struct lm_template_limits lm_template_limits;
 
-/* guard.data[i] is 1 where text.data[i] came from a guarded layer, else 0; both have the
- * same length.  Zero-initialise, release. */
+/* guard.data[i] is 1 where text.data[i] came from a guarded layer, said.data[i] where it stands
+ * in a generation block, else 0; all have the same length.  Zero-initialise, release. */
 struct lm_marked_text {
-    struct lm_buf text, guard;
+    struct lm_buf text, guard, said;
 };
 
 void lm_marked_text_release(struct lm_marked_text *m);
+/* Drop what is behind the first len bytes. */
+void lm_marked_text_cut(struct lm_marked_text *m, size_t len);
 
 /*
  * lm_template_render - append the rendered text to *out.

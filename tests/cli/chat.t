@@ -48,6 +48,34 @@ ok "$(chat --template part.jinja special.json)" "68 78 83 62 72 67 365" \
     "through filters and methods"
 ok "$(chat --no-parse-special hello.json | tr ' ' '\n' | grep -c '^36')" 0 "--no-parse-special"
 
+# ---- what the assistant said: ids and mask are transformers' ----
+cat >said.jinja <<'EOF'
+{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\
+{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|eot_id|>{% endgeneration %}\
+{% else %}{{ m.content }}<|eot_id|>{% endif %}{% endfor %}
+EOF
+sed -e :a -e '/\\$/N; s/\\\n//; ta' said.jinja >one-line && mv one-line said.jinja
+cat >said.json <<'EOF'
+[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello, you!"},
+ {"role":"user","content":"And?"},{"role":"assistant","content":"Oh \u6f22."}]
+EOF
+said() { chat --assistant-mask --template said.jinja "$@"; }
+c='{"ids":[363,84,82,265,364,39,72,365,363,282,82,72,82,83,289,83,364,39,68,277,78,11,220,88'
+c="$c,298,0,365,363,84,82,265,364,32,77,67,30,365,363,282,82,72,82,83,289,83,364,46,71,220,162"
+c="$c,120,95,13,365],\"assistant_masks\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,1,1,1"
+c="$c,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,1]}"
+ok "$(said said.json)" "$c" "--assistant-mask"
+ok "$(said said.json said.json)" "$c
+$c" "a line a conversation"
+ok "$(said --window 20 said.json | head -n 1)" "$(printf '%s' "$c" |
+    sed 's/\(\([^,]*,\)\{19\}[^,]*\).*\(,"a[^[]*\[\(.,\)\{19\}.\).*/\1]\3]}/')" "a window of it"
+ok "$(echo '[]' | said)" '{"ids":[],"assistant_masks":[]}' "of nothing"
+chat --assistant-mask hello.json 2>err;                   ok $? 1 "a template that does not mark it"
+has "$(cat err)" "tokenizer.chat_template: the template does not mark" "is said to be one"
+tokenize -m "$m" --assistant-mask hello.json 2>err;       ok $? 2 "--assistant-mask without --chat"
+chat --assistant-mask --render hello.json 2>err;          ok $? 2 "and with --render"
+chat --assistant-mask --count hello.json 2>err;           ok $? 2 "and with --count"
+
 # ---- the request ----
 ok "$(printf '[{"role":"user","content":"Hello"}]' | chat)" "$ids" "a list of messages alone"
 printf '%s' '{"messages":[{"role":"assistant","content":"It is "}],"continue_final_message":true}' \

@@ -40,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     for (int i = 0; i < 2; i++) {
         s[i] = lm_chat_render(&c, (const char *)data + 1, size - 1, &o, &out[i], &at, NULL);
-        if (out[i].text.len != out[i].guard.len || (s[i] != LM_OK && out[i].text.len))
+        if (out[i].text.len != out[i].guard.len || out[i].text.len != out[i].said.len ||
+            (s[i] != LM_OK && out[i].text.len))
             abort();
     }
     if (s[0] != s[1] || out[0].text.len != out[1].text.len ||

@@ -30,7 +30,8 @@ static void render(const struct lm_template *t, const struct lm_jval *v)
     for (int i = 0; i < 2; i++) {
         struct lm_template_layer layer = { v, i };
         s[i] = lm_template_render(t, &layer, 1, &now, &limits, &out[i], NULL);
-        if (out[i].text.len != out[i].guard.len || (s[i] != LM_OK && out[i].text.len))
+        if (out[i].text.len != out[i].guard.len || out[i].text.len != out[i].said.len ||
+            (s[i] != LM_OK && out[i].text.len))
             abort();
         for (size_t k = 0; k < out[i].guard.len; k++)
             if ((unsigned char)out[i].guard.data[k] > i)

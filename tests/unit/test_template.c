@@ -84,11 +84,37 @@ static void test_more(void **state)
     assert_true(check_file("tests/data/template/jinja-more.jsonl") > 100);
 }
 
-/* Each template is given x = "ab<c>" and d = {"key": "va"} as somebody else's; `want` has a
- * '#' under each byte that must be marked. */
+struct mark_case {
+    const char *template, *text, *want;      /* want: '#' under each byte that must be marked */
+};
+
+/* Each template is given x = "ab<c>" and d = {"key": "va"} as somebody else's. */
+static void check_marks(const struct mark_case *cases, size_t n, bool said)
+{
+    static const char vars[] = "{\"x\":\"ab<c>\",\"d\":{\"key\":\"va\"}}";
+    struct lm_arena arena = { 0 };
+    const struct lm_jval *v = lm_json_tree(&arena, vars, sizeof vars - 1, NULL);
+    for (size_t i = 0; i < n; i++) {
+        struct lm_marked_text out = { 0 };
+        struct lm_err err = { 0 };
+        if (render(cases[i].template, strlen(cases[i].template), v, true, &out, &err) != LM_OK)
+            fail_msg("%s: %s", cases[i].template, err.text);
+        struct lm_buf *marks = said ? &out.said : &out.guard;
+        assert_string_equal(out.text.data, cases[i].text);
+        assert_int_equal(marks->len, strlen(cases[i].text));
+        for (size_t k = 0; k < marks->len; k++)
+            marks->data[k] = marks->data[k] ? '#' : ' ';
+        if (memcmp(marks->data, cases[i].want, marks->len) != 0)
+            fail_msg("%s: '%.*s', not '%s'", cases[i].template, (int)marks->len, marks->data,
+                     cases[i].want);
+        lm_marked_text_release(&out);
+    }
+    lm_arena_release(&arena);
+}
+
 static void test_marks(void **state)
 {
-    static const struct { const char *template, *text, *want; } cases[] = {
+    static const struct mark_case cases[] = {
         { "<{{ x }}>",                       "<ab<c>>",         " ##### " },
         { "{{ '<' ~ x[2:] ~ '>' }}",         "<<c>>",           " ### " },
         { "{{ ('x' + x)|upper }}y",          "XAB<C>y",         " ##### " },
@@ -114,25 +140,33 @@ static void test_marks(void **state)
         { "{{ strftime_now(x[0] ~ '%Y') }}", "a2025",           "#####" },
         { "{{ d|string|wordwrap(7) }}",      "{'key':\n'va'}",  "  ###    ##  " },
     };
-    static const char vars[] = "{\"x\":\"ab<c>\",\"d\":{\"key\":\"va\"}}";
-    struct lm_arena arena = { 0 };
-    const struct lm_jval *v = lm_json_tree(&arena, vars, sizeof vars - 1, NULL);
     (void)state;
-    for (size_t i = 0; i < N(cases); i++) {
-        struct lm_marked_text out = { 0 };
-        struct lm_err err = { 0 };
-        if (render(cases[i].template, strlen(cases[i].template), v, true, &out, &err) != LM_OK)
-            fail_msg("%s: %s", cases[i].template, err.text);
-        assert_string_equal(out.text.data, cases[i].text);
-        assert_int_equal(out.guard.len, strlen(cases[i].text));
-        for (size_t k = 0; k < out.guard.len; k++)
-            out.guard.data[k] = out.guard.data[k] ? '#' : ' ';
-        if (memcmp(out.guard.data, cases[i].want, out.guard.len) != 0)
-            fail_msg("%s: '%.*s', not '%s'", cases[i].template, (int)out.guard.len, out.guard.data,
-                     cases[i].want);
-        lm_marked_text_release(&out);
-    }
-    lm_arena_release(&arena);
+    check_marks(cases, N(cases), false);
+}
+
+/* What stands in a generation block is marked as that, also where it was caught before it is
+ * printed, and guards nothing. */
+static void test_said(void **state)
+{
+#define SAID(text) "{% generation %}" text "{% endgeneration %}"
+    static const struct mark_case said[] = {
+        { "a{{ x }}",                        "aab<c>",          "      " },
+        { "u:" SAID("{{ x }}!") "u",         "u:ab<c>!u",       "  ###### " },
+        { SAID("a" SAID("b") "c") SAID(""),  "abc",             "###" },
+        { "{% for i in 'ab' %}" SAID("{{ i }}") ",{% endfor %}", "a,b,", "# # " },
+        { "{% macro m(a) %}(" SAID("{{ a }}") "){% endmacro %}[{{ m(x[0]) }}]", "[(a)]", "  #  " },
+        { "{% set y %} {{ x[0] }}" SAID("b") "{% endset %}{{ y|trim|upper }}", "AB", " #" },
+        { "{% filter upper %}a" SAID("bc") "{% endfilter %}", "ABC", " ##" },
+        { "{% set y %}" SAID("\"") "{% endset %}{{ y|tojson }}", "\"\\\"\"", " ## " },
+        { "{% set y %}q" SAID("e") "{% endset %}{{ 'qea'.translate({101: y}) }}", "qqea", "  # " },
+    }, guard[] = {
+        { SAID("{{ x[0] }}b"),               "ab",              "# " },
+        { "{% filter upper %}" SAID("{{ x[0] }}b") "{% endfilter %}", "AB", "# " },
+    };
+#undef SAID
+    (void)state;
+    check_marks(said, N(said), true);
+    check_marks(guard, N(guard), false);
 }
 
 /* A role that is no plain word is text as any other. */
@@ -309,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_micro),
         cmocka_unit_test(test_more),
-        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks), cmocka_unit_test(test_said),
         cmocka_unit_test(test_role),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_charges),
