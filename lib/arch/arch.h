@@ -167,6 +167,7 @@ enum lm_key_from {
     LM_FROM_SUM,            /* of all config[]                                            */
     LM_FROM_4_TIMES,        /* 4 times the first of config[] that config.json has         */
     LM_FROM_8_THIRDS,       /* 8 / 3 of it, cut to a whole number and up to a multiple of 256 */
+    LM_FROM_2_THIRDS,       /* 2 / 3 of it, cut to a whole number and up to a multiple of 8 */
     LM_FROM_RATIO,          /* f32: config[0] / config[1]                                 */
     LM_FROM_ROOT_RATIO,     /* f32: config[0] / the root of config[1]                     */
     LM_FROM_ACT,            /* str: the activation config[0]; not written where it is the one that
@@ -215,7 +216,8 @@ enum lm_key_from {
     LM_FROM_GATING,         /* config[]: "softmax" is 1, "sigmoid" 2, "sqrtsoftplus" 4    */
     LM_FROM_IF_TRUE,        /* config[], but false is not written                         */
     LM_FROM_YARN_LOG,       /* config[] / 10 in rope_scaling, when it is yarn             */
-    LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names        */
+    LM_FROM_POOLING,        /* the pooling of modules.json and the folder it names, or "=N"
+                               where they say nothing                                     */
     LM_FROM_MODULES,        /* what modules.json names behind the pooling: the field says it    */
     LM_FROM_GLOBAL_EVERY,   /* config[0], else what layer_types, full_attention in layer 0 and
                                every n-th after it, makes it                              */

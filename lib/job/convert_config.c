@@ -438,7 +438,8 @@ static int made_number(const struct lm_convert_config *g, const struct lm_arch_k
         sum += ok ? v : 0;
         if (ok && k->from != LM_FROM_SUM)
             *out = k->from == LM_FROM_4_TIMES ? 4 * v
-                 : k->from == LM_FROM_8_THIRDS ? (8 * v / 3 + 255) / 256 * 256 : v;
+                 : k->from == LM_FROM_8_THIRDS ? (8 * v / 3 + 255) / 256 * 256
+                 : k->from == LM_FROM_2_THIRDS ? (2 * v / 3 + 7) / 8 * 8 : v;
     }
     if (k->from == LM_FROM_SUM)
         *out = sum;
@@ -564,8 +565,8 @@ static bool is_computed(enum lm_key_from from)
 static bool is_made(enum lm_key_from from)
 {
     return from == LM_FROM_HEAD_DIM || from == LM_FROM_ROT_DIM || from == LM_FROM_SUM ||
-           from == LM_FROM_4_TIMES || from == LM_FROM_8_THIRDS || from == LM_FROM_KV_HEADS ||
-           from == LM_FROM_GLOBAL_EVERY || is_computed(from);
+           from == LM_FROM_4_TIMES || from == LM_FROM_8_THIRDS || from == LM_FROM_2_THIRDS ||
+           from == LM_FROM_KV_HEADS || from == LM_FROM_GLOBAL_EVERY || is_computed(from);
 }
 
 /* Has layer i attention, by one of the ways to say so? */
@@ -1014,8 +1015,9 @@ static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32
         *u = g->h.n_further;
         return *u ? LM_OK : 1;
     case LM_FROM_POOLING:
-        *u = g->pooling;
-        return g->pooling ? LM_OK : 1;
+        *u = g->pooling || !k->config[0] ? g->pooling
+                                         : (uint32_t)strtoul(k->config[0] + 1, NULL, 10);
+        return *u ? LM_OK : 1;
     case LM_FROM_MODULES:
         memcpy(u, (const char *)&g->h + k->field, sizeof *u);
         return *u ? LM_OK : 1;

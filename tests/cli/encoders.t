@@ -5,7 +5,8 @@
 . "$(dirname "$0")/../tap.sh"
 . "$root/tests/cli/near.sh"
 data=$root/tests/data/encoders
-for f in jina-v2 jina-v2-code jina-v3 nomic-moe eurobert llama-embed t5-encoder; do
+for f in jina-v2 jina-v2-code jina-v3 nomic-moe eurobert llama-embed t5-encoder neo-bert \
+    neo-bert-class; do
     zstd -qdc "$data/$f.tar.zst" | tar -xf -
     gguf-convert -q -T f32 $f $f.gguf 2>err
     ok "$?:$(cat err)" 0: "$f: converts"
@@ -44,4 +45,9 @@ gguf-convert -q jina-v2 bad.gguf 2>err
 ok "$?:$(cat err)" \
     "2:gguf-convert: jina-v2: config.json: feed_forward_type is reglu: a jina-bert-v2 \
 model with that cannot be converted" "another gate"
+sed -i 's/"hidden_size"/"hidden_act": "gelu", "hidden_size"/' neo-bert/config.json
+gguf-convert -q neo-bert bad.gguf 2>err
+ok "$?:$(cat err)" \
+    "2:gguf-convert: neo-bert: config.json: hidden_act is gelu: a neo-bert model with that cannot \
+be converted" "NeoBERT without a gate"
 echo "1..$n"
