@@ -168,9 +168,9 @@ check-man: all
 check-fuzz: fuzz
 	@PATH="$(CURDIR)/$(BUILD)/fuzz:$$PATH" $(PROVE) -e sh tests/fuzz/replay.t
 
-## check-style: layers, symbols
+## check-style: layers, symbols, lines
 check-style: $(LIB)
-	@BUILD=$(BUILD) $(PROVE) -e sh scripts/check-layers scripts/check-symbols
+	@BUILD=$(BUILD) $(PROVE) -e sh scripts/check-layers scripts/check-lines scripts/check-symbols
 
 # The public header and what it includes.
 PUBLIC = $(sort $(patsubst lib/%,%,$(filter lib/%,$(shell $(CC) -Ilib -MM lib/lmpipe.h))))
@@ -222,7 +222,7 @@ clean:
 list:
 	@sed -n 's/^## //p' Makefile
 
-.PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install uninstall \
-    clean list
+.PHONY: all unit fuzz check check-unit check-cli check-man check-fuzz check-style install \
+    uninstall clean list
 .SECONDARY:
 -include $(OBJS:.o=.d) $(MODULES:.so=.d) $(PROGS:%=$(BUILD)/cmd/%.d) $(TEST_OBJS:.o=.d)

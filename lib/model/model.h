@@ -181,9 +181,9 @@ struct lm_batch_token {
  *
  * On failure the memory is as before the call: LM_EDATA for an id outside the
  * vocabulary, LM_EUSE for a position that does not follow or lies beyond the context,
- * LM_ENOMEM, LM_ESTOP when the context's env asked to stop.  Bit for bit, what a token gives depends only on the tokens before it in
- * its sequence: not on the number of threads, nor on how a batch is cut or on its
- * neighbours in it.
+ * LM_ENOMEM, LM_ESTOP when the context's env asked to stop.  Bit for bit, what a token gives
+ * depends only on the tokens before it in its sequence: not on the number of threads, nor on
+ * how a batch is cut or on its neighbours in it.
  *
  * An encoder's tokens see their whole sequence, which must come in one batch (LM_EUSE), its
  * tokens side by side; it is forgotten afterwards.

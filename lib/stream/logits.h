@@ -100,8 +100,9 @@ int lm_logits_read_head(struct lm_logits_reader *r, struct lm_logits_head *h, st
  * call, aligned to 16.
  *
  * What is checked: payload bytes against kind and n; n, token and the ids of a
- * top-k frame and of guesses against the vocabulary, and the order of the former; that frames come by sequence, then by
- * position, if the header says that they do not follow requests; the count in an end frame.
+ * top-k frame and of guesses against the vocabulary, and the order of the former; that frames
+ * come by sequence, then by position, if the header says that they do not follow requests; the
+ * count in an end frame.
  * Frames of unknown kinds are skipped, or refused (LM_ENOSUP) if LM_FRAME_CRITICAL.
  * End of input before the end frame is LM_EDATA.  Memory grows with bytes that
  * arrived, not with what a frame claims.

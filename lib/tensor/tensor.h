@@ -267,8 +267,8 @@ struct lm_tensor *lm_view(struct lm_graph *g, struct lm_tensor *a, uint32_t n_di
 
 /*
  * The same bytes with other axes: axis i of the result is axis order[i] of a, each once;
- * transposed: axes 0 and 1 change places.  Where axis 0 is another one, types with blocks are refused, and only
- * lm_cont reads the result.
+ * transposed: axes 0 and 1 change places.  Where axis 0 is another one, types with blocks are
+ * refused, and only lm_cont reads the result.
  * lm_cont: a tensor of its own with the elements of a, of any such type, in order.
  */
 struct lm_tensor *lm_permute(struct lm_graph *g, struct lm_tensor *a,

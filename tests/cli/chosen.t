@@ -34,7 +34,8 @@ for name in deepseek32 glm-dsa; do
         decode -m $m --all $how lines | cmp -s - want
         ok $? 0 "$name: the same bits with $how"
     done
-    while read -r line; do echo "$line" | decode -m $m --text --top 3; done <lines | cut -f 2- >alone
+    while read -r line; do echo "$line" | decode -m $m --text --top 3; done <lines |
+        cut -f 2- >alone
     decode -m $m --text --top 3 lines | cut -f 2- | cmp -s - alone
     ok $? 0 "$name: sequences do not change each other"
     decode -m $m --cache-k bf16 --cache-v bf16 --text --top 1 lines | paste - - - - - >got
@@ -68,7 +69,8 @@ for name in deepseek32 glm-dsa; do
         --text --top 9 2>err | cut -f 5,6 >got
     echo "$(ids 70 1485)" | decode -m one.gguf --cache-k f32 --cache-v f32 --text --top 9 |
         cut -f 5,6 >fresh
-    ok "$(paste got fresh | awk -F'\t' '$1 == $3 { d = $2 - $4; n += d * d < 1e-8 } END { print n }')" \
+    ok "$(paste got fresh |
+        awk -F'\t' '$1 == $3 { d = $2 - $4; n += d * d < 1e-8 } END { print n }')" \
         9 "$name: keys to choose by turn when they are shifted"
 done
 printf '1 2 3\n' | decode -i -q --load-state state -m deepseek32.gguf >frames 2>err
@@ -79,7 +81,8 @@ chooses() { # MODEL
     decode --plan -c 64 -m "$1" 2>/dev/null | awk -F'\t' '$1 == "node" && $5 == "choose"' | wc -l |
         tr -d ' '
 }
-ok "$(chooses deepseek32.gguf) $(chooses glm-dsa.gguf)" "3 2" "indexers of all layers, and of two of three"
+ok "$(chooses deepseek32.gguf) $(chooses glm-dsa.gguf)" "3 2" \
+    "indexers of all layers, and of two of three"
 ok "$(decode --plan -c 6 -m glm-dsa.gguf | grep -c choose)" 0 "nothing to choose"
 memory() { # KEY... of a copy with these
     gguf-edit -q "$@" glm-dsa.gguf edited.gguf

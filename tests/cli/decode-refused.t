@@ -102,10 +102,11 @@ for mode in --embed --plan --dot "--directions in"; do
     ok "$(said --context-shift -c 4 $mode -m "$m" in | head -n 1)" \
         "2:--context-shift is of sequences that go on: no ${mode%% *}" "--context-shift with $mode"
 done
-ok "$(said --save-state none/state -m "$m" in)" "2:none/state: cannot create: No such file or directory" \
-    "--save-state: a file that cannot be"
+ok "$(said --save-state none/state -m "$m" in)" \
+    "2:none/state: cannot create: No such file or directory" "--save-state: a file that cannot be"
 ok "$(lines=$(wc -c <out); echo $((lines)))" 0 "is found out before anything is evaluated"
 echo 1 999 | said --save-state state -m "$m" >said
-ok "$(cat said; ls -A . | grep state)" "1:<stdin>: line 1: id 999 is outside the vocabulary of 368" \
+ok "$(cat said; ls -A . | grep state)" \
+    "1:<stdin>: line 1: id 999 is outside the vocabulary of 368" \
     "--save-state: nothing is left of one that failed"
 echo "1..$n"

@@ -300,7 +300,8 @@ ok "$(frames <got)" "$(frames <want)" "a scale of 0 adds nothing"
 # One that is for the tokens from where its invocation begins for the last time, whatever comes at
 # once: in lines, as requests, or after what was saved.
 activated=$root/tests/data/decode/activated
-sed -i 's/"alora_invocation_tokens": null/"alora_invocation_tokens": [7, 301, 12]/' lora/adapter_config.json
+sed -i 's/"alora_invocation_tokens": null/"alora_invocation_tokens": [7, 301, 12]/' \
+    lora/adapter_config.json
 gguf-convert -q --lora -T f32 lora alora.gguf
 for how in '' '-b 1' '-b 3 -u 2 -t 2' '--no-repack --lora alora.gguf:0'; do
     # shellcheck disable=SC2086
@@ -324,7 +325,8 @@ for cut in 's/ \([0-9]* [0-9]*\)$/\n\1/' 's/ /\n/g' 's/ \(12 54\)/\n\1/; s/ \(30
 done
 # What was evaluated as if none came is evaluated again; one that was cut off counts no more.
 printf '%s\n' '0: 360 54 7 301' '0: 12 9' '0: @3 301 5 5' '1: <0' '1: 7 301 12' '1: @4 12 9' |
-    decode -i $exact --lora alora.gguf -m "$m" | frames | sed -n 's/^dense \([0-9:]*\).* best/\1/p' >got
+    decode -i $exact --lora alora.gguf -m "$m" | frames |
+    sed -n 's/^dense \([0-9:]*\).* best/\1/p' >got
 for q in '360 54 7 301' '360 54 7 301 12 9' '360 54 7 301 5 5' '360 54 7 301 5 5 7 301 12' \
     '360 54 7 301 12 9'; do
     echo "$q" | decode $exact --lora alora.gguf -m "$m" | frames | sed -n 's/.* best //p'
@@ -513,9 +515,11 @@ gguf-convert -q -T f32 "$root/tests/data/families/arcee.tar.zst" arcee.gguf
 # shellcheck disable=SC2086
 for q in 0 1 2; do
     sed -n "$((q + 1))p" "$root/tests/data/decode/dynamic.tokens" >line
-    awk -F '\t' -v OFS='\t' -v q=$q '$1 == q { $1 = 0; print }' "$root/tests/data/decode/dynamic.tsv" >want
+    awk -F '\t' -v OFS='\t' -v q=$q '$1 == q { $1 = 0; print }' \
+        "$root/tests/data/decode/dynamic.tsv" >want
     for how in '' '-u 7' '-b 5'; do
-        decode --text --all --top 3 $exact $stretched $how -c "$(wc -w <line)" -m arcee.gguf line >got
+        decode --text --all --top 3 $exact $stretched $how -c "$(wc -w <line)" \
+            -m arcee.gguf line >got
         within got want 6 0 2e-4 "dynamic, $(wc -w <line) tokens, $how"
     done
 done

@@ -21,7 +21,8 @@ for at in 1 2 3; do
     cut -d ' ' -f 1-$at $t5.ids >begun
     awk -v at=$at '{ for (i = at + 1; i <= NF; i++) printf "%s ", $i; print "" }' $t5.ids |
         sed 's/ $//' >rest
-    run --encoder $t5.texts --save-state st begun >/dev/null; ok "$?:$(cat err)" 0: "saved after $at"
+    run --encoder $t5.texts --save-state st begun >/dev/null
+    ok "$?:$(cat err)" 0: "saved after $at"
     run --all --load-state st rest >got
     ok "$(cat err)" "" "and loaded, without texts"
     awk -F '\t' -v at=$at '$2 >= at' whole >want
@@ -49,7 +50,8 @@ ok "$(cat err)" "" "a line more, with its text"
 awk -F '\t' -v OFS='\t' '$1 == 0 { $1 = 3; print }' whole >want
 equal got want "is evaluated as if alone"
 echo 5 | decode --load-state st --encoder $t5.texts -m $t5.gguf >out 2>err
-ok "$?:$(sed 's/^decode: [^:]*: //' err)" "1:line 1: its sequence has a text already" "no second text"
+ok "$?:$(sed 's/^decode: [^:]*: //' err)" "1:line 1: its sequence has a text already" \
+    "no second text"
 printf '\n\n\n0\n' | decode --load-state st -m $t5.gguf >out 2>err
 ok "$?:$(cat err)" "1:decode: line 4: no text of the encoder was saved for it" "nor none"
 

@@ -127,7 +127,8 @@ ok "$(decode -m bad.gguf "$data/starcoder.ids" 2>&1)" \
 
 # Adapters of a matrix that files have in three parts, and of one whose rows stand in another order.
 for name in baichuan bloom; do
-    zstd -qdc "$data/$name.tar.zst" | tar -xf - && zstd -qdc "$data/adapters/$name-lora.tar.zst" | tar -xf -
+    zstd -qdc "$data/$name.tar.zst" | tar -xf - &&
+        zstd -qdc "$data/adapters/$name-lora.tar.zst" | tar -xf -
     gguf-convert -q --lora --base=$name -T f32 $name-lora $name-lora.gguf 2>err
     ok "$?:$(cat err)" 0: "$name: an adapter converts"
     decode -m $name.gguf --lora $name-lora.gguf --cache-k f32 --cache-v f32 --all --text --top 16 \

@@ -129,7 +129,8 @@ for k in 1 2 13; do
     own_head 0 '3 4 5 6 7 8 9 10 11 |' "guesses of steps of $k change no id" guess=$k
     ok "$(grep -c '^@*[0-9]* *?' log3)" "$([ $k = 1 ] && echo 2 || echo 7)" 'as many are asked for'
 done
-ok "$(sed -n 2,3p log3 | tr '\n' '|')" '?3 3|+2 3 0|' 'a guess is asked for, then checked as far as a text goes'
+ok "$(sed -n 2,3p log3 | tr '\n' '|')" '?3 3|+2 3 0|' \
+    'a guess is asked for, then checked as far as a text goes'
 ok "$(sed -n 4,5p log3 | tr '\n' '|')" '@3 ?3 4|@3 +4 4 1 14 11|' 'what was wrong is forgotten'
 echo 1 2 | sample -v --greedy -n 9 --draft-head --draft-max 2 -- "$fake" guess=1 >out 2>err
 ok "$(tail -n 1 err)" 'sample: --draft-head: 5 ids proposed, 5 of them kept' 'how many were right'
@@ -140,10 +141,10 @@ ok "$(sed -n 2,8p log3 | tr '\n' '|')" \
     'is given again what was right'
 own_head 0 '3 4 5 6 |' 'guesses end with the text' guess=1 eog=6
 own_head 2 '3 4 5 6 7 8 |' 'and with the context' guess=1 ctx=7
-own_head 1 '3 ! '"$fake: guesses 3 ids after token 3 at position 3, and was asked for 3 after 3 at 2|" \
-    'guesses about another place' guess=1 astray=1
-own_head 1 '3 ! '"$fake: guesses 4 ids after token 3 at position 2, and was asked for 3 after 3 at 2|" \
-    'more than were asked for' guess=1 plenty=1
+wrong="after token 3 at position" asked="and was asked for 3 after 3 at 2"
+own_head 1 "3 ! $fake: guesses 3 ids $wrong 3, $asked|" 'guesses about another place' \
+    guess=1 astray=1
+own_head 1 "3 ! $fake: guesses 4 ids $wrong 2, $asked|" 'more than were asked for' guess=1 plenty=1
 own_head 1 '3 ! '"$fake: gives logits where guesses were asked for|" 'no guesses' guess=1 amiss=1
 own_head 2 "! $fake: has no draft head loaded: it wants --draft-head|" 'a model without'
 sample --draft-head in >out 2>err

@@ -123,7 +123,8 @@ printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "ids 0 and 2 are the same piece"
 printf '' >empty.txt; bad empty.txt 1 "has no pieces"
 # a warning is no answer to a file that cannot be used
 mkdir odd; cp "$kinds/gpt2/vocab.json" odd/
-{ cat "$kinds/gpt2/merges.txt"; echo 'zz q'; } >odd/merges.txt; bad odd 1 '"zz q": the first part is no piece'
+{ cat "$kinds/gpt2/merges.txt"; echo 'zz q'; } >odd/merges.txt
+bad odd 1 '"zz q": the first part is no piece'
 ok "$(wc -l <err)" 1 "in one line"
 
 # ---- steps that make text longer and longer ----
@@ -136,20 +137,21 @@ grow() { # TYPE N LETTERS [MORE]: a Sequence of N that put LETTERS as for an a
     printf '%s]}' "$4"
 }
 json() { # NORMALIZER PRE_TOKENIZER DECODER
-    printf '{"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":{"type":"BPE","vocab":' "$1" "$2" "$3"
-    printf '{"a":0,"aa":1},"merges":["a a"]}}'
+    printf '{"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,' "$1" "$2" "$3"
+    printf '"model":{"type":"BPE","vocab":{"a":0,"aa":1},"merges":["a a"]}}'
 }
 thousand=$(printf '%01000d' 0 | tr 0 a)
 json "$(grow normalizers 8 "$thousand")" null null >norm.json
-bad norm.json 2 "normalizer.normalizers[6] 'Replace': from here on a byte of text can become 1e+06 bytes, \
-more than the limit of 4096"
+bad norm.json 2 "normalizer.normalizers[6] 'Replace': from here on a byte of text can become \
+1e+06 bytes, more than the limit of 4096"
 ok "$(wc -l <err)" 1 "in one line"
 json null null "$(grow decoders 8 "$thousand")" >dec.json
 bad dec.json 2 "decoder.decoders[6] 'Replace': from here on a byte"
 bytes='{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}'
-pre='{"type":"Sequence","pretokenizers":['$bytes,$bytes,$bytes,$bytes,$bytes,$bytes,$bytes,$bytes']}'
-json '{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"NFD"},{"type":"Prepend","prepend":"a"}]}' \
-    "$pre" null >mixed.json
+bytes=$bytes,$bytes,$bytes,$bytes
+pre='{"type":"Sequence","pretokenizers":['$bytes,$bytes']}'
+norm='{"type":"NFKC"},{"type":"NFD"},{"type":"Prepend","prepend":"a"}'
+json '{"type":"Sequence","normalizers":['"$norm"']}' "$pre" null >mixed.json
 bad mixed.json 2 "normalizer.normalizers[0] 'NFKC': from here on a byte"
 json "$(grow normalizers 6 aaaa)" null "$(grow decoders 6 aaaa)" >most.json
 ok "$(tokenize -m most.json --count ab)" 2048 "as long as may be"

@@ -214,8 +214,8 @@ static void test_refused(void **state)
           .part = "behavior 'Shredded' is not supported" },
         { .pre = "{\"type\":\"Metaspace\",\"replacement\":\"ab\"}", .part = "not one character",
           .code = LM_EDATA },
-        { .norm = "{\"type\":\"Replace\",\"content\":\"x\"}", .part = "normalizer 'Replace': has no pattern",
-          .code = LM_EDATA },
+        { .norm = "{\"type\":\"Replace\",\"content\":\"x\"}",
+          .part = "normalizer 'Replace': has no pattern", .code = LM_EDATA },
         { .post = "{\"type\":\"TemplateProcessing\","
                   "\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}",
           .part = "special token 'x' is not among its special_tokens", .code = LM_EDATA },

@@ -92,7 +92,8 @@ static void module_unused(const char *setting, const char *value, const char *wh
     assert_int_equal(lm_devices_n(d), 1);
     lm_devices_close(d);
     setenv(setting, "", 1);
-    snprintf(want, sizeof want, "%d %s/liblmpipe-far.so: not used: %s\n", (int)LM_INFO, folder, why);
+    snprintf(want, sizeof want, "%d %s/liblmpipe-far.so: not used: %s\n", (int)LM_INFO, folder,
+             why);
     assert_string_equal(notes.data, want);
     lm_buf_release(&notes);
 }
