@@ -158,18 +158,22 @@ static bool is_accent(uint32_t r)
     return r == 0x1734 || (category(r) == UTF8PROC_CATEGORY_MN && !IN(new_marks, r));
 }
 
-/* A mark that stays and has its place among others. */
+/* A mark that stays and has its place among others, and the character that it is of. */
 struct mark {
     uint32_t r;
     uint8_t  ccc;
+    size_t   from, to;
 };
 
 struct work {
-    struct lm_buf *out;
-    unsigned       opts;
-    struct mark   *held, *sorted;                /* marks since the last starter */
-    size_t         n_held, held_cap, sorted_cap;
-    bool           unsorted;
+    struct lm_buf   *out;
+    struct lm_remap *map;                        /* NULL: nobody asks              */
+    unsigned         opts;
+    size_t           from, to;                   /* the character that is worked on */
+    size_t           at;                         /* what it became begins here      */
+    struct mark     *held, *sorted;              /* marks since the last starter    */
+    size_t           n_held, held_cap, sorted_cap;
+    bool             unsorted;
 };
 
 static void emit(struct work *w, uint32_t r)
@@ -184,10 +188,42 @@ static void emit(struct work *w, uint32_t r)
         lm_buf_rune(w->out, low[i]);
 }
 
+/* What the bytes p[from .. to) became: out[at ..].  A space that was added on either side is
+ * no part of it. */
+static bool note(struct work *w, size_t at, size_t from, size_t to)
+{
+    const struct lm_buf *out = w->out;
+    size_t begin = at, end = out->len;
+    if (!w->map)
+        return true;
+    if (end - begin > 2 && out->data[begin] == ' ' && out->data[end - 1] == ' ') {
+        begin++;
+        end--;
+    }
+    if (end - begin == to - from && begin == at && end == out->len)
+        return true;
+    return lm_remap_add(w->map, at, from) &&
+           (begin == at || lm_remap_add(w->map, begin, from)) &&
+           lm_remap_add(w->map, end, to) &&
+           (end == out->len || lm_remap_add(w->map, out->len, to));
+}
+
+/* The mark in canonical order that is k-th, from the place of the one that stood k-th. */
+static bool put_mark(struct work *w, size_t k)
+{
+    const size_t at = w->out->len;
+    emit(w, w->unsorted ? w->sorted[k].r : w->held[k].r);
+    return !w->map || (lm_remap_add(w->map, at, w->held[k].from) &&
+                       lm_remap_add(w->map, w->out->len, w->held[k].to));
+}
+
 /* The marks in canonical order: by class, equal ones as they stood. */
 static bool flush(struct work *w)
 {
     size_t start[257] = { 0 };
+    bool ok = true;
+    if (!w->n_held)
+        return true;
     if (w->unsorted) {
         if (!lm_grow(&w->sorted, &w->sorted_cap, w->n_held, sizeof *w->sorted))
             return false;
@@ -198,11 +234,14 @@ static bool flush(struct work *w)
         for (size_t i = 0; i < w->n_held; i++)
             w->sorted[start[w->held[i].ccc]++] = w->held[i];
     }
-    for (size_t i = 0; i < w->n_held; i++)
-        emit(w, w->unsorted ? w->sorted[i].r : w->held[i].r);
+    for (size_t i = 0; ok && i < w->n_held; i++)
+        ok = put_mark(w, i);
+    if (ok && w->map)
+        ok = lm_remap_add(w->map, w->out->len, w->from);
+    w->at = w->out->len;
     w->n_held = 0;
     w->unsorted = false;
-    return true;
+    return ok;
 }
 
 /* A character of form D. */
@@ -211,7 +250,7 @@ static bool put_part(struct work *w, uint32_t r)
     uint8_t ccc = 0;
     if (r >= 0x300)
         ccc = (uint8_t)utf8proc_get_property((utf8proc_int32_t)r)->combining_class;
-    if (!ccc && w->n_held && !flush(w))
+    if (!ccc && !flush(w))
         return false;
     if (is_accent(r))
         return true;
@@ -222,7 +261,7 @@ static bool put_part(struct work *w, uint32_t r)
     if (!lm_grow(&w->held, &w->held_cap, w->n_held + 1, sizeof *w->held))
         return false;
     w->unsorted |= w->n_held && w->held[w->n_held - 1].ccc > ccc;
-    w->held[w->n_held++] = (struct mark){ r, ccc };
+    w->held[w->n_held++] = (struct mark){ r, ccc, w->from, w->to };
     return true;
 }
 
@@ -286,38 +325,25 @@ static size_t put_ascii(struct work *w, const char *p, size_t len)
     return n;
 }
 
-/* What the bytes p[from .. to) became: out[at ..].  A space that was added on either side is
- * no part of it. */
-static bool note(struct lm_remap *map, const struct lm_buf *out, size_t at, size_t from, size_t to)
-{
-    size_t begin = at, end = out->len;
-    if (end - begin > 2 && out->data[begin] == ' ' && out->data[end - 1] == ' ') {
-        begin++;
-        end--;
-    }
-    if (end - begin == to - from && begin == at && end == out->len)
-        return true;
-    return lm_remap_add(map, at, from) && (begin == at || lm_remap_add(map, begin, from)) &&
-           lm_remap_add(map, end, to) && (end == out->len || lm_remap_add(map, out->len, to));
-}
-
 int lm_bert_normalize(const char *p, size_t len, unsigned opts, struct lm_buf *out,
                       struct lm_remap *map, struct lm_err *err)
 {
-    struct work w = { .out = out, .opts = opts };
+    struct work w = { .out = out, .map = map, .opts = opts };
     bool ok = true;
-    for (size_t i = 0; ok && i < len;) {
+    for (size_t i = 0; ok && i < len; i = w.to) {
         int k;
         if (!w.n_held && (i += put_ascii(&w, p + i, len - i)) == len)
             break;
-        size_t at = out->len;
         uint32_t r = lm_uni_next(p + i, p + len, &k);
-        ok = put_wide(&w, p + i, k, r) &&
-             (!map || note(map, out, at, i, i + (size_t)k));
-        i += (size_t)k;
+        w.from = i;
+        w.to = i + (size_t)k;
+        w.at = out->len;
+        ok = put_wide(&w, p + i, k, r);
+        if (ok && (!w.n_held || out->len > w.at))    /* held ones are noted when they are put */
+            ok = note(&w, w.at, w.from, w.to);
     }
-    bool held = w.n_held > 0;
-    ok = ok && flush(&w) && (!map || !held || lm_remap_add(map, out->len, len));
+    w.from = len;
+    ok = ok && flush(&w);
     free(w.held);
     free(w.sorted);
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);

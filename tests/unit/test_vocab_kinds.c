@@ -392,6 +392,38 @@ static void test_bert_text(void **state)
     assert_false(lm_bert_punct('a') || lm_bert_punct(0x20AC) || lm_bert_punct(0x2E52));
 }
 
+/* Where the characters of the normalized text came from. */
+static void test_bert_origin(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t      n, at[4], end[4], from[4], to[4];
+    } t[] = {
+        /* U+1E029, a mark that stays, an accent that goes, and what follows them */
+        { "x\xF0\x9E\x80\xA9\xCC\x81y", 3, { 0, 1, 5 }, { 1, 5, 6 }, { 0, 1, 7 }, { 1, 5, 8 } },
+        { "\xF0\x9E\x80\xA9 z", 3, { 0, 4, 5 }, { 4, 5, 6 }, { 0, 4, 5 }, { 4, 5, 6 } },
+        /* before U+4E00, which gets spaces around it, and at the end */
+        { "\xF0\x9E\x80\xA9\xE4\xB8\x80\xF0\x9E\x80\xA9", 3, { 0, 5, 9 }, { 4, 8, 13 },
+          { 0, 4, 7 }, { 4, 7, 11 } },
+        /* two that change places, with an accent between */
+        { "a\xF0\x9D\x85\xAD\xCC\x81\xF0\x9D\x85\xA5" "b", 4, { 0, 1, 5, 9 },
+          { 1, 5, 9, 10 }, { 0, 1, 7, 11 }, { 1, 5, 11, 12 } },
+    };
+    for (size_t i = 0; i < N(t); i++) {
+        struct lm_buf b = { 0 };
+        struct lm_remap map = { 0 };
+        assert_int_equal(lm_bert_normalize(t[i].text, strlen(t[i].text),
+                                           LM_BERT_STRIP | LM_BERT_CHINESE, &b, &map, NULL), LM_OK);
+        for (size_t k = 0; k < t[i].n; k++) {
+            assert_int_equal(lm_remap_find(&map, t[i].at[k]), t[i].from[k]);
+            assert_int_equal(lm_remap_end(&map, t[i].end[k]), t[i].to[k]);
+        }
+        lm_buf_release(&b);
+        free(map.e);
+    }
+}
+
 /* A long run of marks that change places. */
 static void test_marks(void **state)
 {
@@ -570,6 +602,8 @@ int main(void)
         cmocka_unit_test(test_user_pieces),
         cmocka_unit_test(test_spaced_pieces),
         cmocka_unit_test(test_bert_text),
+        cmocka_unit_test(test_bert_origin),
+        cmocka_unit_test(test_bert_origin),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_charsmap),
         cmocka_unit_test(test_trie),
