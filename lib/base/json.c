@@ -522,6 +522,22 @@ const char *lm_jval_str(const struct lm_jval *v)
     return v && v->kind == LM_JSON_STRING ? v->str : NULL;
 }
 
+/* How many of the n bytes at s, where no character is, one U+FFFD stands for: as many as could
+ * begin a character, or one. */
+static size_t broken_len(const unsigned char *s, size_t n)
+{
+    unsigned char first = s[0];
+    unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    size_t more = first < 0xC2 || first > 0xF4 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+    size_t k = 1;
+    for (; k <= more && k < n && s[k] >= low && s[k] <= high; k++) {
+        low = 0x80;
+        high = 0xBF;
+    }
+    return k;
+}
+
 void lm_json_quote(struct lm_buf *b, const void *p, size_t n)
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
@@ -533,7 +549,7 @@ void lm_json_quote(struct lm_buf *b, const void *p, size_t n)
         const char *hit = len && r && r < 0x80 ? strchr(from, (int)r) : NULL;
         if (!len) {
             lm_buf_rune(b, 0xFFFD);
-            i++;
+            i += broken_len((const unsigned char *)s + i, n - i);
             continue;
         }
         if (hit)

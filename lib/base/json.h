@@ -95,7 +95,8 @@ bool lm_jval_bool(const struct lm_jval *v, bool *out);
 const char *lm_jval_str(const struct lm_jval *v);
 
 /* Append n bytes as a JSON string with its quotes.  Bytes that are not UTF-8
- * become U+FFFD; control characters, U+007F and C1 are escaped. */
+ * become U+FFFD, one for as many as could begin a character (Unicode 3.9, "Best
+ * Practices for Using U+FFFD"); control characters, U+007F and C1 are escaped. */
 void lm_json_quote(struct lm_buf *b, const void *p, size_t n);
 
 /* Append a number that reads back to the same value ("%.17g" at most, shortest

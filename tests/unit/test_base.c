@@ -289,6 +289,34 @@ static void json_numbers_read_back(void **state)
     lm_buf_release(&b);
 }
 
+/* One U+FFFD for what could begin a character; Unicode's own example (3.9, table 3-8 and its
+ * kin), and what Python's bytes.decode(errors="replace") makes of the others. */
+static void broken_text_is_quoted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *want;                /* want: '?' is U+FFFD */
+    } t[] = {
+        { "a\xF1\x80\x80\xE1\x80\xC2" "b\x80" "c\x80\xBF" "d", "a???b?c??d" },
+        { "\xC0\xAF\xE0\x80\xBF\xF0\x81\x82" "A", "????????A" },
+        { "\xED\xA0\x80\xED\xBF\xBF\xED\xAF" "A", "????????A" },
+        { "\xF4\x91\x92\x93\xFF" "A\x80\xBF" "B", "?????A??B" },
+        { "\xE1\x80\xE2\xF0\x91\x92\xF1\xBF" "A", "????A" },
+        { "\xE6\xAD", "?" }, { "\xF0\x9F\x98", "?" }, { "\xF4\x8F\xBF", "?" },
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        struct lm_buf b = { 0 }, want = { 0 };
+        lm_json_quote(&b, t[i].bytes, strlen(t[i].bytes));
+        lm_buf_byte(&want, '"');
+        for (const char *c = t[i].want; *c; c++)
+            lm_buf_rune(&want, *c == '?' ? 0xFFFD : (uint32_t)*c);
+        lm_buf_byte(&want, '"');
+        assert_string_equal(b.data, want.data);
+        lm_buf_release(&b);
+        lm_buf_release(&want);
+    }
+}
+
 static void halves_round_to_even(void **state)
 {
     (void)state;
@@ -457,6 +485,7 @@ int main(void)
         cmocka_unit_test(json_errors_say_where),
         cmocka_unit_test(json_trees_answer),
         cmocka_unit_test(json_numbers_read_back),
+        cmocka_unit_test(broken_text_is_quoted),
         cmocka_unit_test(halves_round_to_even),
         cmocka_unit_test(products_are_rounded),
         cmocka_unit_test(pools_run_each_index_once),
