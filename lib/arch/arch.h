@@ -573,13 +573,16 @@ struct lm_arch {
 
 extern const struct lm_arch *const lm_archs[];      /* NULL-terminated */
 
-/* The row of a general.architecture, or of a class name in config.json, or NULL. */
+/* The row of a general.architecture, or NULL. */
 const struct lm_arch *lm_arch_by_name(const char *name);
+
+/* The row of a class that the architectures of a config.json name, or NULL. */
 const struct lm_arch *lm_arch_by_class(const char *name);
+
+#define LM_ARCH_NAME 128        /* bytes that a key's or a tensor's name takes with its NUL */
 
 /* "ARCH.name", or the name itself when it begins with "general." or "tokenizer.".  dst holds
  * LM_ARCH_NAME. */
-#define LM_ARCH_NAME 128
 void lm_arch_key_name(const struct lm_arch *a, const struct lm_arch_key *k, char *dst);
 
 /* A pattern with {i} replaced by the layer.  dst holds LM_ARCH_NAME. */

@@ -229,10 +229,16 @@ const struct lm_device *lm_device_by_name(const char *name);
  * version, is a note of level LM_INFO.
  */
 struct lm_devices;
+
+/* Find them.  env, which may be NULL, gets the notes.  NULL with *err filled when memory is
+ * short.  Closing closes the modules: everything of their devices must be freed by then. */
 struct lm_devices *lm_devices_open(const struct lm_env *env, struct lm_err *err);
 void lm_devices_close(struct lm_devices *d);
+
+/* How many there are, and device i of them, NULL behind the last. */
 size_t lm_devices_n(const struct lm_devices *d);
 const struct lm_device *lm_devices_at(const struct lm_devices *d, size_t i);
+
 /* By name (n characters of it), or NULL. */
 const struct lm_device *lm_devices_find(const struct lm_devices *d, const char *name, size_t n);
 

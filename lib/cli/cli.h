@@ -66,6 +66,7 @@ char *cli_provenance(char *const argv[]);
  * and cli_die, remove it.  Exits on failure.
  */
 struct lm_out *cli_out_open(const char *path, bool binary, bool force);
+
 /* Commit or abort an output opened with cli_out_open.  cli_out_commit returns
  * the exit status. */
 int cli_out_commit(struct lm_out *out);
@@ -95,8 +96,9 @@ void cli_flush(void);
  * the exit status, which a late write error turns into CLI_TROUBLE. */
 int cli_finish(int status);
 
-/* Environment for library calls: notes to stderr (LM_FAULT always, LM_WARN unless quiet,
- * LM_INFO if verbose), progress as programs.md says, threads 0 = the CPUs there are. */
+/* Environment for library calls: notes to standard error (LM_FAULT always, LM_WARN unless quiet,
+ * LM_INFO if verbose); progress there if it is a terminal and not quiet, or if asked for; threads
+ * 0: the CPUs that may be used. */
 struct cli_env_options { bool quiet, verbose, progress; int n_threads, n_threads_batch; };
 struct lm_env cli_env(struct cli_env_options o);
 

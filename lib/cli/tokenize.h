@@ -95,6 +95,7 @@ int cli_ids_fail(struct cli_id_writer *w, const char *name, const struct lm_err 
 int cli_ids_encode(struct cli_id_writer *w, struct lm_encoder *e, const char *text,
                    const unsigned char *guard, size_t len, unsigned flags, struct lm_err *err);
 
+/* Say that memory is short, and exit with CLI_TROUBLE. */
 _Noreturn void cli_out_of_memory(void);
 
 /* cli_print, and if `now`, nothing stays in the stream's buffer. */

@@ -169,9 +169,11 @@ char *lm_gguf_shard_path(const char *first, uint32_t k, uint32_t n);
  */
 struct lm_gguf_writer;
 
+/* An empty one, for the caller to free; NULL when memory is short. */
 struct lm_gguf_writer *lm_gguf_writer_new(void);
 void lm_gguf_writer_free(struct lm_gguf_writer *w);
 
+/* Set a key, which is copied, to a value of that type; p is [len], of any bytes, copied too. */
 void lm_gguf_set_u32(struct lm_gguf_writer *w, const char *key, uint32_t v);
 void lm_gguf_set_i32(struct lm_gguf_writer *w, const char *key, int32_t v);
 void lm_gguf_set_u64(struct lm_gguf_writer *w, const char *key, uint64_t v);

@@ -2,6 +2,11 @@
 #ifndef LM_KV_ARG_H
 #define LM_KV_ARG_H
 
+/* Metadata entries from words of a command line. */
+
+#include "base/arena.h"
+#include "gguf/gguf.h"
+
 /*
  * lm_kv_arg - a metadata entry from the KEY=TYPE:VALUE of a command line.
  *
@@ -12,10 +17,6 @@
  * What the entry points to lives in the arena.  LM_OK, or LM_EUSE with words that
  * say what is wrong with arg.
  */
-
-#include "base/arena.h"
-#include "gguf/gguf.h"
-
 int lm_kv_arg(const char *arg, struct lm_arena *a, struct lm_gguf_kv *kv, struct lm_err *err);
 
 /* A number or bool of that kind from its text; what it fills is kv's value alone.  False

@@ -48,6 +48,7 @@ typedef int lm_rank_reader(struct lm_rank_file *f, const char *data, size_t len,
                            struct lm_err *err);
 lm_rank_reader lm_rank_tiktoken, lm_rank_tekken, lm_rank_rwkv;
 
+/* Give back what a reader filled, and leave it zeroed. */
 void lm_rank_release(struct lm_rank_file *f);
 
 /* Do these bytes begin a file of tiktoken's, of RWKV's? */

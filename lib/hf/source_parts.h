@@ -62,14 +62,25 @@ struct lm_hf_source {
     bool                 ended;
 };
 
+/* Does a name, from the checkpoint's folder on, say that a file has weights? */
 bool lm_hf_is_weights(const char *name);
+
+/* ... that a conversion may want the file as a whole? */
 bool lm_hf_is_small(const char *name);
+
 /* Add a file; the pointer is valid until the next is added. */
 struct lm_hf_file *lm_hf_add(struct lm_hf_source *s, const char *name, uint64_t size,
                              struct lm_err *err);
 
+/* Open the archive at path for s, which is empty but for its kind and env: list its files, and
+ * leave in `kind` how they can be read.  Of a pipe only those before the first weights are known.
+ * spool_dir: where to put the members of what cannot be read by ranges; NULL: they are read in
+ * order. */
 int lm_hf_open_archive(struct lm_hf_source *s, const char *path, const char *spool_dir,
                        struct lm_err *err);
+
+/* n bytes from off of file i into dst; of a stream, off and i may go back only if it can start
+ * over.  LM_EDATA where the archive ends before, or has another sum. */
 int lm_hf_read_member(struct lm_hf_source *s, size_t i, uint64_t off, void *dst, size_t n,
                       struct lm_err *err);
 

@@ -68,6 +68,7 @@ enum lm_loop_code lm_answer_code(int code);
 /* The end frame; nothing in the text forms. */
 int lm_answer_end(struct lm_eval *e, uint64_t n_sequences, struct lm_err *err);
 
+/* Hand over what was written so far. */
 int lm_answer_flush(struct lm_eval *e, struct lm_err *err);
 
 #endif

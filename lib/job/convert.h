@@ -96,6 +96,7 @@ struct lm_convert_tensor {
 /* The type of the file as quantize names it: "F16", "Q4_K_M", .. */
 const char *lm_convert_type_name(const struct lm_convert *c);
 
+/* How many tensors the file will have, and number i of them. */
 size_t lm_convert_n_tensors(const struct lm_convert *c);
 struct lm_convert_tensor lm_convert_tensor(const struct lm_convert *c, size_t i);
 

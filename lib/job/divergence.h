@@ -38,6 +38,7 @@ int lm_divergence_of(struct lm_divergence *d, uint32_t seq, uint32_t pos, int32_
 /* All is compared: LM_EDATA if the reference, of n_sequences, is cut off or has more. */
 int lm_divergence_end(struct lm_divergence *d, uint64_t n_sequences, struct lm_err *err);
 
+/* Of all tokens compared so far. */
 void lm_divergence_sum(const struct lm_divergence *d, struct lm_divergence_sum *out);
 
 #endif

@@ -56,6 +56,7 @@ void lm_hold_keep(struct lm_hold *h, size_t n);
 int lm_hold_beginning(const struct lm_hold *h, const struct lm_watch *w, size_t i, size_t cut,
                       struct lm_ids *out, struct lm_err *err);
 
+/* Give back its memory, and leave it empty. */
 void lm_hold_free(struct lm_hold *h);
 
 #endif

@@ -106,6 +106,7 @@ struct lm_imatrix_stats {
     double cosine;        /* with the same matrix a layer earlier; NaN: none       */
 };
 
+/* Of entry i.  LM_ENOMEM, or what lm_importance_means says. */
 int lm_imatrix_entry_stats(const struct lm_importance *m, size_t i, struct lm_imatrix_stats *s,
                            struct lm_err *err);
 

@@ -67,6 +67,7 @@ int lm_waiting_take(struct lm_waiting *w, const struct lm_triggers *t, const str
 /* Only the first len bytes have been generated. */
 void lm_waiting_cut(struct lm_waiting *w, const struct lm_triggers *t, size_t len);
 
+/* Give back its memory. */
 void lm_waiting_release(struct lm_waiting *w);
 
 #endif

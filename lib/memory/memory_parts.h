@@ -143,6 +143,7 @@ struct lm_memory {
     bool                    nothing;    /* no layer remembers anything                     */
 };
 
+/* The sequence of that number, or NULL: it has no tokens. */
 struct lm_memory_seq *lm_memory_find(const struct lm_memory *m, uint32_t id);
 
 /* Bytes that a page of each list, and a state in each memory, take. */

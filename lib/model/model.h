@@ -164,8 +164,10 @@ struct lm_ctx *lm_ctx_new(struct lm_model *m, const struct lm_ctx_options *o,
                           const struct lm_env *env, struct lm_err *err);
 void lm_ctx_free(struct lm_ctx *c);
 
+/* Most tokens that a sequence, and one lm_ctx_decode, may have here. */
 uint32_t lm_ctx_n_ctx(const struct lm_ctx *c);
 uint32_t lm_ctx_n_batch(const struct lm_ctx *c);
+
 /* Floats of a row of lm_ctx_logits: the vocabulary's size, or that of a hidden state. */
 uint32_t lm_ctx_row_len(const struct lm_ctx *c);
 

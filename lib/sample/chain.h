@@ -57,6 +57,7 @@ bool lm_sampling_names(const char *samplers, const struct lm_sampler *sampler);
 /* Add `add` to the logit of an id; an id named twice gets both. */
 int lm_sampling_bias(struct lm_sampling *s, uint32_t id, double add, struct lm_err *err);
 
+/* Give back what was added, and leave it zeroed. */
 void lm_sampling_release(struct lm_sampling *s);
 
 struct lm_chain;

@@ -42,6 +42,7 @@ static inline float lm_fall(double d)
     return fall > -FLT_MAX ? fall : -FLT_MAX;
 }
 
+/* The power and the weight of a fall. */
 float    lm_power(float fall);
 uint64_t lm_weight(float fall);
 

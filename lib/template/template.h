@@ -63,6 +63,7 @@ struct lm_marked_text {
     struct lm_buf text, guard, said;
 };
 
+/* Give back its memory. */
 void lm_marked_text_release(struct lm_marked_text *m);
 /* Drop what is behind the first len bytes. */
 void lm_marked_text_cut(struct lm_marked_text *m, size_t len);

@@ -96,6 +96,7 @@ struct lm_cut {
     } level[LM_PRE_STEPS];
 };
 
+/* Begin with len bytes at p, which are borrowed; nothing is to be released. */
 void lm_cut_init(struct lm_cut *w, const struct lm_pretok *pre, const char *p, size_t len);
 const char *lm_cut_next(struct lm_cut *w);
 

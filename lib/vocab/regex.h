@@ -67,6 +67,7 @@ struct lm_regex_walk {
     uint64_t looked, taken, wasted, total;       /* characters                           */
 };
 
+/* See above. */
 bool lm_regex_walks(const struct lm_regex *r);
 struct lm_regex_ways *lm_regex_ways_new(const struct lm_regex *r);
 void lm_regex_ways_free(struct lm_regex_ways *w);

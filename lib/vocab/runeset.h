@@ -23,6 +23,7 @@ struct lm_runeset {
     bool             failed;
 };
 
+/* Give back its memory, and leave it empty. */
 void lm_runeset_release(struct lm_runeset *s);
 
 /* Add first .. last; any order is good, ascending order is fast. */
@@ -33,6 +34,7 @@ void lm_runeset_intersect(struct lm_runeset *s, const struct lm_runeset *t);
 /* All others. */
 void lm_runeset_negate(struct lm_runeset *s);
 
+/* Is it a member? */
 bool lm_runeset_has(const struct lm_runeset *s, uint32_t rune);
 
 /* Add what differs from a member only in case (simple folding: U+017F is an s, U+212A a k). */

@@ -51,6 +51,7 @@ enum lm_uni_category {
     LM_UC_CF, LM_UC_CS, LM_UC_CO,
 };
 
+/* That of any number: LM_UC_CN where no character has it. */
 enum lm_uni_category lm_uni_category(uint32_t rune);
 
 /* \w of Unicode's guidelines, without Join_Control: what is alphabetic, marks, \p{Nd} and

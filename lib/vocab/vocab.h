@@ -145,6 +145,7 @@ struct lm_ids {
     size_t          span_cap;
 };
 
+/* Give back its memory, and leave it empty. */
 void lm_ids_release(struct lm_ids *ids);
 
 enum {

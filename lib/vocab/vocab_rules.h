@@ -39,6 +39,7 @@ struct lm_growth {
     double by[256], more;
 };
 
+/* Bytes that text of len bytes can become at the most. */
 double lm_growth_of(const struct lm_growth *g, const char *p, size_t len);
 
 /* ---- text that remembers where it came from ---------------------------------- */
@@ -49,6 +50,7 @@ struct lm_traced {
     size_t            cap;
 };
 
+/* Give back its memory. */
 void lm_traced_release(struct lm_traced *t);
 /* Append n bytes with their origins, NULL: nobody asks.  False: memory is short. */
 bool lm_traced_add(struct lm_traced *t, const char *p, size_t n, const struct lm_origin *origin);
@@ -170,6 +172,7 @@ struct lm_rules {
     struct lm_growth    grown, shown;    /* by what makes words of text; by the decoders */
 };
 
+/* Of a vocabulary that has them; NULL is fine. */
 void lm_rules_free(struct lm_rules *r);
 
 /*
@@ -239,6 +242,7 @@ struct lm_words *lm_rules_words(struct lm_encoder *e);
 /* ---- ids to text ------------------------------------------------------------------ */
 
 struct lm_rules_detok;
+/* At the start of a sequence, for the caller to free; r is borrowed.  NULL when memory is short. */
 struct lm_rules_detok *lm_rules_detok_new(const struct lm_rules *r);
 void lm_rules_detok_free(struct lm_rules_detok *d);
 /* The text of a token comes next; what is certain by now is appended to *out. */

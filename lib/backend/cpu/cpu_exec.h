@@ -102,17 +102,29 @@ const struct lm_cpu_op *lm_cpu_op(enum lm_op op);
 /* Can the kernels compute this node as its sources lie in memory? */
 bool lm_cpu_supports(const struct lm_tensor *t);
 
-/* Kernels of products, for cpu_exec.c. */
+/* Kernels of products, for cpu_exec.c: activations into the form that the weights want, then the
+ * products; of a stack of matrices, first which rows are whose. */
 lm_kernel lm_cpu_activate, lm_cpu_products;
 lm_kernel lm_cpu_sort_rows, lm_cpu_activate_sorted, lm_cpu_stack_products;
 /* Bytes of the lists of a product with a stack of matrices. */
 size_t lm_cpu_lists_size(const struct lm_tensor *t);
 
-/* Kernels of cpu_experts.c and cpu_attn.c, for cpu_ops.c, and what their rows need (struct
- * lm_cpu_op). */
+/*
+ * Kernels that have files of their own, for the table of cpu_ops.c, each named after its operation.
+ * With them go, where a row of struct lm_cpu_op has no function that serves several:
+ *
+ *   lm_cpu_X_count     what the kernel counts, as said
+ *   lm_cpu_X_scratch   bytes of scratch a thread needs
+ *   lm_cpu_X_per_job   how many of them make a job
+ */
+
+/* cpu_experts.c counts rows. */
 lm_kernel lm_cpu_select, lm_cpu_gate, lm_cpu_weighted_sum, lm_cpu_add_id;
-lm_kernel lm_cpu_kv_store, lm_cpu_attn, lm_cpu_attn_whole, lm_cpu_distance_bias;
 size_t lm_cpu_select_scratch(const struct lm_tensor *t);
+
+/* cpu_attn.c: a store counts tokens, attention tiles of tokens times heads of keys times the parts
+ * that positions are cut into. */
+lm_kernel lm_cpu_kv_store, lm_cpu_attn, lm_cpu_attn_whole, lm_cpu_distance_bias;
 size_t lm_cpu_kv_count(const struct lm_tensor *t);
 size_t lm_cpu_kv_scratch(const struct lm_tensor *t);
 size_t lm_cpu_kv_per_job(const struct lm_tensor *t);
@@ -120,14 +132,16 @@ size_t lm_cpu_attn_count(const struct lm_tensor *t);
 size_t lm_cpu_attn_scratch(const struct lm_tensor *t);
 size_t lm_cpu_distance_scratch(const struct lm_tensor *t);
 
-/* Kernels of cpu_choose.c: scores in the activations, which lm_cpu_choose needs where
- * lm_cpu_choose_parts is not 0, so many jobs a token, and lm_cpu_choose_shared bytes for them. */
+/* cpu_choose.c counts tokens.  Where lm_cpu_choose_parts is not 0, lm_cpu_choose_scores comes
+ * first, in so many jobs a token, and leaves lm_cpu_choose_shared bytes of scores in the
+ * activations. */
 lm_kernel lm_cpu_choose_scores, lm_cpu_choose;
 size_t lm_cpu_choose_parts(const struct lm_tensor *t);
 size_t lm_cpu_choose_shared(const struct lm_tensor *t);
 size_t lm_cpu_choose_scratch(const struct lm_tensor *t);
 
-/* Kernels of cpu_states.c, likewise. */
+/* cpu_states.c: convolutions and shifts count pieces of the channels, the others groups of rows of
+ * the state. */
 lm_kernel lm_cpu_conv_whole, lm_cpu_state_conv, lm_cpu_state_scan, lm_cpu_state_delta;
 lm_kernel lm_cpu_state_shift, lm_cpu_state_wkv;
 size_t lm_cpu_conv_count(const struct lm_tensor *t);

@@ -85,6 +85,7 @@ struct lm_grammar *lm_grammar_schema(const char *text, size_t len,
                                      const struct lm_schema_options *o, struct lm_buf *notes,
                                      struct lm_err *err);
 
+/* Give it back; machines for it must be gone. */
 void lm_grammar_free(struct lm_grammar *g);
 
 /* ---- running it ---- */

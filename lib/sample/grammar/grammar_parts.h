@@ -124,6 +124,7 @@ int lm_tree_add_rule(struct lm_tree *t, const char *name, struct lm_node *node,
  * a code as of lm_grammar_gbnf. */
 int lm_tree_check(struct lm_tree *t, struct lm_err *err);
 
+/* Give back all nodes and rules. */
 void lm_tree_release(struct lm_tree *t);
 
 /* Read a regular expression into a node without START: the texts it matches as a whole or, if

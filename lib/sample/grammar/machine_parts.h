@@ -171,6 +171,7 @@ static inline uint64_t *lm_mask_new(const struct lm_machine *m)
 
 /* ---- a step: begin, add ops on stacks, finish ---- */
 
+/* A new step, whose failure goes to err. */
 void lm_step_begin(struct lm_machine *m, struct lm_err *err);
 /* Go on from op with that stack, unless the step has been there. */
 void lm_step_add(struct lm_machine *m, uint32_t op, uint32_t stack);

@@ -131,6 +131,7 @@ struct lm_lookup {
     } *slots;                        /* [n_slots]                                        */
 };
 
+/* Of a name that belongs to owner. */
 uint64_t lm_lookup_hash(const void *owner, struct lm_name name);
 /* false when memory is short. */
 bool lm_lookup_add(struct lm_lookup *t, uint64_t hash, const void *item);
@@ -217,10 +218,12 @@ static inline struct lm_name lm_key_of(const struct lm_jval *m)
     return (struct lm_name){ m->key, m->key_len };
 }
 
-uint64_t lm_schema_count(const struct lm_jval *v);   /* 0 to 2^62 */
+/* A number's whole part, at most 2^62; 0 where v is none, or NULL. */
+uint64_t lm_schema_count(const struct lm_jval *v);
 
 /* ---- conjunctions and ways ---- */
 
+/* Add l to c, once; false when memory is short. */
 bool lm_conj_add(struct lm_schema *s, struct lm_conj *c, struct lm_literal l);
 /* Every way to satisfy c; false after a failure. */
 bool lm_schema_ways(struct lm_schema *s, const struct lm_conj *c, struct lm_ways *out);
@@ -269,6 +272,7 @@ struct lm_dfa {
     size_t    to_cap, final_cap;
 };
 
+/* Give back its memory. */
 void lm_dfa_release(struct lm_dfa *d);
 /* Leave out states that lead to no final one, and make equal ones one; false when memory is
  * short.  No state is left when the language is empty. */
@@ -351,6 +355,7 @@ struct lm_node *lm_string_literal(struct lm_schema *s, struct lm_name text);
 
 /* ---- nodes; all give NULL, or do nothing, after a failure ---- */
 
+/* An empty node of that kind; put node behind the last of `to`; an edge of a graph. */
 struct lm_node *lm_schema_node(struct lm_schema *s, enum lm_node_kind kind);
 void lm_schema_add(struct lm_schema *s, struct lm_node *to, struct lm_node *node);
 void lm_schema_edge(struct lm_schema *s, struct lm_node *graph, uint32_t from, uint32_t to,
