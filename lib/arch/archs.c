@@ -724,12 +724,35 @@ void lm_arch_memory(const struct lm_arch *a, const struct lm_hparams *h, uint32_
         a->memory(a, h, layer, out);
 }
 
+/* Sizes that are numbers of the model as they are, or where that is 0, n_embd in some. */
+#define FIELD(name) offsetof(struct lm_hparams, name)
+static const size_t fields[] = {
+    [LM_DIM_EMBD] = FIELD(n_embd), [LM_DIM_VOCAB] = FIELD(n_vocab), [LM_DIM_FF] = FIELD(n_ff),
+    [LM_DIM_HEAD_K] = FIELD(head_k), [LM_DIM_HEADS] = FIELD(n_head),
+    [LM_DIM_HEADS_KV] = FIELD(n_head_kv), [LM_DIM_CTX] = FIELD(n_ctx_train),
+    [LM_DIM_Q_RANK] = FIELD(q_rank), [LM_DIM_KV_RANK] = FIELD(kv_rank),
+    [LM_DIM_TYPES] = FIELD(n_types), [LM_DIM_BUCKETS] = FIELD(n_buckets),
+    [LM_DIM_V_FULL] = FIELD(head_v_full), [LM_DIM_EXPERTS] = FIELD(n_expert),
+    [LM_DIM_FF_EXPERT] = FIELD(n_ff_expert), [LM_DIM_FF_SHARED] = FIELD(n_ff_shared),
+    [LM_DIM_CONV] = FIELD(conv), [LM_DIM_SSM_INNER] = FIELD(ssm_inner),
+    [LM_DIM_SSM_STATE] = FIELD(ssm_state), [LM_DIM_SSM_RANK] = FIELD(ssm_rank),
+    [LM_DIM_SSM_GROUPS] = FIELD(ssm_groups), [LM_DIM_STREAMS] = FIELD(n_streams),
+    [LM_DIM_LAUREL] = FIELD(laurel_rank), [LM_DIM_EXPERT_IN] = FIELD(n_latent),
+    [LM_DIM_EMBD_LAYER] = FIELD(n_embd_layer), [LM_DIM_INDEX] = FIELD(index_len),
+    [LM_DIM_INDEX_HEADS] = FIELD(index_heads), [LM_DIM_MIXES] = FIELD(n_mix),
+    [LM_DIM_MIX_RANK] = FIELD(mix_rank), [LM_DIM_DECAY_RANK] = FIELD(decay_rank),
+    [LM_DIM_RATE_RANK] = FIELD(rate_rank), [LM_DIM_VALUE_RANK] = FIELD(value_rank),
+    [LM_DIM_GATE_RANK] = FIELD(gate_rank), [LM_DIM_LABELS] = FIELD(n_labels),
+    [LM_DIM_DENSE_2_IN] = FIELD(dense_2_in), [LM_DIM_DENSE_2_OUT] = FIELD(dense_2_out),
+    [LM_DIM_DENSE_3_IN] = FIELD(dense_3_in), [LM_DIM_DENSE_3_OUT] = FIELD(dense_3_out),
+};
+
+/* false: it is beyond 64 bits, or below 0. */
 static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
 {
+    const size_t at = d < sizeof fields / sizeof *fields ? fields[d] : 0;
+    const uint32_t number = at ? *(const uint32_t *)(const void *)((const char *)h + at) : 1;
     switch (d) {
-    case LM_DIM_EMBD:      *out = h->n_embd; return true;
-    case LM_DIM_VOCAB:     *out = h->n_vocab; return true;
-    case LM_DIM_FF:        *out = h->n_ff; return true;
     case LM_DIM_Q:         return lm_mul_u64(h->n_head, h->head_k, out);
     case LM_DIM_K:         return lm_mul_u64(h->n_head_kv, h->head_k, out);
     case LM_DIM_V:         return lm_mul_u64(h->n_head_kv, h->head_v, out);
@@ -739,35 +762,19 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
         return lm_mul_u64((uint64_t)h->n_head + h->n_head_kv, h->head_k, out) &&
                lm_add_u64(*out, (uint64_t)h->n_head_kv * h->head_v, out);
     case LM_DIM_2_FF:      return lm_mul_u64(h->n_ff, 2, out);
-    case LM_DIM_HEAD_K:    *out = h->head_k; return true;
-    case LM_DIM_HEADS:     *out = h->n_head; return true;
-    case LM_DIM_HEADS_KV:  *out = h->n_head_kv; return true;
-    case LM_DIM_CTX:       *out = h->n_ctx_train; return true;
-    case LM_DIM_Q_RANK:    *out = h->q_rank; return true;
-    case LM_DIM_KV_RANK:   *out = h->kv_rank; return true;
     case LM_DIM_KV_RANK_ROT: *out = (uint64_t)h->kv_rank + h->n_rot; return true;
     case LM_DIM_KV_INNER:
         return h->n_rot <= h->head_k &&
                lm_mul_u64(h->n_head, (uint64_t)h->head_k - h->n_rot + h->head_v, out);
-    case LM_DIM_1:         *out = 1; return true;
-    case LM_DIM_TYPES:     *out = h->n_types; return true;
-    case LM_DIM_BUCKETS:   *out = h->n_buckets; return true;
-    case LM_DIM_PLAIN:     *out = (uint64_t)h->head_k_full - h->n_rot;
-                           return h->n_rot <= h->head_k_full;
-    case LM_DIM_V_FULL:    *out = h->head_v_full; return true;
+    case LM_DIM_PLAIN:
+        *out = (uint64_t)h->head_k_full - h->n_rot;
+        return h->n_rot <= h->head_k_full;
     case LM_DIM_Q_FULL:    return lm_mul_u64(h->n_head, h->head_k_full, out);
     case LM_DIM_OUT_FULL:  return lm_mul_u64(h->n_head, h->head_v_full, out);
-    case LM_DIM_EXPERTS:   *out = h->n_expert; return true;
-    case LM_DIM_FF_EXPERT: *out = h->n_ff_expert; return true;
-    case LM_DIM_FF_SHARED: *out = h->n_ff_shared; return true;
     case LM_DIM_2_Q:       return lm_mul_u64(2 * (uint64_t)h->n_head, h->head_k, out);
     case LM_DIM_2_EMBD:    *out = 2 * (uint64_t)h->n_embd; return true;
     case LM_DIM_3_EMBD:    *out = 3 * (uint64_t)h->n_embd; return true;
-    case LM_DIM_CONV:      *out = h->conv; return true;
-    case LM_DIM_SSM_INNER: *out = h->ssm_inner; return true;
     case LM_DIM_SSM_2_INNER: *out = 2 * (uint64_t)h->ssm_inner; return true;
-    case LM_DIM_SSM_STATE: *out = h->ssm_state; return true;
-    case LM_DIM_SSM_RANK:  *out = h->ssm_rank; return true;
     case LM_DIM_SSM_2_RANK: *out = 2 * (uint64_t)h->ssm_rank; return true;
     case LM_DIM_SSM_STEP:  *out = h->ssm_rank + 2 * (uint64_t)h->ssm_state; return true;
     case LM_DIM_SSM_CHANNELS:
@@ -776,36 +783,23 @@ static bool dim(enum lm_dim d, const struct lm_hparams *h, uint64_t *out)
     case LM_DIM_SSM_ALL:
         *out = 2 * ((uint64_t)h->ssm_inner + (uint64_t)h->ssm_groups * h->ssm_state) + h->ssm_rank;
         return true;
-    case LM_DIM_SSM_GROUPS: *out = h->ssm_groups; return true;
     case LM_DIM_SSM_OF_GROUP: *out = h->ssm_groups ? h->ssm_inner / h->ssm_groups : 0; return true;
-    case LM_DIM_STREAMS:   *out = h->n_streams; return true;
+    case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
     case LM_DIM_FURTHER_STREAMS: *out = h->n_streams ? h->n_streams - 1 : 0; return true;
     case LM_DIM_STREAM_PAIRS: *out = (uint64_t)h->n_streams * h->n_streams; return true;
-    case LM_DIM_LAUREL:    *out = h->laurel_rank; return true;
-    case LM_DIM_EXPERT_IN: *out = h->n_latent ? h->n_latent : h->n_embd; return true;
     case LM_DIM_2_FF_EXPERT: *out = 2 * (uint64_t)h->n_ff_expert; return true;
-    case LM_DIM_EMBD_LAYER: *out = h->n_embd_layer; return true;
     case LM_DIM_EMBD_LAYERS: return lm_mul_u64(h->n_layer, h->n_embd_layer, out);
-    case LM_DIM_SSM_OF_HEAD: *out = h->ssm_rank ? h->ssm_inner / h->ssm_rank : 0; return true;
-    case LM_DIM_INDEX:     *out = h->index_len; return true;
-    case LM_DIM_INDEX_HEADS: *out = h->index_heads; return true;
     case LM_DIM_INDEX_ALL: return lm_mul_u64(h->index_heads, h->index_len, out);
-    case LM_DIM_MIXES:     *out = h->n_mix; return true;
-    case LM_DIM_MIX_RANK:  *out = h->mix_rank; return true;
     case LM_DIM_MIX_ALL:   return lm_mul_u64(h->n_mix, h->mix_rank, out);
-    case LM_DIM_DECAY_RANK: *out = h->decay_rank; return true;
-    case LM_DIM_RATE_RANK: *out = h->rate_rank; return true;
-    case LM_DIM_VALUE_RANK: *out = h->value_rank; return true;
-    case LM_DIM_GATE_RANK: *out = h->gate_rank; return true;
-    case LM_DIM_LABELS:    *out = h->n_labels; return true;
-    case LM_DIM_DENSE_2_IN: *out = h->dense_2_in ? h->dense_2_in : h->n_embd; return true;
-    case LM_DIM_DENSE_2_OUT: *out = h->dense_2_out ? h->dense_2_out : h->n_embd; return true;
-    case LM_DIM_DENSE_3_IN: *out = h->dense_3_in ? h->dense_3_in : h->n_embd; return true;
-    case LM_DIM_DENSE_3_OUT: *out = h->dense_3_out ? h->dense_3_out : h->n_embd; return true;
-    case LM_DIM_END:       break;
+    case LM_DIM_EXPERT_IN:
+    case LM_DIM_DENSE_2_IN: case LM_DIM_DENSE_2_OUT:
+    case LM_DIM_DENSE_3_IN: case LM_DIM_DENSE_3_OUT:
+        *out = number ? number : h->n_embd;
+        return true;
+    default:
+        *out = number;
+        return true;
     }
-    *out = 1;
-    return true;
 }
 
 uint32_t lm_arch_shape(const struct lm_arch_tensor *t, const struct lm_arch *a,

@@ -375,32 +375,42 @@ int lm_convert_pick_rows(struct lm_convert *c, const struct lm_hf_vocab *v, stru
     return LM_OK;
 }
 
+/* At most so many views make the tensor. */
+static size_t most_views(const struct lm_convert *c, const struct lm_convert_item *it)
+{
+    if (it->transform >= LM_PAIR_TURNED_Q_ROWS && it->transform <= LM_HALVE_K_ROWS)
+        return 2 * (size_t)c->cfg.h.n_head + 5;
+    if (it->transform == LM_REPEAT_FIRST_ROW)
+        return (size_t)(it->t.ne[1] - rows_there(it) + 1);
+    return it->n_sources < 5 ? 5 : it->n_sources;
+}
+
+/* The rows of heads that turn: two halves become neighbouring pairs, or the other way round, which
+ * some models do not want. */
+static int turned_heads(const struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
+{
+    const struct lm_hparams *h = &c->cfg.h;
+    const bool q = it->transform == LM_PAIR_TURNED_Q_ROWS || it->transform == LM_HALVE_Q_ROWS;
+    const bool pair = it->transform <= LM_PAIR_TURNED_K_ROWS;
+    if (pair || h->rope_halves)
+        return turned_rows(it, q ? h->n_head : h->n_head_kv, h->n_rot, pair, err);
+    as_is(it);
+    return LM_OK;
+}
+
 int lm_convert_views(struct lm_convert *c, struct lm_convert_item *it, struct lm_err *err)
 {
-    size_t most = it->n_sources < 5 ? 5 : it->n_sources;
-    if (it->transform >= LM_PAIR_TURNED_Q_ROWS && it->transform <= LM_HALVE_K_ROWS)
-        most = 2 * (size_t)c->cfg.h.n_head + 5;
-    if (it->transform == LM_REPEAT_FIRST_ROW)
-        most = (size_t)(it->t.ne[1] - rows_there(it) + 1);
     it->n_views = 0;
-    it->views = lm_arena_array(&c->arena, most, sizeof *it->views);
+    it->views = lm_arena_array(&c->arena, most_views(c, it), sizeof *it->views);
     if (!it->views)
         return lm_fail_nomem(err);
     switch (it->transform) {
     case LM_PAIR_Q_ROWS:    return pair_rows(it, c->cfg.h.n_head, err);
     case LM_PAIR_K_ROWS:    return pair_rows(it, c->cfg.h.n_head_kv, err);
     case LM_PAIR_TURNED_Q_ROWS:
-        return turned_rows(it, c->cfg.h.n_head, c->cfg.h.n_rot, true, err);
     case LM_PAIR_TURNED_K_ROWS:
-        return turned_rows(it, c->cfg.h.n_head_kv, c->cfg.h.n_rot, true, err);
     case LM_HALVE_Q_ROWS:
-    case LM_HALVE_K_ROWS:
-        if (c->cfg.h.rope_halves)
-            return turned_rows(it, it->transform == LM_HALVE_Q_ROWS ? c->cfg.h.n_head
-                                                                   : c->cfg.h.n_head_kv,
-                               c->cfg.h.n_rot, false, err);
-        as_is(it);
-        break;
+    case LM_HALVE_K_ROWS:   return turned_heads(c, it, err);
     case LM_SPLIT_QKV_ROWS: return split_qkv(it, &c->cfg.h, err);
     case LM_GROUPED_Q:
     case LM_GROUPED_K:
@@ -474,9 +484,7 @@ uint32_t lm_convert_source_shape(const struct lm_convert *c, const struct lm_con
         return 2;
     case LM_EVEN_ROWS:
     case LM_ODD_ROWS:
-        if (n == 2) {
-            shape[1] *= 2;
-        } else if (turned(it)) {
+        if (n > 2 && turned(it)) {
             shape[1] = t->ne[0];
             shape[2] = 2 * t->ne[1];
         } else {
