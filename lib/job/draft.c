@@ -37,14 +37,14 @@ static int propose_again(struct lm_sequence *q, size_t n, size_t most, struct lm
 int lm_sequence_ask_head(struct lm_sequence *q, size_t most, struct lm_buf *out,
                          struct lm_err *err)
 {
-    const size_t from = q->n - 1;
+    const size_t from = q->n - 1, pos = q->base + from;
     q->n_proposals = 0;
-    if (most == 0 || from == 0 || q->known < from || q->sent < from || q->encoder.n)
+    if (most == 0 || pos == 0 || q->known < from || q->sent < from || q->encoder.n)
         return 0;
     if (q->seq)
         lm_buf_printf(out, "%" PRIu32 ": ", q->seq);
     if (q->sent > from)
-        lm_buf_printf(out, "@%zu ", from);
+        lm_buf_printf(out, "@%zu ", pos);
     lm_buf_printf(out, "?%zu %" PRId32 "\n", most, q->ids[from]);
     q->guessing = true;
     q->n_guesses = most;
@@ -56,12 +56,13 @@ int lm_sequence_ask_head(struct lm_sequence *q, size_t most, struct lm_buf *out,
 int lm_sequence_take_head(struct lm_sequence *q, const struct lm_logits_head *h,
                           const struct lm_frame *f, const struct lm_guessed *g, struct lm_err *err)
 {
+    const size_t pos = q->base + q->n - 1;
     q->guessing = false;
     q->answers = 0;
-    if (f->pos != q->n - 1 || f->token != (uint32_t)q->ids[q->n - 1] || f->n > q->n_guesses)
+    if (f->pos != pos || f->token != (uint32_t)q->ids[q->n - 1] || f->n > q->n_guesses)
         return lm_fail(err, LM_EDATA, "guesses %" PRIu32 " ids after token %" PRIu32
                        " at position %" PRIu32 ", and was asked for %zu after %" PRId32 " at %zu",
-                       f->n, f->token, f->pos, q->n_guesses, q->ids[q->n - 1], q->n - 1);
+                       f->n, f->token, f->pos, q->n_guesses, q->ids[q->n - 1], pos);
     for (uint32_t i = 0; i < f->n; i++) {
         int s = lm_sequence_room(q, err);
         if (s < 0)
@@ -190,7 +191,7 @@ static int propose_by_model(struct lm_drafter *d, struct lm_sequence *q, size_t 
         if (s == 0)
             break;
         if (s > 0)
-            s = draw(q, chain, (uint32_t)n, &f, payload, err);
+            s = draw(q, chain, (uint32_t)(q->base + n), &f, payload, err);
         if (s == LM_OK)
             ids[n] = (int32_t)q->proposals[q->n_proposals - 1].id;
         if (s == LM_OK && lm_is_end(&d->talk.head, (uint32_t)ids[n]))

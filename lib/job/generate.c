@@ -149,11 +149,12 @@ static int fail_line(struct run *r, uint32_t line, bool peer)
 static int ask(struct run *r, struct lm_sequence *q)
 {
     const uint64_t made = q->n - q->n_prompt, left = r->g->n - made;
+    const size_t len = q->base + q->n;
     size_t most = r->g->n_draft;
     if (left <= most)
         most = (size_t)left - 1;                  /* the last frame gives one more */
-    if (q->n + most >= r->talk.head.n_ctx)
-        most = q->n < r->talk.head.n_ctx ? r->talk.head.n_ctx - q->n - 1 : 0;
+    if (len + most >= r->talk.head.n_ctx)
+        most = len < r->talk.head.n_ctx ? r->talk.head.n_ctx - len - 1 : 0;
     if (r->g->draft_head) {
         int asked = lm_sequence_ask_head(q, most, &r->requests, r->err);
         return blame(r, BLAME_WORK, asked ? asked < 0 ? asked : LM_OK

@@ -63,6 +63,10 @@ struct lm_generate_end {
  * With triggers everything is allowed until one of them comes; from there on the text of the line
  * is in the grammar.
  *
+ * A child that has tokens of a sequence already, as from a saved state, goes on there with the
+ * first line that the sequence is used for: line k with sequence k, for each k below parallel.  The
+ * samplers know nothing of those tokens.
+ *
  * To an encoder-decoder model a prompt goes as what its encoder reads; what is generated begins
  * with the model's own first id, which is not written.
  *

@@ -58,6 +58,9 @@ struct lm_sequence {
     bool              fell_short;    /* it ended because the context is full                */
     bool              cut;           /* it ended inside the grammar, for want of room       */
 
+    size_t            base;          /* tokens that the child had of the sequence before its
+                                        first line, as from a saved state, which goes on     */
+    bool              met;           /* its first answer, which says so, is here            */
     size_t            known;         /* ids that the child has, as far as they are right    */
     size_t            sent;          /* ids that it has                                     */
     size_t            had;           /* ids that it had before it was asked last            */
@@ -120,9 +123,10 @@ int lm_sequence_take_head(struct lm_sequence *q, const struct lm_logits_head *h,
                           const struct lm_frame *f, const struct lm_guessed *g,
                           struct lm_err *err);
 
-/* Is it about the token that the next frame was asked for, in its place?  After a shift of a full
- * context places are nearer to the start.  LM_OK or LM_EDATA. */
-int lm_sequence_check(const struct lm_sequence *q, const struct lm_logits_head *h,
+/* Is it about the token that the next frame was asked for, in its place?  The first answer may be
+ * further on, by what the child had already; after a shift of a full context places are nearer to
+ * the start.  LM_OK or LM_EDATA. */
+int lm_sequence_check(struct lm_sequence *q, const struct lm_logits_head *h,
                       const struct lm_frame *f, struct lm_err *err);
 
 /* Take the next frame that was asked for: choose an id, or pass the frame over.  May end the

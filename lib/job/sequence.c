@@ -324,7 +324,7 @@ static int end_thinking(struct lm_sequence *q, const struct lm_generate *g,
     int s = LM_OK;
     q->thinking.ending = true;
     for (size_t i = 0; s == LM_OK && i < last->n && !q->over; i++) {
-        const struct lm_choice c = { .seq = q->line, .pos = (uint32_t)q->n,
+        const struct lm_choice c = { .seq = q->line, .pos = (uint32_t)(q->base + q->n),
                                      .id = (uint32_t)last->id[i], .p = 1 };
         s = append(q, g, h, &c, err);
         if (s == LM_OK)
@@ -407,16 +407,19 @@ static int choose(struct lm_sequence *q, const struct lm_generate *g, const stru
                   struct lm_err *err)
 {
     struct lm_frame at = *f;
-    at.pos = (uint32_t)(q->n - 1);
+    at.pos = (uint32_t)(q->base + q->n - 1);
     int s = lm_draw_frame(&g->draw, q->chain, q->line, &at, payload, &q->text, c, err);
     return s == LM_OK && x && x->n ? choose_by(q, g, x, c, err) : s;
 }
 
-int lm_sequence_check(const struct lm_sequence *q, const struct lm_logits_head *h,
+int lm_sequence_check(struct lm_sequence *q, const struct lm_logits_head *h,
                       const struct lm_frame *f, struct lm_err *err)
 {
     const size_t first = q->sent - q->n_proposals - 1, k = q->n_proposals + 1 - q->answers;
-    const size_t pos = first + k;
+    if (!q->met && f->pos > first + k)
+        q->base = f->pos - (first + k);
+    q->met = true;
+    const size_t pos = q->base + first + k;
     const uint32_t token = k ? q->proposals[k - 1].id : (uint32_t)q->ids[first];
     const bool shifted = pos >= h->n_ctx && f->pos < h->n_ctx;
     if ((f->pos == pos || shifted) && f->token == token)
@@ -475,6 +478,8 @@ int lm_sequence_begin(struct lm_sequence *q, const struct lm_generate *g,
     q->line = line;
     q->n_prompt = q->n;
     q->known = 0;
+    if (q->met)
+        q->base = 0;
     q->over = q->fell_short = q->cut = q->guessing = false;
     q->n_barred = q->n_choices = q->n_proposals = 0;
     q->bound = !g->triggers;
@@ -520,7 +525,7 @@ int lm_sequence_ask(struct lm_sequence *q, struct lm_buf *out, struct lm_err *er
     if (q->seq)
         lm_buf_printf(out, "%" PRIu32 ": ", q->seq);
     if (q->back)
-        lm_buf_printf(out, "@%zu ", from);
+        lm_buf_printf(out, "@%zu ", q->base + from);
     if (q->n_proposals)
         lm_buf_printf(out, "+%zu ", q->n_proposals + 1);
     for (size_t i = from; i < q->n; i++)

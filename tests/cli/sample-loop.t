@@ -554,4 +554,50 @@ ok "$(echo 80 |
     sample -q --greedy -n 9 --stop-ids 82 -m "$m" --grammar named.gbnf -- "$fake" vocab=368 \
     eog=82)" \
    '81 82 ' 'but an id to stop at stops'
+
+# ---- sequences that the model has tokens of already ----
+past() { # PARALLEL OPTION...: what follows the ids in a, a line each
+    awk '{ print $NF }' a >last
+    sample --ignore-eos -s 5 -n 7 --record b.tsv --parallel "$@" last -- \
+        decode -i -m "$m" --load-state past >b
+}
+loop --ignore-eos -s 5 -n 12 --record whole.tsv >whole
+sample --ignore-eos -s 5 -n 5 --parallel 9 --record a.tsv prompts -- \
+    decode -i -m "$m" --save-state past >a
+for how in '' '--draft-ngram 2' '--draft-ngram 1 --draft-max 2'; do
+    # shellcheck disable=SC2086
+    past 9 $how
+    paste -d '\0' a b >joined
+    equal joined whole "lines go on with saved sequences, $how"
+    sort -n -k 1,1 -k 2,2 a.tsv b.tsv >joined
+    equal joined whole.tsv 'at the positions that their tokens have'
+done
+past 4 2>err
+head -n 4 whole >want
+head -n 4 a >begun
+head -n 4 b | paste -d '\0' begun - >joined
+equal joined want 'as many as there are at once'
+tail -n 5 b >got
+awk 'NR <= 4 { print 1 } NR > 4' last |
+    sample --ignore-eos -s 5 -n 7 --parallel 9 - -- decode -i -m "$m" | tail -n 5 >want
+equal got want 'and the others begin anew'
+head -n 1 prompts >first
+sample --ignore-eos -s 5 -n 9 first -- decode -i -m "$m" -c 16 --save-state past >a
+awk '{ print $NF }' a >last
+sample --ignore-eos -s 5 -n 9 --draft-ngram 2 last -- decode -i -m "$m" -c 16 --load-state past >b \
+    2>err
+ok "$? $(wc -w <b | tr -d ' ') $(sed 's/.*: //' err)" \
+    '2 7 the context of 16 tokens is full, 7 generated' 'what was there counts for the context'
+sample --ignore-eos -s 5 -n 9 last -- decode -i -m "$m" -c 16 --context-shift --load-state past |
+    wc -w >b
+ok "$(tr -d ' ' <b)" 9 'which may be shifted'
+for model in mamba2 rwkv7; do
+    sample --greedy -n 30 first -- decode -i -m "$root/tests/data/recurrent/$model.gguf" >whole
+    sample --greedy -n 5 first -- decode -i -m "$root/tests/data/recurrent/$model.gguf" \
+        --save-state past >a
+    awk '{ print $NF }' a | sample --greedy -n 25 --draft-ngram 1 - -- \
+        decode -i -m "$root/tests/data/recurrent/$model.gguf" --load-state past |
+        paste -d '\0' a - >joined
+    equal joined whole "$model goes on, too"
+done
 echo "1..$n"

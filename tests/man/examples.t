@@ -30,9 +30,9 @@ for page in "$root"/man/*.[157]; do
         n=$((n + 1)) base=${sh%.sh}
         (cd "$name" && sh "../$sh") >"$base.got" 2>"$base.err" </dev/null
         if cmp -s "$base.out" "$base.got"; then
-            echo "ok $n - $name: $(head -n 1 "$sh")"
+            printf 'ok %s - %s: %s\n' $n "$name" "$(head -n 1 "$sh")"
         else
-            echo "not ok $n - $name: $(head -n 1 "$sh")"
+            printf 'not ok %s - %s: %s\n' $n "$name" "$(head -n 1 "$sh")"
             diff -u "$base.out" "$base.got" | sed 's/^/# /'
             sed 's/^/# stderr: /' "$base.err"
         fi
