@@ -218,7 +218,7 @@ static struct {
     bool                     fit;
     uint64_t                 fit_margin;
     uint32_t                 fit_least;
-    bool                     fit_least_given, keep_given;
+    bool                     fit_least_given, keep_given, file_given;
     struct adapter          *adapters;
     size_t                   n_adapters, adapters_cap;
     struct lm_tensor_devices *tensor_devices;
@@ -530,6 +530,15 @@ static void check_partners(void)
                       ? "normalize" : "frames");
 }
 
+/* Nothing is evaluated: what would be says nothing. */
+static void check_plan(const char *mode)
+{
+    if (opt.file_given)
+        cli_bad_usage("--%s evaluates nothing: no %s", mode, opt.file);
+    if (opt.encoder || opt.eval.top)
+        cli_bad_usage("--%s evaluates nothing: no --%s", mode, opt.encoder ? "encoder" : "top");
+}
+
 /* What does not go together, and what follows from what was asked for. */
 static void check_options(void)
 {
@@ -574,11 +583,15 @@ static void check_options(void)
     opt.eval.keep = opt.load_state || opt.save_state;
     if (opt.eval.shift && (opt.ctx.embed || opt.directions || opt.plan || opt.dot))
         cli_bad_usage("--context-shift is of sequences that go on: no --%s", mode);
+    if (opt.plan || opt.dot)
+        check_plan(mode);
     if (opt.eval.shift && opt.eval.chunk)
         cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
         cli_bad_usage("--encoder is for whole sequences of a batch: no %s", opt.loop ? "-i"
                       : opt.eval.chunk ? "--chunk" : "--embed");
+    if (opt.encoder && strcmp(opt.encoder, "-") == 0 && strcmp(opt.file, "-") == 0)
+        cli_bad_usage("--encoder: standard input is for the decoder's tokens");
     if (opt.eval.heading && opt.eval.frames)
         cli_bad_usage("--header is for lines: no --frames");
     if (opt.ctx.embed && (opt.eval.all || opt.eval.top))
@@ -724,8 +737,9 @@ static void load_adapters(struct lm_model *m, struct lm_ctx *c)
         if (!(x->a = lm_adapter_load(m, x->path, &err)))
             cli_die_err(x->path, &err);
         if (lm_adapter_is_vector(x->a) != x->vector)
-            cli_die(CLI_NO, "%s: %s", x->path, x->vector ? "this is no control vector"
-                                                         : "this is a control vector");
+            cli_die(CLI_NO, "%s: this is %s", x->path,
+                    x->vector ? "an adapter of low rank: use --lora"
+                              : "a control vector: use --control-vector");
         list[i] = (struct lm_adapted){ x->a, x->scale, opt.steer_first, opt.steer_end };
     }
     if (opt.n_adapters && lm_ctx_adapt(c, list, opt.n_adapters, &err))
@@ -850,13 +864,20 @@ static void check_encoder(const struct lm_model *m)
                 lm_model_arch(m));
 }
 
+/* A named file can be opened, and found missing, before the model is read: NULL for standard
+ * input, or where there is none. */
+static struct lm_in *open_named(const char *file)
+{
+    return file && strcmp(file, "-") ? open_input(file, 0) : NULL;
+}
+
 /* The header goes out before standard input is touched, so that who waits for it may
- * write later.  A named file can be opened, and found missing, before the model is read. */
+ * write later. */
 static int run(struct lm_out *out, const struct lm_env *env)
 {
     struct lm_err err;
-    struct lm_in *in = opt.loop || !strcmp(opt.file, "-") ? NULL : open_input(opt.file, 0);
-    struct lm_in *ref = NULL;
+    struct lm_in *in = opt.loop ? NULL : open_named(opt.file);
+    struct lm_in *texts = open_named(opt.encoder), *ref = NULL;
     struct lm_watch *watch = NULL;
     if (opt.kl && !(ref = lm_in_open(opt.kl, 0, &err)))
         cli_die_err(opt.kl, &err);
@@ -882,8 +903,9 @@ static int run(struct lm_out *out, const struct lm_env *env)
     int s = lm_eval_head(e, &err);
     if (!s && !in)
         in = open_input(opt.file, opt.loop ? LM_IN_RAW : 0);
-    struct lm_in *texts = !s && opt.encoder ? open_input(opt.encoder, 0) : NULL;
-    if (texts)
+    if (!s && opt.encoder && !texts)
+        texts = open_input(opt.encoder, 0);
+    if (!s && texts)
         s = lm_eval_set_encoder(e, texts, &err);
     if (!s)
         s = opt.loop        ? lm_eval_loop(e, in, &err)
@@ -927,7 +949,8 @@ int main(int argc, char *argv[])
     }
     if (argc - optind > 1)
         cli_bad_usage("more than one file");
-    opt.file = optind < argc ? argv[optind] : "-";
+    opt.file_given = optind < argc;
+    opt.file = opt.file_given ? argv[optind] : "-";
     struct lm_env env = cli_env(opt.env);
     if (opt.list_devices)
         return list_devices(&env);

@@ -222,8 +222,11 @@ static int read_vectors(struct lm_adapter *a, const struct lm_model *m, struct l
         uint32_t layer;
         if (!lm_arch_match("direction.{i}", t->name.p, &layer, NULL) || layer == 0)
             return lm_fail(err, LM_EDATA, "%.64s: no direction of a layer", t->name.p);
-        if (!t->type || t->type->id != LM_F32 || t->ne[0] != m->h.n_embd || t->n_dims != 1)
-            return lm_fail(err, LM_EDATA, "%s: not %u f32", t->name.p, m->h.n_embd);
+        if (!t->type || t->type->id != LM_F32 || t->n_dims != 1)
+            return lm_fail(err, LM_EDATA, "%s: no row of f32", t->name.p);
+        if (t->ne[0] != m->h.n_embd)
+            return lm_fail(err, LM_EDATA, "%s: %llu values, and the model's layers give %u",
+                           t->name.p, (unsigned long long)t->ne[0], m->h.n_embd);
         if (layer >= m->h.n_layer)
             return lm_fail(err, LM_EDATA, "%s: the model has %u layers", t->name.p, m->h.n_layer);
         float *v = lm_arena_array(&a->arena, m->h.n_embd, sizeof *v);

@@ -15,12 +15,17 @@
 #include "base/buf.h"
 #include "base/size.h"
 
+/* What goes with a model may be taken for one: another command line would do. */
 static int find_arch(struct lm_model *m, struct lm_err *err)
 {
-    struct lm_str name;
+    struct lm_str name, type;
+    if (lm_gguf_str(m->gguf, "general.type", &type, NULL) == LM_OK && strcmp(type.p, "model"))
+        return lm_fail(err, LM_EUSE, "this is no model: its general.type is '%.64s'", type.p);
     int r = lm_gguf_str(m->gguf, "general.architecture", &name, err);
     if (r < 0)
         return r;
+    if (r == LM_OK && strcmp(name.p, "controlvector") == 0)
+        return lm_fail(err, LM_EUSE, "this is no model, but a control vector");
     if (r == 1)
         return lm_fail(err, LM_EDATA, "general.architecture: missing");
     m->arch = lm_arch_by_name(name.p);

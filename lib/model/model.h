@@ -83,8 +83,8 @@ struct lm_model_options {
  * Layers are spread over the devices in order, each in one piece, as evenly as it goes.
  * Tensors that the architecture does not know are noted.
  * An architecture or tensor type that cannot run is LM_ENOSUP, as is a draft head that is asked
- * for and not there, an unknown device LM_EUSE, a
- * file at odds with its metadata LM_EDATA,
+ * for and not there; an unknown device, or one that is named twice, LM_EUSE, and so is a file
+ * that is no model, but something that goes with one; a file at odds with its metadata is LM_EDATA,
  * or LM_EUSE where an override is the cause.
  */
 struct lm_model *lm_model_load(const char *path, const struct lm_model_options *o,

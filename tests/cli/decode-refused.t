@@ -48,10 +48,32 @@ for how in "save embed" "load embed" "save plan" "load dot"; do
 Try 'decode --help'." "--$1-state with --$2"
 done
 
+# ---- what evaluates nothing ----
+for how in plan dot; do
+    ok "$(said "--$how" -m "$m" in)" "2:--$how evaluates nothing: no in
+Try 'decode --help'." "--$how of a file"
+    ok "$(said "--$how" --top 3 -m "$m")" "2:--$how evaluates nothing: no --top
+Try 'decode --help'." "--$how with --top"
+    ok "$(said "--$how" --encoder in -m "$m")" "2:--$how evaluates nothing: no --encoder
+Try 'decode --help'." "--$how with --encoder"
+done
+
+# ---- what is no model, and what is one ----
+printf '1 5\n9 20\n' >two
+tac two >owt
+decode -t 1 -m "$m" --directions two owt >vector.gguf
+ok "$(said -m vector.gguf in)" "2:vector.gguf: this is no model, but a control vector" \
+    "a control vector as the model"
+ok "$(said -m "$m" --lora vector.gguf in)" \
+    "1:vector.gguf: this is a control vector: use --control-vector" "as an adapter"
+gguf-edit --set general.type=str:adapter "$m" adapter.gguf
+ok "$(said -m adapter.gguf in)" "2:adapter.gguf: this is no model: its general.type is 'adapter'" \
+    "an adapter as the model"
+
 # ---- encoders ----
-for how in --plan --dot --profile "--dump-tensor ffn_up"; do
+for how in --plan --dot "--profile in" "--dump-tensor ffn_up in"; do
     # shellcheck disable=SC2086
-    ok "$(said $how -m "$bert" in)" 0: "$how of an encoder"
+    ok "$(said -m "$bert" $how)" 0: "$how of an encoder"
     ok "$([ -s out ] && grep -c '^\[' out)" 0 "and no vectors"
 done
 ok "$(said --directions in -m "$bert" in)" "2:$bert: --directions are not made of a bert model" \
