@@ -159,6 +159,27 @@ static int answer_guesses(struct loop *l, struct entry *x, struct lm_err *err)
     return s;
 }
 
+static void scale(struct loop *l, struct lm_request *q)
+{
+    const size_t n = lm_ctx_n_scales(l->e->ctx);
+    struct lm_err why;
+    if (q->n_scales && n && q->n_scales != n)
+        refuse(q, LM_LOOP_MALFORMED, "%zu scales for %zu adapters of low rank", q->n_scales, n);
+    else if (lm_ctx_seq_set_scales(l->e->ctx, q->seq, q->scales, q->n_scales, &why))
+        refuse_for(q, &why);
+}
+
+/* A sequence as if it had never been. */
+static int drop(struct lm_ctx *c, uint32_t seq, struct lm_err *why)
+{
+    int s = lm_ctx_seq_remove(c, seq, 0, why);
+    if (!s && lm_ctx_has_encoder(c))
+        (void)lm_ctx_encode(c, seq, NULL, 0, NULL);
+    if (!s)
+        (void)lm_ctx_seq_set_scales(c, seq, NULL, 0, NULL);
+    return s;
+}
+
 /* Do or refuse what needs no evaluation.  Afterwards x->n tokens are to be evaluated. */
 static void begin(struct loop *l, size_t i)
 {
@@ -178,12 +199,14 @@ static void begin(struct loop *l, size_t i)
         guess(l, x);
         return;
     }
+    if (q->kind == LM_REQ_SCALES) {
+        scale(l, q);
+        return;
+    }
     if (q->kind == LM_REQ_DROP || q->kind == LM_REQ_COPY) {
-        if (q->kind == LM_REQ_DROP ? lm_ctx_seq_remove(l->e->ctx, q->seq, 0, &why)
+        if (q->kind == LM_REQ_DROP ? drop(l->e->ctx, q->seq, &why)
                                    : lm_ctx_seq_copy(l->e->ctx, q->seq, q->other, &why))
             refuse_for(q, &why);
-        else if (q->kind == LM_REQ_DROP && lm_ctx_has_encoder(l->e->ctx))
-            (void)lm_ctx_encode(l->e->ctx, q->seq, NULL, 0, &why);
         return;
     }
     if (lm_ctx_has_encoder(l->e->ctx) && q->n_ids && !lm_ctx_encoder_len(l->e->ctx, q->seq))
@@ -224,7 +247,8 @@ static int answer_fault(struct loop *l, const struct entry *x, struct lm_err *er
 static uint32_t spare(const struct loop *l)
 {
     uint32_t seq = UINT32_MAX;
-    while (lm_ctx_seq_len(l->e->ctx, seq) || l->group[0].q.seq == seq)
+    while (lm_ctx_seq_len(l->e->ctx, seq) || lm_ctx_seq_scales(l->e->ctx, seq) ||
+           l->group[0].q.seq == seq)
         seq--;
     return seq;
 }
@@ -273,7 +297,7 @@ static int run_shifting(struct loop *l, struct entry *x, struct lm_err *err)
         if (lm_ctx_seq_copy(c, x->q.seq, backup, &why))
             refuse_for(&x->q, &why);
     }
-    (void)lm_ctx_seq_remove(c, backup, 0, NULL);
+    (void)drop(c, backup, NULL);
     return LM_OK;
 }
 

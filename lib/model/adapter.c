@@ -310,33 +310,32 @@ uint64_t lm_adapter_sum(const struct lm_adapter *a)
     return a->sum;
 }
 
-/* What is added to the rows of node t, y, but nothing to those of tokens that the adapter is not
- * for.  Rows are of all tokens, several of each, or of those that are wanted. */
-static struct lm_tensor *where_active(const struct lm_ready *r, const struct lm_adapter *a,
-                                      struct lm_graph *g, const struct lm_tensor *t,
-                                      struct lm_tensor *y)
+/* What is added to the rows of node t, y, times `ratio` and the weight of each row's token.  Rows
+ * are of all tokens, several of each, or of those that are wanted. */
+static struct lm_tensor *weigh(const struct lm_ready *r, struct lm_weights *w, float ratio,
+                               struct lm_graph *g, const struct lm_tensor *t,
+                               struct lm_tensor *y)
 {
     const bool several = t->op == LM_OP_MUL_MAT_ID || t->ne[2] > 1;
     const size_t n = r->n_tokens == 1 ? 1 : several ? t->ne[2] : t->ne[1];
     const bool all = n == r->n_tokens;
-    size_t i = 0;
-    while (i < r->ctx->n_waiting && r->ctx->waiting[i].adapter != a)
-        i++;
-    if (!y || !r->active || i == r->ctx->n_waiting || (!all && n != r->n_out)) {
+    if (!y || (!all && n != r->n_out)) {
         lm_fail(&g->err, LM_ENOSUP, "%s: cannot be told which tokens it is for", t->src[0]->name);
         return NULL;
     }
-    struct lm_tensor **active = r->active[i];
-    if (!all && !active[1])
-        active[1] = lm_get_rows(g, active[0], r->b.wanted);
+    if (!w->rows[0] || w->ratio != ratio)
+        *w = (struct lm_weights){ w->given, ratio, { lm_scale(g, w->given, ratio), NULL } };
+    if (!all && !w->rows[1])
+        w->rows[1] = lm_get_rows(g, w->rows[0], r->b.wanted);
     y = lm_reshape(g, y, 3, (size_t[]){ lm_tensor_len(y) / n, 1, n });
-    return lm_reshape(g, lm_weighted_sum(g, y, active[!all]), LM_MAX_DIMS, t->ne);
+    return lm_reshape(g, lm_weighted_sum(g, y, w->rows[!all]), LM_MAX_DIMS, t->ne);
 }
 
-/* What one adapter adds to a node, or NULL. */
-static struct lm_tensor *addition(const struct lm_ready *r, const struct lm_adapted *d,
-                                  struct lm_graph *g, const struct lm_tensor *t)
+/* What adapter number `at` adds to a node, or NULL. */
+static struct lm_tensor *addition(const struct lm_ready *r, size_t at, struct lm_graph *g,
+                                  const struct lm_tensor *t)
 {
+    const struct lm_adapted *d = &r->ctx->adapted[at];
     const struct lm_adapter *a = d->adapter;
     const char *name = t->src[0]->name;
     const bool table = t->op == LM_OP_GET_ROWS;
@@ -346,14 +345,14 @@ static struct lm_tensor *addition(const struct lm_ready *r, const struct lm_adap
         if (p->len != len || memcmp(p->a->name, name, len) != 0 || p->table != table)
             continue;
         struct lm_tensor *down = lm_import(g, p->a), *up = lm_import(g, p->b), *x = t->src[1];
-        float scale = d->scale * (a->alpha != 0 ? a->alpha / (float)p->b->ne[0] : 1);
+        const float ratio = a->alpha != 0 ? a->alpha / (float)p->b->ne[0] : 1;
         struct lm_tensor *y = table ? lm_mul_mat(g, up, lm_get_rows(g, down, x))
                               : t->op == LM_OP_MUL_MAT_ID
                                   ? lm_mul_mat_id(g, up, lm_mul_mat_id(g, down, x, t->src[2]),
                                                   t->src[2])
                                   : lm_mul_mat(g, up, lm_mul_mat(g, down, x));
-        y = lm_scale(g, y, scale);
-        return a->tokens ? where_active(r, a, g, t, y) : y;
+        return r->weights && r->weights[at].given ? weigh(r, &r->weights[at], ratio, g, t, y)
+                                                  : lm_scale(g, y, d->scale * ratio);
     }
     return NULL;
 }
@@ -368,7 +367,7 @@ static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *
         return y;
     for (size_t i = 0; i < c->n_adapted && y; i++) {
         size_t had = g->err.code;
-        struct lm_tensor *more = addition(r, &c->adapted[i], g, t);
+        struct lm_tensor *more = addition(r, i, g, t);
         if (!more && g->err.code != (enum lm_code)had)
             return NULL;
         y = more ? lm_add(g, y, more) : y;
@@ -379,36 +378,61 @@ static struct lm_tensor *adapt(void *arg, struct lm_graph *g, struct lm_tensor *
 void lm_ctx_hook(const struct lm_ctx *c, struct lm_ready *r)
 {
     struct lm_graph *g = &r->graph;
-    bool low_rank = false;
-    for (size_t i = 0; i < c->n_adapted; i++)
-        low_rank |= c->adapted[i].adapter->n_pairs > 0;
-    g->adapt = low_rank ? adapt : NULL;
+    g->adapt = c->n_low_rank ? adapt : NULL;
     g->adapt_arg = r;
     r->ctx = c;
-    if (c->n_waiting && !(r->active = lm_arena_array(&g->arena, c->n_waiting, sizeof *r->active))) {
+    if (!c->n_waiting && !c->by_token)
+        return;
+    if (!(r->weights = lm_arena_array(&g->arena, c->n_adapted, sizeof *r->weights))) {
         lm_fail_nomem(&g->err);
         return;
     }
-    for (size_t i = 0; i < c->n_waiting; i++) {
-        r->active[i][0] = lm_new_tensor(g, lm_type_by_id(LM_F32), 2,
-                                        (size_t[]){ 1, r->n_tokens });
-        r->active[i][1] = NULL;
-        if (r->active[i][0])
-            r->active[i][0]->flags |= LM_TENSOR_INPUT;
+    for (size_t i = 0; i < c->n_adapted; i++) {
+        const struct lm_adapter *a = c->adapted[i].adapter;
+        const bool weighs = a->tokens || (c->by_token && !a->vectors);
+        struct lm_tensor *given = weighs ? lm_new_tensor(g, lm_type_by_id(LM_F32), 2,
+                                                         (size_t[]){ 1, r->n_tokens }) : NULL;
+        r->weights[i] = (struct lm_weights){ .given = given };
+        if (given)
+            given->flags |= LM_TENSOR_INPUT;
     }
 }
 
-/* List the adapters that wait for their tokens. */
+float *lm_ctx_weights(const struct lm_ready *r, size_t i)
+{
+    const struct lm_tensor *given = r->weights ? r->weights[i].given : NULL;
+    return given && given->seen ? given->data : NULL;
+}
+
+void lm_ctx_weigh(const struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t)
+{
+    for (size_t i = 0; i < c->n_adapted; i++) {
+        float *out = lm_ctx_weights(r, i);
+        const struct lm_scales *s = NULL;
+        for (size_t k = 0; out && k < r->n_tokens; k++) {
+            s = k && t[k].seq == t[k - 1].seq ? s : lm_scales_of(c, t[k].seq);
+            out[k] = lm_scale_at(c, s, t[k].pos, i);
+        }
+    }
+    for (size_t i = 0; i < c->n_waiting; i++) {
+        float *out = lm_ctx_weights(r, c->waiting[i].at);
+        if (out)
+            lm_history_active(c, t, r->n_tokens, i, out);
+    }
+}
+
+/* List the adapters that wait for their tokens, and count those of low rank. */
 static int make_waiting(struct lm_ctx *c, struct lm_err *err)
 {
     free(c->waiting);
-    c->n_waiting = 0;
+    c->n_waiting = c->n_low_rank = 0;
     if (!(c->waiting = lm_malloc_array(c->n_adapted, sizeof *c->waiting)))
         return lm_fail_nomem(err);
     for (size_t i = 0; i < c->n_adapted; i++) {
         const struct lm_adapter *a = c->adapted[i].adapter;
+        c->n_low_rank += !a->vectors;
         if (a->tokens)
-            c->waiting[c->n_waiting++] = (struct lm_waiting){ a, a->tokens, a->n_tokens };
+            c->waiting[c->n_waiting++] = (struct lm_waiting){ i, a->tokens, a->n_tokens };
     }
     lm_history_forget_adapters(c);
     if (!lm_ctx_by_length(c))
@@ -452,11 +476,13 @@ static bool used(const struct lm_graph *g, const void *data)
     return false;
 }
 
-/* Everything that was asked for must be in the graph. */
+/* Everything that was asked for must be in the graph: that of a few tokens, so that rows of them
+ * and of what is wanted are told apart. */
 static int check_used(struct lm_ctx *c, struct lm_err *err)
 {
+    const size_t n = c->n_ubatch < 3 ? c->n_ubatch : 3;
     struct lm_ready r;
-    int code = lm_ctx_build(c, &r, 1, 1, err);
+    int code = lm_ctx_build(c, &r, n, (n + 1) / 2, err);
     for (size_t i = 0; i < c->n_adapted && !code; i++) {
         const struct lm_adapter *a = c->adapted[i].adapter;
         for (size_t k = 0; k < a->n_pairs && !code; k++)
@@ -472,13 +498,20 @@ static int check_used(struct lm_ctx *c, struct lm_err *err)
     return code;
 }
 
+static void drop_graphs(struct lm_ctx *c)
+{
+    for (int i = 0; i < LM_ALL_KEPT; i++)
+        lm_ctx_drop_graph(c, &c->ready[i]);
+}
+
 int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, struct lm_err *err)
 {
     struct lm_adapted *copy = lm_copy_array(list, n, sizeof *copy);
     if (!copy)
         return lm_fail_nomem(err);
-    for (int i = 0; i < LM_ALL_KEPT; i++)
-        lm_ctx_drop_graph(c, &c->ready[i]);
+    drop_graphs(c);
+    lm_scales_free(c);
+    c->by_token = false;
     free(c->adapted);
     c->adapted = copy;
     c->n_adapted = n;
@@ -488,8 +521,21 @@ int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, stru
     if (!r)
         r = check_used(c, err);
     if (r) {
-        c->n_adapted = c->n_waiting = 0;
+        c->n_adapted = c->n_waiting = c->n_low_rank = 0;
         (void)make_steer(c, NULL);
     }
+    return r;
+}
+
+int lm_ctx_weigh_tokens(struct lm_ctx *c, struct lm_err *err)
+{
+    if (c->by_token)
+        return LM_OK;
+    c->by_token = true;
+    int r = check_used(c, err);
+    if (r)
+        c->by_token = false;
+    else
+        drop_graphs(c);
     return r;
 }

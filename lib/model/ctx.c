@@ -287,6 +287,7 @@ void lm_ctx_free(struct lm_ctx *c)
     for (int i = 0; i < LM_ALL_KEPT; i++)
         lm_ctx_drop_graph(c, &c->ready[i]);
     lm_history_free(c);
+    lm_scales_free(c);
     lm_draft_free(c);
     lm_memory_free(c->memory);
     lm_memory_free(c->cross);
@@ -430,9 +431,7 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
         fill_texts(c, t + first, r->n_tokens, r->b.texts->data);
     if (r->b.lengths->seen)
         lm_history_lengths(c, t + first, r->n_tokens, r->b.lengths->data);
-    for (size_t i = 0; i < c->n_waiting; i++)
-        if (r->active[i][0]->seen)
-            lm_history_active(c, t + first, r->n_tokens, i, r->active[i][0]->data);
+    lm_ctx_weigh(c, r, t + first);
 }
 
 static int evaluate(struct lm_ctx *c, const struct lm_batch_token *t, size_t first, size_t n,

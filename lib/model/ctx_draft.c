@@ -171,15 +171,28 @@ struct ahead {
     bool     guessed;
 };
 
-/* For which tokens a waiting adapter is: it goes on where it has begun. */
-static void fill_active(const struct lm_ctx *c, const struct ahead *a, size_t waiting, float *out)
+/* What adapters are multiplied by: from a->pos on as if the sequence went on there now.  A waiting
+ * one goes on where it has begun. */
+static void fill_weights(const struct lm_ctx *c, const struct lm_ready *r, const struct ahead *a)
 {
     const uint32_t length = lm_memory_length(c->memory, a->seq);
+    const struct lm_scales *s = lm_scales_of(c, a->seq);
     struct lm_known known;
     lm_history_known(c, a->seq, length, &known);
-    const uint32_t from = known.from ? known.from[waiting] : length;
-    for (uint32_t i = 0; i < a->n; i++)
-        out[i] = from < length && a->first + i + 1 >= from;
+    for (size_t k = 0; k < c->n_adapted; k++) {
+        float *out = lm_ctx_weights(r, k);
+        for (uint32_t i = 0; out && i < a->n; i++) {
+            const uint32_t pos = a->first + i + 1;
+            out[i] = lm_scale_at(c, s, pos < a->pos ? pos : UINT32_MAX, k);
+        }
+    }
+    for (size_t k = 0; k < c->n_waiting; k++) {
+        float *out = lm_ctx_weights(r, c->waiting[k].at);
+        const uint32_t from = known.from ? known.from[k] : length;
+        for (uint32_t i = 0; out && i < a->n; i++)
+            if (from >= length || a->first + i + 1 < from)
+                out[i] = 0;
+    }
 }
 
 static int fill(struct lm_ctx *c, struct lm_ready *r, const struct ahead *a, struct lm_err *err)
@@ -197,9 +210,7 @@ static int fill(struct lm_ctx *c, struct lm_ready *r, const struct ahead *a, str
         ((int32_t *)r->b.pos->data)[i] = (int32_t)(a->first + i);
     if (r->b.wanted && r->b.wanted->seen)
         ((int32_t *)r->b.wanted->data)[0] = (int32_t)a->n - 1;
-    for (size_t i = 0; i < c->n_waiting; i++)
-        if (r->active[i][0]->seen)
-            fill_active(c, a, i, r->active[i][0]->data);
+    fill_weights(c, r, a);
     for (uint32_t i = 0; i < 2 * c->m->n_devices; i++)
         if (r->b.pages[i]->seen)
             lm_memory_pages(d->memory, i, 0, a->n, r->b.pages[i]->data);

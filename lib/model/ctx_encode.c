@@ -27,8 +27,8 @@ int lm_ctx_check_cross(const struct lm_ctx *c, const struct lm_batch_token *t, s
     return LM_OK;
 }
 
-/* Evaluate the encoder for the n tokens that memory has begun. */
-static int run(struct lm_ctx *c, const int32_t *ids, size_t n, struct lm_err *err)
+/* Evaluate the encoder for the n tokens that memory has begun of a sequence. */
+static int run(struct lm_ctx *c, uint32_t seq, const int32_t *ids, size_t n, struct lm_err *err)
 {
     struct lm_ready r;
     int code = lm_ctx_encoder_graph(c, &r, n, err);
@@ -39,6 +39,11 @@ static int run(struct lm_ctx *c, const int32_t *ids, size_t n, struct lm_err *er
             pos[i] = (int32_t)i;
             runs[2 * i] = 0;
             runs[2 * i + 1] = (int32_t)n;
+        }
+        for (size_t k = 0; k < c->n_adapted; k++) {
+            float *weights = lm_ctx_weights(&r, k);
+            for (size_t i = 0; weights && i < n; i++)
+                weights[i] = lm_scale_at(c, lm_scales_of(c, seq), 0, k);
         }
         for (uint32_t i = 0; i < 2 * c->m->n_devices; i++)
             if (r.b.cross_pages[i]->seen)
@@ -72,8 +77,10 @@ int lm_ctx_encode(struct lm_ctx *c, uint32_t seq, const int32_t *ids, size_t n,
     int r = lm_memory_remove(c->cross, seq, 0, err);
     if (!r)             /* what was made of it depends on the text before */
         r = lm_memory_remove(c->memory, seq, 0, err);
+    if (!r)
+        lm_scales_cut(c, seq, 0);
     if (!r && n && !(r = lm_memory_begin(c->cross, t, n, err))) {
-        r = run(c, ids, n, err);
+        r = run(c, seq, ids, n, err);
         lm_memory_end(c->cross, r == LM_OK);
     }
     free(t);

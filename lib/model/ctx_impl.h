@@ -14,18 +14,34 @@
 
 /* An adapter that is for the tokens from where these ids begin for the last time. */
 struct lm_waiting {
-    const struct lm_adapter *adapter;
+    size_t                   at;        /* in the context's list                    */
     const int32_t           *ids;       /* [n] the adapter's                        */
     uint32_t                 n;
+};
+
+/* What an adapter of low rank is multiplied by in a graph where that is not the same for all
+ * tokens. */
+struct lm_weights {
+    struct lm_tensor *given;            /* input F32 [1, tokens]; NULL: it is the same   */
+    float             ratio;            /* and times this they are those                 */
+    struct lm_tensor *rows[2];          /* of all tokens, and of those that are wanted; or NULL */
+};
+
+/* Scales that a sequence has of its own. */
+struct lm_scales {
+    struct lm_scales *next;
+    uint32_t          seq;
+    size_t            n;                /* at least 1 where a sequence has it            */
+    uint32_t         *from;             /* [n] ascending: lm_ctx_adapt's, then from here on */
+    float            *values;           /* [n][n_low_rank] these                         */
+    size_t            from_cap, values_cap;
 };
 
 /* A graph that is ready to run. */
 struct lm_ready {
     struct lm_graph   graph;
     const struct lm_ctx *ctx;
-    /* [n_waiting] F32 [1, tokens]: 1 where the adapter is for a token, else 0; the same of those
-     * that are wanted */
-    struct lm_tensor *(*active)[2];
+    struct lm_weights *weights; /* [n_adapted], or NULL where there are none     */
     struct lm_plan   *plan;
     size_t            n_tokens, n_out;
     struct lm_build   b;
@@ -66,6 +82,9 @@ struct lm_ctx {
     size_t                  n_adapted;
     struct lm_waiting      *waiting;     /* [n_waiting] those of them that wait           */
     size_t                  n_waiting;
+    size_t                  n_low_rank;  /* of those adapters                     */
+    struct lm_scales       *scales;      /* ctx_scales.c                          */
+    bool                    by_token;    /* graphs take each token's scales       */
     float                 **steer;       /* [n_layer] [n_embd] or NULL            */
     void                  (*observe)(void *, const struct lm_observed *);
     void                   *observe_arg;
@@ -117,11 +136,49 @@ int lm_history_set(struct lm_ctx *c, uint32_t seq, const struct lm_known *known,
                    struct lm_err *err);
 
 /* Inputs of a graph, for n tokens of a batch that lm_history_before has seen: the lengths that
- * results depend on; whether a waiting adapter is for them. */
+ * results depend on; 0 in the place of what an adapter that waits is multiplied by where it is not
+ * for them. */
 void lm_history_lengths(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                         int32_t *out);
 void lm_history_active(const struct lm_ctx *c, const struct lm_batch_token *t, size_t n,
                        size_t waiting, float *out);
+
+/*
+ * Scales that sequences have of their own, ctx_scales.c.
+ *
+ * lm_scales_of - a sequence's, or NULL.
+ * lm_scale_at - what counts for a token of a sequence that has s, which may be NULL, and adapter
+ * number i of the context's list, which is of low rank.
+ *
+ * lm_scales_add - from a position on, behind those before, `values` [n_low_rank]; *s is made where
+ * it is NULL.  LM_OK or LM_ENOMEM; *s is the caller's in any case.
+ * lm_scales_copy - *out becomes a copy of a sequence's, NULL if it has none.
+ * lm_scales_put - a sequence has s from now on, which may be NULL; it belongs to the context.
+ * lm_scales_drop - give back what is not put, or NULL.
+ *
+ * lm_scales_cut, lm_scales_shift, lm_scales_keep - what becomes of them when a sequence is cut at
+ * pos, loses from .. to - 1, or is the only one that stays; lm_scales_free: of all.
+ */
+const struct lm_scales *lm_scales_of(const struct lm_ctx *c, uint32_t seq);
+float lm_scale_at(const struct lm_ctx *c, const struct lm_scales *s, uint32_t pos, size_t i);
+int  lm_scales_add(const struct lm_ctx *c, struct lm_scales **s, uint32_t from,
+                   const float *values, struct lm_err *err);
+int  lm_scales_copy(const struct lm_ctx *c, uint32_t seq, struct lm_scales **out,
+                    struct lm_err *err);
+void lm_scales_put(struct lm_ctx *c, uint32_t seq, struct lm_scales *s);
+void lm_scales_drop(struct lm_scales *s);
+void lm_scales_cut(struct lm_ctx *c, uint32_t seq, uint32_t pos);
+void lm_scales_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to);
+void lm_scales_keep(struct lm_ctx *c, uint32_t seq);
+void lm_scales_free(struct lm_ctx *c);
+
+/* Have graphs multiply what adapters of low rank add by the scales of each token.  LM_ENOSUP where
+ * that cannot be done, and nothing has changed. */
+int lm_ctx_weigh_tokens(struct lm_ctx *c, struct lm_err *err);
+/* The graph's input for adapter number i, [n_tokens] to be filled, or NULL where there is none. */
+float *lm_ctx_weights(const struct lm_ready *r, size_t i);
+/* Fill those for the tokens of a batch that lm_history_before has seen. */
+void lm_ctx_weigh(const struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_token *t);
 
 /* Have a graph that is to be built add what the context's adapters add; r->ctx and what is wanted
  * are there. */

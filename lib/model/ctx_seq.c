@@ -19,6 +19,7 @@ int lm_ctx_seq_remove(struct lm_ctx *c, uint32_t seq, uint32_t pos, struct lm_er
     if (!r) {
         lm_history_cut(c, seq, pos);
         lm_draft_forget(c, seq, pos);
+        lm_scales_cut(c, seq, pos);
     }
     return r;
 }
@@ -53,11 +54,16 @@ int lm_ctx_room(struct lm_ctx *c, uint32_t seq, uint32_t pos, const struct lm_ba
 
 int lm_ctx_seq_copy(struct lm_ctx *c, uint32_t dst, uint32_t src, struct lm_err *err)
 {
-    int r = c->cross ? lm_memory_copy(c->cross, dst, src, err) : LM_OK;
+    struct lm_scales *scales;
+    int r = lm_scales_copy(c, src, &scales, err);
+    if (!r && c->cross)
+        r = lm_memory_copy(c->cross, dst, src, err);
     if (!r && !(r = lm_memory_copy(c->memory, dst, src, err))) {
+        lm_scales_put(c, dst, scales);
         lm_draft_copied(c, dst, src);
-        r = lm_history_copy(c, dst, src, err);
+        return lm_history_copy(c, dst, src, err);
     }
+    lm_scales_drop(scales);
     return r;
 }
 
@@ -65,6 +71,7 @@ void lm_ctx_seq_keep(struct lm_ctx *c, uint32_t seq)
 {
     lm_memory_keep(c->memory, seq);
     lm_history_keep(c, seq);
+    lm_scales_keep(c, seq);
     if (c->cross)
         lm_memory_keep(c->cross, seq);
     lm_draft_kept(c, seq);
@@ -201,8 +208,10 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
     int r = prepare(&s, (int32_t)from - (int32_t)to, err);
     if (!r)
         r = lm_memory_shift(c->memory, seq, from, to, turn_key, &s, err);
-    if (!r)
+    if (!r) {
         lm_draft_forget(c, seq, from);
+        lm_scales_shift(c, seq, from, to);
+    }
     for (uint32_t i = 0; s.tables && i < c->n_places; i++)
         free(s.tables[i]);
     free(s.tables);

@@ -322,6 +322,6 @@ void lm_history_active(const struct lm_ctx *c, const struct lm_batch_token *t, s
     const struct lm_history *h = NULL;
     for (size_t i = 0; i < n; i++) {
         h = h && h->seq == t[i].seq ? h : find(c, t[i].seq);
-        out[i] = t[i].pos >= h->from[waiting] ? 1 : 0;
+        out[i] = t[i].pos >= h->from[waiting] ? out[i] : 0;
     }
 }

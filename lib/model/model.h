@@ -302,8 +302,9 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err);
  *
  * lm_adapter_load: for a model, which must outlive it; LM_EDATA where it does not suit the
  * model.  Several contexts may use it.
- * lm_ctx_adapt: evaluate with these [n] from now on, instead of others before; what is
- * remembered stays as it is.  They must stay until the context is freed or adapted anew.
+ * lm_ctx_adapt: evaluate with these [n] from now on, instead of others before and of scales that
+ * sequences had of their own; what is remembered stays as it is.  They must stay until the context
+ * is freed or adapted anew.
  * LM_ENOSUP where the model's graph has no place for one; then none is left.
  *
  * An activated adapter of low rank (Greenewald et al., "Activated LoRA", 2025), which names the
@@ -322,6 +323,29 @@ struct lm_adapter *lm_adapter_load(struct lm_model *m, const char *path, struct 
 void lm_adapter_free(struct lm_adapter *a);
 bool lm_adapter_is_vector(const struct lm_adapter *a);
 int lm_ctx_adapt(struct lm_ctx *c, const struct lm_adapted *list, size_t n, struct lm_err *err);
+
+/*
+ * Scales that a sequence has of its own.
+ *
+ * lm_ctx_n_scales - how many: adapters of low rank of lm_ctx_adapt's list, in whose order they are.
+ * Control vectors count for all sequences.
+ * lm_ctx_seq_set_scales - evaluate a sequence's tokens with these from its present length on, n
+ * being lm_ctx_n_scales, or 0: with those of lm_ctx_adapt again.  What is remembered stays as it
+ * is, and what of it is ever evaluated again keeps the scales that it was made with.  Sequences
+ * with different scales may be in one batch, and each gives what it gives alone.
+ * lm_ctx_seq_scales - those that count now, the context's until one of its functions is called;
+ * NULL: those of lm_ctx_adapt.
+ *
+ * They go with a copy and are saved with a state; they stay when a sequence is cut, also at 0, and
+ * go with n 0, lm_ctx_seq_keep of another or lm_ctx_adapt.  The first that are set have graphs made
+ * anew; later ones do not.  LM_EUSE for another number of them, or one that is not finite;
+ * LM_ENOSUP without adapters of low rank; LM_ENOMEM.  Then nothing has changed; with n 0 and a
+ * sequence without tokens nothing can fail.
+ */
+size_t lm_ctx_n_scales(const struct lm_ctx *c);
+int lm_ctx_seq_set_scales(struct lm_ctx *c, uint32_t seq, const float *scales, size_t n,
+                          struct lm_err *err);
+const float *lm_ctx_seq_scales(const struct lm_ctx *c, uint32_t seq);
 
 /*
  * lm_ctx_room - see to it that tokens t [n] will find memory once seq is cut at pos.

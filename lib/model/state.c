@@ -17,7 +17,7 @@
 enum { IS_PART = 1 };                   /* flags of a file */
 enum {                                  /* flags of a sequence */
     HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4, HAS_ADAPTERS = 8, HAS_KEPT = 16,
-    KNOWN_FLAGS = 31
+    HAS_SCALES = 32, KNOWN_FLAGS = 63
 };
 
 static void put32(uint8_t *p, uint32_t v)
@@ -245,12 +245,29 @@ static int put_kept(struct writer *w, uint32_t seq, uint32_t length, struct lm_e
     return r;
 }
 
+/* Scales of a sequence's own. */
+static int put_scales(struct writer *w, const struct lm_scales *s, struct lm_err *err)
+{
+    const size_t width = w->c->n_low_rank;
+    int r = put_u32(w, (uint32_t)s->n, err);
+    for (size_t i = 0; i < s->n && !r; i++) {
+        r = put_u32(w, s->from[i], err);
+        for (size_t k = 0; k < width && !r; k++) {
+            uint32_t bits;
+            memcpy(&bits, &s->values[i * width + k], sizeof bits);
+            r = put_u32(w, bits, err);
+        }
+    }
+    return r;
+}
+
 static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
 {
     struct lm_memory *m = w->c->memory;
     const uint32_t length = lm_memory_length(m, seq);
     const bool state = lm_memory_has_state(m, seq);
     const bool kept = !w->only_part && lm_draft_known(w->c, seq);
+    const struct lm_scales *scales = lm_scales_of(w->c, seq);
     struct lm_known known;
     lm_history_known(w->c, seq, length, &known);
     const uint32_t n_ids = known.ids ? length : 0, n_from = known.from ? w->c->n_waiting : 0;
@@ -259,12 +276,14 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     put32(head + 4, length);
     put32(head + 8, (state ? HAS_STATE : 0) | (known.ids ? HAS_IDS : 0) |
                     (known.far ? IS_FAR : 0) | (known.from ? HAS_ADAPTERS : 0) |
-                    (kept ? HAS_KEPT : 0));
+                    (kept ? HAS_KEPT : 0) | (scales ? HAS_SCALES : 0));
     int r = put(w, head, sizeof head, err);
     for (uint32_t i = 0; i < n_ids && !r; i++)
         r = put_u32(w, (uint32_t)known.ids[i], err);
     for (uint32_t i = 0; i < n_from && !r; i++)
         r = put_u32(w, known.from[i], err);
+    if (!r && scales)
+        r = put_scales(w, scales, err);
     if (!r && length)
         r = put_layers(w, &w->parts[OWN], seq, err);
     if (!r && state)
@@ -376,6 +395,7 @@ struct moved {
     struct lm_known known;              /* of its tokens, lists being ours              */
     int32_t        *ids;
     uint32_t       *from;
+    struct lm_scales *scales;           /* of its own, or NULL                          */
 };
 
 struct reader {
@@ -676,12 +696,40 @@ static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_
     return s;
 }
 
+/* The scales of a sequence: from ascending positions, at most its length, on. */
+static int get_scales(struct reader *r, struct moved *q, uint32_t length, struct lm_err *err)
+{
+    const size_t width = r->c->n_low_rank;
+    float *row = lm_malloc_array(width, sizeof *row);
+    uint32_t n, from, bits;
+    int s = row ? lm_ctx_weigh_tokens(r->c, err) : lm_fail_nomem(err);
+    if (!s && !(s = get_u32(r, &n, err)) && !n)
+        s = lm_fail(err, LM_EDATA, "sequence %u: no scales", q->to);
+    for (uint32_t i = 0; !s && i < n; i++) {
+        const uint32_t least = i ? q->scales->from[i - 1] + 1 : 0;
+        s = get_u32(r, &from, err);
+        for (size_t k = 0; k < width && !s; k++) {
+            s = get_u32(r, &bits, err);
+            memcpy(&row[k], &bits, sizeof bits);
+            if (!s && !isfinite(row[k]))
+                s = lm_fail(err, LM_EDATA, "sequence %u: a scale is not finite", q->to);
+        }
+        if (!s && (from < least || from > length))
+            s = lm_fail(err, LM_EDATA, "sequence %u of %u tokens: scales from %u on", q->to,
+                        length, from);
+        s = s ? s : lm_scales_add(r->c, &q->scales, from, row, err);
+    }
+    free(row);
+    return s;
+}
+
 /* Could a sequence of the file be one of the context? */
 static int check_seq(const struct reader *r, uint32_t id, uint32_t length, uint32_t flags,
                      struct lm_err *err)
 {
     if ((length == 0 && !r->c->cross) || flags & ~(uint32_t)KNOWN_FLAGS ||
-        (flags & HAS_ADAPTERS && !r->c->n_waiting) || (flags & HAS_KEPT && r->only_part))
+        (flags & HAS_ADAPTERS && !r->c->n_waiting) || (flags & HAS_KEPT && r->only_part) ||
+        (flags & HAS_SCALES && !r->c->n_low_rank))
         return lm_fail(err, LM_EDATA, "sequence %u of %u tokens, flags %u", id, length, flags);
     for (uint32_t i = 0; i < r->n_moved; i++)
         if (r->moved[i].to == id)
@@ -725,7 +773,9 @@ static int get_seq(struct reader *r, struct lm_err *err)
     r->moved = more;
     struct moved *q = &more[r->n_moved++];
     *q = (struct moved){ .at = spare(r, UINT32_MAX), .to = id };
-    if ((s = get_known(r, q, length, flags, err)) || (s = get_part(r, OWN, q, length, err)))
+    if ((s = get_known(r, q, length, flags, err)) ||
+        (flags & HAS_SCALES && (s = get_scales(r, q, length, err))) ||
+        (s = get_part(r, OWN, q, length, err)))
         return s;
     if (length && lm_memory_has_state(m, q->at))
         s = get_state(r, q->at, flags & HAS_STATE, err);
@@ -756,6 +806,7 @@ static void release(struct reader *r)
     for (uint32_t i = 0; i < r->n_moved; i++) {
         free(r->moved[i].ids);
         free(r->moved[i].from);
+        lm_scales_drop(r->moved[i].scales);
     }
     free(r->moved);
     free(r->rows[0]);
@@ -775,9 +826,12 @@ int lm_ctx_load(struct lm_ctx *c, struct lm_in *in, struct lm_err *err)
         s = make_way(&r, i, err);
     for (uint32_t i = 0; i < r.n_moved && !s; i++) {
         s = move(&r, r.moved[i].to, r.moved[i].at, err);
-        if (!s)
-            lm_draft_forget(c, r.moved[i].to, 0);
-        if (!s && lm_ctx_by_length(c))
+        if (s)
+            break;
+        lm_draft_forget(c, r.moved[i].to, 0);
+        lm_scales_put(c, r.moved[i].to, r.moved[i].scales);
+        r.moved[i].scales = NULL;
+        if (lm_ctx_by_length(c))
             s = lm_history_set(c, r.moved[i].to, &r.moved[i].known, err);
     }
     for (uint32_t i = 0; i < r.n_moved && s; i++)

@@ -49,11 +49,12 @@ bool lm_request_ready(struct lm_request_reader *r)
 void lm_request_release(struct lm_request *q)
 {
     free(q->ids);
+    free(q->scales);
     *q = (struct lm_request){0};
 }
 
 /* What may still come in a line. */
-enum state { ANY, AFTER_SEQ, AFTER_POS, IDS, NOTHING };
+enum state { ANY, AFTER_SEQ, AFTER_POS, IDS, SCALES, NOTHING };
 
 /* A line under way. */
 struct parse {
@@ -106,6 +107,20 @@ static void add_id(struct lm_request_reader *r, struct lm_request *q)
     q->n_ids++;
 }
 
+static void add_scale(struct lm_request_reader *r, struct lm_request *q)
+{
+    char shown[LM_WORD_SHOWN];
+    float x;
+    if (!lm_word_f32(&r->words, &x))
+        fault(q, LM_LOOP_MALFORMED, "'%s' is no scale", lm_word_show(&r->words, shown));
+    else if (q->n_scales == LM_REQUEST_SCALES)
+        fault(q, LM_LOOP_MALFORMED, "more than %d scales", LM_REQUEST_SCALES);
+    else if (!lm_grow(&q->scales, &q->scales_cap, q->n_scales + 1, sizeof *q->scales))
+        fault(q, LM_LOOP_MEMORY, "out of memory");
+    else
+        q->scales[q->n_scales++] = x;
+}
+
 /* A word that is no id, at the places where one may stand; false: an id. */
 static bool special(const struct lm_words *w, struct parse *p)
 {
@@ -121,6 +136,11 @@ static bool special(const struct lm_words *w, struct parse *p)
     if (p->state == AFTER_SEQ && n == 1 && (*s == 'x' || *s == 'e')) {
         q->kind = *s == 'x' ? LM_REQ_DROP : LM_REQ_ENCODE;
         p->state = *s == 'x' ? NOTHING : IDS;
+        return true;
+    }
+    if (p->state == AFTER_SEQ && n == 1 && *s == 's') {
+        q->kind = LM_REQ_SCALES;
+        p->state = SCALES;
         return true;
     }
     if (p->state == AFTER_SEQ && *s == '<' && lm_word_u32(s + 1, n - 1, &q->other)) {
@@ -152,6 +172,10 @@ static void add_word(struct lm_request_reader *r, struct parse *p)
         return;
     if (p->state == NOTHING) {
         fault(p->q, LM_LOOP_MALFORMED, "nothing may follow a copy or a drop");
+        return;
+    }
+    if (p->state == SCALES) {
+        add_scale(r, p->q);
         return;
     }
     p->state = IDS;
@@ -186,7 +210,9 @@ static void complete(struct parse *p)
 int lm_request_next(struct lm_request_reader *r, struct lm_request *q, struct lm_err *err)
 {
     struct parse p = {.q = q, .state = ANY};
-    *q = (struct lm_request){.ids = q->ids, .cap = q->cap};
+    *q = (struct lm_request){
+        .ids = q->ids, .cap = q->cap, .scales = q->scales, .scales_cap = q->scales_cap,
+    };
     for (;;) {
         struct lm_err e;
         enum lm_word_event event = lm_words_next(&r->words, &e);

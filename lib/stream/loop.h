@@ -10,6 +10,8 @@
  *   SEQ: <OTHER                    SEQ becomes a copy of OTHER
  *   SEQ: x                         drop SEQ; an empty line is 0: x
  *   SEQ: e id ...                  the ids go to the encoder of SEQ
+ *   SEQ: s SCALE ...               SEQ has these scales for its adapters from now on, or, if there
+ *                                  are none, those that all have
  *   [SEQ:] [@POS] ?N id            answer with the N ids that the draft head guesses to follow
  *                                  if id came at POS, the end of the sequence if not said
  */
@@ -34,7 +36,11 @@ enum lm_loop_code {        /* token of an error frame                           
 /* The exit status that belongs to an error frame that ends the work: 1 or 2. */
 int lm_loop_status(uint32_t code);
 
-enum lm_request_kind { LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP, LM_REQ_ENCODE, LM_REQ_GUESS };
+enum lm_request_kind {
+    LM_REQ_APPEND, LM_REQ_COPY, LM_REQ_DROP, LM_REQ_ENCODE, LM_REQ_GUESS, LM_REQ_SCALES
+};
+
+#define LM_REQUEST_SCALES 4096          /* more in one line are a fault            */
 
 /* Zero-initialise it once; reading into it again reuses its memory. */
 struct lm_request {
@@ -51,6 +57,8 @@ struct lm_request {
     int32_t              next;      /* GUESS: the id, and n_ids is 0                 */
     int32_t             *ids;       /* the first n_ids, max_ids at most              */
     size_t               n_ids, cap;
+    float               *scales;    /* SCALES: [n_scales], finite                    */
+    size_t               n_scales, scales_cap;
 };
 void lm_request_release(struct lm_request *q);
 

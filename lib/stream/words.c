@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stream/words.h"
 
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,15 @@ enum lm_word_id lm_word_id(const struct lm_words *w, int32_t *id)
         return LM_WORD_BEYOND;
     *id = (int32_t)v;
     return LM_WORD_ID;
+}
+
+bool lm_word_f32(const struct lm_words *w, float *out)
+{
+    char *end;
+    if (w->word_len >= sizeof w->word || strspn(w->word, "0123456789.+-eE") != w->word_len)
+        return false;
+    *out = strtof(w->word, &end);
+    return *end == 0 && isfinite(*out);
 }
 
 const char *lm_word_show(const struct lm_words *w, char out[LM_WORD_SHOWN])

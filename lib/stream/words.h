@@ -65,6 +65,9 @@ enum lm_word_id {
 };
 enum lm_word_id lm_word_id(const struct lm_words *w, int32_t *id);
 
+/* The word as a decimal number, 0.5 or -2e-3, that a float can have; false: it is none. */
+bool lm_word_f32(const struct lm_words *w, float *out);
+
 /* The word for a message: what fits of it, a NUL in it made visible, "..." where there is more. */
 #define LM_WORD_SHOWN (4 * LM_WORD_MAX + 4)
 const char *lm_word_show(const struct lm_words *w, char out[LM_WORD_SHOWN]);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests of the loop protocol: the first byte chooses the vocabulary and how many ids
  * are kept, the rest is the stream. */
+#include <math.h>
+
 #include "fuzz_memory.h"
 #include "stream/loop.h"
 
@@ -16,6 +18,9 @@ static void check(const struct lm_request *q, uint32_t n_vocab, size_t max)
             abort();
         return;
     }
+    for (size_t i = 0; i < q->n_scales; i++)
+        if (q->kind != LM_REQ_SCALES || q->n_ids || !isfinite(q->scales[i]))
+            abort();
     if (q->want > q->n_ids || (q->kind != LM_REQ_APPEND && q->want))
         abort();
     for (size_t i = 0; i < q->n_ids && i < max; i++)

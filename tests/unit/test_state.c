@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "model/model.h"
+#include "low_rank.h"
 
 #define LLAMA "tests/data/m.gguf"
 enum { CTX = 400, HELD = 100, MORE = 260 };
@@ -219,34 +220,13 @@ static void test_rotations(void **state)
 
 /* --- adapters that wait ------------------------------------------------------------------ */
 
-enum { EMBD = 128, RANK = 2 };
 static const uint32_t invocation[] = { 300, 301 };
 
 /* One for the queries of the first layer. */
 static void write_adapter(void)
 {
-    static const char *const names[] = { "blk.0.attn_q.weight.lora_a",
-                                         "blk.0.attn_q.weight.lora_b" };
-    static float data[2][EMBD * RANK];
-    struct lm_gguf_writer *w = lm_gguf_writer_new();
-    struct lm_out *out = lm_out_open(path, &err);
-    assert_true(w && out);
-    lm_gguf_set_str(w, "general.architecture", "llama", 5);
-    lm_gguf_set_str(w, "general.type", "adapter", 7);
-    lm_gguf_set_str(w, "adapter.type", "lora", 4);
-    lm_gguf_set_f32(w, "adapter.lora.alpha", 8);
-    lm_gguf_set_arr(w, "adapter.alora.invocation_tokens", LM_GGUF_U32, invocation, 2);
-    for (int i = 0; i < 2; i++) {
-        const uint64_t ne[2] = { i ? RANK : EMBD, i ? EMBD : RANK };
-        for (uint32_t k = 0; k < EMBD * RANK; k++)
-            data[i][k] = (float)id_at(k, 7 + (uint32_t)i) / 250 - 0.5f;
-        lm_gguf_add_tensor(w, names[i], strlen(names[i]), 2, ne, lm_type_by_id(LM_F32));
-    }
-    must(lm_gguf_write_head(w, out, &err));
-    for (int i = 0; i < 2; i++)
-        must(lm_out_write(out, data[i], sizeof data[i], &err));
-    must(lm_out_commit(out, &err));
-    lm_gguf_writer_free(w);
+    static const struct low_rank queries = { "blk.0.attn_q.weight", 128, 128, 2, false };
+    write_low_rank(path, "llama", 8, 7, &queries, 1, invocation, 2);
 }
 
 static void put_ids(struct lm_ctx *c, uint32_t seq, const uint32_t *ids, uint32_t n, float *row)

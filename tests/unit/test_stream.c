@@ -273,7 +273,83 @@ static const struct {
     {"2: -1", {LM_REQ_APPEND, LM_LOOP_ID, 2, 0, -1, 0, 0}, "-1 is outside the vocabulary of 10"},
     {"2147483648", {LM_REQ_APPEND, LM_LOOP_ID, 0, 0, -1, 0, 0}, "id 2147483648 is outside"},
     {"1 1 1 1 1", {LM_REQ_APPEND, LM_LOOP_FINE, 0, 0, -1, 1, 5}, NULL},
+    {"5: s", {LM_REQ_SCALES, LM_LOOP_FINE, 5, 0, -1, 0, 0}, NULL},
+    {"5: s x", {LM_REQ_SCALES, LM_LOOP_MALFORMED, 5, 0, -1, 0, 0}, "'x' is no scale"},
+    {"s 1", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 0, 0, -1, 0, 0}, "'s' is no token id"},
+    {"5: @1 s 1", {LM_REQ_APPEND, LM_LOOP_MALFORMED, 5, 0, 1, 0, 0}, "'s' is no token id"},
+    {"5: s +1", {LM_REQ_SCALES, LM_LOOP_FINE, 5, 0, -1, 0, 0}, NULL},
 };
+
+/* Scales are decimal numbers that a float can have; the first word that is none is named. */
+static void scales_are_numbers(void **state)
+{
+    static const struct {
+        const char *word;
+        float       is;             /* NAN: it is no scale */
+    } cases[] = {
+        {"0", 0}, {"1.5", 1.5f}, {"-.25", -0.25f}, {"+3.", 3}, {"2e-3", 2e-3f}, {"1E2", 100},
+        {"0.1", 0.1f}, {"1e-60", 0}, {"3.4028234e38", 3.4028234e38f}, {"3.5e38", NAN},
+        {"1e999", NAN}, {"-1e39", NAN}, {"nan", NAN}, {"inf", NAN}, {"-infinity", NAN},
+        {"0x1", NAN}, {"1e", NAN}, {".", NAN}, {"-", NAN}, {"--1", NAN}, {"1,5", NAN},
+        {"1f", NAN}, {"7:", NAN}, {"*1", NAN},
+        {"0000000000000000000000000000000000000000000000000000000000000001", NAN},  /* 64 */
+        {"000000000000000000000000000000000000000000000000000000000000001", 1},
+    };
+    struct lm_request q = {0};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char line[200];
+        struct lm_err err;
+        const int len = snprintf(line, sizeof line, "4294967295:\ts  2 %s 3\n0: s\n",
+                                 cases[i].word);
+        struct lm_in *in = feed(line, (size_t)len);
+        struct lm_request_reader *r = lm_request_reader_new(in, 10, 3, &err);
+        assert_int_equal(lm_request_next(r, &q, &err), 1);
+        assert_int_equal(q.kind, LM_REQ_SCALES);
+        assert_int_equal(q.seq, UINT32_MAX);
+        if (isnan(cases[i].is)) {
+            assert_int_equal(q.fault, LM_LOOP_MALFORMED);
+            assert_memory_equal(q.why, "'", 1);
+            assert_non_null(strstr(q.why, "' is no scale"));
+        } else {
+            assert_int_equal(q.fault, LM_LOOP_FINE);
+            assert_int_equal(q.n_scales, 3);
+            assert_true(q.scales[0] == 2 && q.scales[1] == cases[i].is && q.scales[2] == 3);
+        }
+        assert_int_equal(lm_request_next(r, &q, &err), 1);
+        assert_int_equal(q.fault, LM_LOOP_FINE);
+        assert_int_equal(q.n_scales, 0);
+        lm_request_reader_free(r);
+        lm_in_close(in);
+    }
+    lm_request_release(&q);
+}
+
+/* There are not more of them than any program has adapters. */
+static void scales_are_not_endless(void **state)
+{
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        const size_t n = LM_REQUEST_SCALES + more;
+        char *line = malloc(2 * n + 6);
+        struct lm_request q = {0};
+        struct lm_err err;
+        assert_non_null(line);
+        size_t len = (size_t)sprintf(line, "0: s");
+        for (size_t i = 0; i < n; i++, len += 2)
+            memcpy(line + len, " 1", 2);
+        line[len++] = '\n';
+        struct lm_in *in = feed(line, len);
+        struct lm_request_reader *r = lm_request_reader_new(in, 10, 3, &err);
+        assert_int_equal(lm_request_next(r, &q, &err), 1);
+        assert_int_equal(q.fault, more ? LM_LOOP_MALFORMED : LM_LOOP_FINE);
+        assert_int_equal(q.n_scales, LM_REQUEST_SCALES);
+        lm_request_release(&q);
+        lm_request_reader_free(r);
+        lm_in_close(in);
+        free(line);
+    }
+}
 
 /* All lines in one stream: a bad one does not spoil those after it. */
 static void request_lines_mean_what_the_page_says(void **state)
@@ -817,6 +893,8 @@ int main(void)
         cmocka_unit_test(token_streams_cut_anywhere_are_noticed),
         cmocka_unit_test(whole_lines_are_read),
         cmocka_unit_test(request_lines_mean_what_the_page_says),
+        cmocka_unit_test(scales_are_numbers),
+        cmocka_unit_test(scales_are_not_endless),
         cmocka_unit_test(broken_request_streams_end),
         cmocka_unit_test(requests_are_seen_when_whole),
         cmocka_unit_test(writing_gives_the_bytes_of_the_page),
