@@ -2,8 +2,8 @@
 #ifndef LM_JOB_CONVERT_PARTS_H
 #define LM_JOB_CONVERT_PARTS_H
 
-/* What convert.c (the pass over the data) shares with convert_plan.c (which tensors) and
- * convert_keys.c (which metadata). */
+/* What the files of a conversion share: convert.c is the pass over the data, convert_plan.c says
+ * which tensors there are, convert_config.c which model it is, convert_keys.c which metadata. */
 
 #include "arch/arch.h"
 #include "base/arena.h"
@@ -132,6 +132,14 @@ int lm_convert_read_config(struct lm_convert *c, struct lm_hf_source *src, struc
 /* The same of what is in cfg.json and cfg.class already. */
 int lm_convert_use_config(struct lm_convert *c, struct lm_err *err);
 
+/* A member of an object, or with dots in the name one of objects inside; NULL where there is none,
+ * or it is null. */
+const struct lm_jval *lm_convert_member(const struct lm_jval *json, const char *name);
+
+/* What layer i is, as Nemotron-H's files say it: M recurrent, * attention, - a feed-forward, E
+ * experts; 0: they do not. */
+char lm_convert_layer_kind(const struct lm_convert *c, int64_t i);
+
 /* A small JSON file of the source, if it is there: *out is NULL without. */
 int lm_convert_load_json(struct lm_convert *c, const char *name, const struct lm_jval **out,
                          struct lm_err *err);
@@ -152,15 +160,20 @@ const char *lm_convert_text_name(const struct lm_convert *c, const char *name, c
                                  size_t size);
 
 /*
- * One key of the architecture as config.json has it.  1 when it has none and the key is not
- * written.  *u, *f or *s is set by the key's kind.
+ * One key of the architecture as config.json has it (convert_value.c).  1 when it has none and the
+ * key is not written.  *u, *f or *s is set by the key's kind.
  */
 int lm_convert_key(const struct lm_convert *c, const struct lm_arch_key *k, uint32_t *u,
                    float *f, const char **s, struct lm_err *err);
 
+/* LM_FROM_GLOBAL: a number of the layers without a window, where these have their own; *out is -1
+ * without. */
+int lm_convert_global(const struct lm_convert_config *g, const struct lm_arch_key *k, int64_t *out,
+                      struct lm_err *err);
+
 /*
- * A key that is a list, mostly saying something of each layer: *n values of at most max; flags
- * are 1 or 0.  1 when it is not written.
+ * A key that is a list, mostly saying something of each layer (convert_layers.c): *n values of at
+ * most max; flags are 1 or 0.  1 when it is not written.
  */
 int lm_convert_layers(const struct lm_convert *c, const struct lm_arch_key *k, int32_t *values,
                       size_t max, size_t *n, struct lm_err *err);
