@@ -297,7 +297,8 @@ static void check_ropes(const struct lm_model *m, const struct lm_env *env)
         if (!lm_model_reads(m, ropes[i].key + 1))
             cli_die(CLI_TROUBLE, "%s: a %s model has no %s: no --%s", opt.model, lm_model_arch(m),
                     ropes[i].key + 1, ropes[i].name);
-        if (ropes[i].yarn && !lm_model_has_yarn(m))
+        if (ropes[i].yarn && !(ropes[i].c == OPT_YARN_ORIG ? lm_model_has_first_length(m)
+                                                           : lm_model_has_yarn(m)))
             lm_note(env, LM_WARN, "%s: --%s has no effect: the model's positions are not "
                     "stretched by YaRN: use --rope-scaling=yarn", opt.model, ropes[i].name);
     }

@@ -551,6 +551,13 @@ bool lm_model_has_yarn(const struct lm_model *m)
     return m->h.rope_scaling == LM_ROPE_YARN;
 }
 
+bool lm_model_has_first_length(const struct lm_model *m)
+{
+    const struct lm_hparams *h = &m->h;
+    return (h->rope_scaling != LM_ROPE_NONE && h->rope_scaling != LM_ROPE_LINEAR) ||
+           (h->far_scale > 0 && !h->far_length);
+}
+
 uint32_t lm_model_n_vocab(const struct lm_model *m)
 {
     return m->h.n_vocab;

@@ -99,9 +99,11 @@ const struct lm_gguf *lm_model_file(const struct lm_model *m, size_t i);
  * context length of training. */
 const char *lm_model_arch(const struct lm_model *m);
 uint32_t lm_model_n_vocab(const struct lm_model *m);
-/* Does a model of its kind read the metadata ARCH.name?  Are its positions stretched by YaRN? */
+/* Does a model of its kind read the metadata ARCH.name?  Are its positions stretched by YaRN?  Does
+ * the length before a stretching, of whatever method, change its results? */
 bool lm_model_reads(const struct lm_model *m, const char *name);
 bool lm_model_has_yarn(const struct lm_model *m);
+bool lm_model_has_first_length(const struct lm_model *m);
 /* Layers, without those that predict further tokens, and the length of a hidden state. */
 uint32_t lm_model_n_layer(const struct lm_model *m);
 uint32_t lm_model_n_embd(const struct lm_model *m);

@@ -461,6 +461,13 @@ for how in "--rope-scale 2" "--rope-freq-scale 0.5" "--override-kv .rope.scaling
 done
 has "$(decode --text --top 1 --yarn-orig-ctx 9 -m "$m" "$golden.tokens" 2>&1 >out)" \
     "--yarn-orig-ctx has no effect" "nothing of YaRN without it"
+for how in none linear yarn dynamic; do     # either it changes something, or that is said
+    set -- --nll --rope-scaling $how --rope-scale 4 -c 400 -m "$m" "$golden.tokens"
+    decode -q "$@" >want; decode --yarn-orig-ctx 64 "$@" >got 2>err
+    cmp -s want got
+    ok "$? $(grep -c 'has no effect' err)" "$([ $how = none ] || [ $how = linear ] && echo 0 1 ||
+        echo 1 0)" "--yarn-orig-ctx with --rope-scaling $how"
+done
 cp "$root/tests/data/classify/bert.gguf" plain.gguf
 decode --text --rope-freq-base 5 -m plain.gguf "$golden.tokens" >out 2>err
 ok "$?:$(cat err)" "2:decode: plain.gguf: a bert model has no rope.freq_base: no --rope-freq-base" \
