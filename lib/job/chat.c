@@ -451,9 +451,29 @@ static int fill_in(struct request *q, struct lm_marked_text *out, const char **a
 
 /* ---- continuing ---------------------------------------------------------- */
 
-static bool is_space(char c)
+/* The bytes of the white space that the text begins with, or ends with. */
+static size_t space_before(const char *p, size_t n)
 {
-    return c == ' ' || (c >= 9 && c <= 13);
+    size_t i = 0;
+    uint32_t r;
+    for (int k; i < n && (k = lm_utf8_len(p + i, n - i, &r)) && lm_jspace(r); )
+        i += (size_t)k;
+    return i;
+}
+
+static size_t space_behind(const char *p, size_t n)
+{
+    size_t end = n;
+    uint32_t r;
+    while (end) {
+        size_t i = end - 1;
+        while (i && end - i < 4 && ((unsigned char)p[i] & 0xC0) == 0x80)
+            i--;
+        if (lm_utf8_len(p + i, end - i, &r) != (int)(end - i) || !lm_jspace(r))
+            break;
+        end = i;
+    }
+    return n - end;
 }
 
 static bool has(const char *hay, size_t n, const char *needle, size_t len, size_t *last)
@@ -472,17 +492,17 @@ static int cut(const struct request *q, struct lm_marked_text *out)
     const size_t len = sizeof marker - 1;
     const char *final = q->final, *p = out->text.data;
     size_t n = q->final_len, at = 0, ignored = 0;
-    while (n && is_space(final[n - 1]))
-        n--;
-    while (n && is_space(*final))
-        final++, n--;
+    n -= space_behind(final, n);
+    size_t before = space_before(final, n);
+    final += before;
+    n -= before;
     if (!has(p, out->text.len, final, n, &ignored) ||
         !has(p, out->text.len, marker, len - 1, &at))
         return lm_fail(q->err, LM_EDATA, "the text of the last message does not appear in what the "
                        "template makes of it: it cannot be continued");
     bool whole = at + len <= out->text.len && p[at + len - 1] == ' ';
-    while (!whole && at && is_space(p[at - 1]))
-        at--;
+    if (!whole)
+        at -= space_behind(p, at);
     lm_marked_text_cut(out, at);
     return LM_OK;
 }

@@ -396,8 +396,6 @@ size_t lm_jchars(const struct jstr *s);
 size_t lm_jchar_at(const struct jstr *s, size_t n);
 /* The character at a byte, and its length. */
 uint32_t lm_jrune(const struct jstr *s, size_t at, int *len);
-/* Is it white space to Python? */
-bool lm_jspace(uint32_t rune);
 /* \w of Python's patterns. */
 bool lm_jword(uint32_t rune);
 

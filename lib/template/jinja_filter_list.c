@@ -215,9 +215,12 @@ FILTER(f_sum)
 
 /* ---- filters that apply others ------------------------------------------- */
 
+/* What is false, such as none, has no items to these, and nothing else is looked at. */
 FILTER(f_map)
 {
     struct jv out = lm_jlist(r, J_GEN);
+    if (!lm_jtruth(r, v))
+        return out;
     const struct jv *path = lm_jdict_find(&a->kw, "attribute");
     const struct jv *fallback = lm_jdict_find(&a->kw, "default");
     struct jlist *l = lm_jiter(r, v);
@@ -247,6 +250,8 @@ static struct jv choose(struct jrun *r, struct jv v, struct jargs *a, bool by, b
     struct jv out = lm_jlist(r, J_GEN);
     struct jargs rest = { .kw = a->kw };
     jtest *t = NULL;
+    if (!lm_jtruth(r, v))
+        return out;
     if (by && !a->n)
         lm_jfail(r, "Missing parameter for attribute name");
     if (a->n > by) {

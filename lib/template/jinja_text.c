@@ -42,7 +42,6 @@ size_t lm_jchar_at(const struct jstr *s, size_t n)
     return i;
 }
 
-/* str.isspace of Python. */
 bool lm_jspace(uint32_t c)
 {
     if (c < 128)

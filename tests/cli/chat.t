@@ -83,6 +83,10 @@ printf '%s' '{"messages":[{"role":"assistant","content":"It is "}],"continue_fin
 ok "$(chat --render c | tail -c 7)" "
 
 It is" "continue_final_message; this template trims, so the space is gone"
+printf '%s' '[{"role":"assistant","content":"\u3000\u001fIt is\u001c\u00a0\u2028"}]' >c
+ok "$(chat --render --continue-final-message c | tail -c 7)" "
+
+It is" "and so is any other white space"
 printf '%s' '{"messages":[{"role":"assistant","content":[{"type":"text","text":"It is "}]}]}' >c
 printf '%s' '[{{ messages[0].content[0].text }}]' >part.jinja
 ok "$(chat --render --continue-final-message --template part.jinja c)" "[It is " \
