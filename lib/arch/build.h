@@ -30,7 +30,10 @@ struct lm_build {
     struct lm_tensor        *hidden;     /* draft: set by the builder: F32 [n_embd, n_out], what
                                             `before` is for the next token                */
     struct lm_tensor        *ids;        /* I32 [n_tokens]                                */
-    struct lm_tensor        *pos;        /* I32 [n_tokens]                                */
+    struct lm_tensor        *pos;        /* I32 [n_tokens]: where they are remembered     */
+    struct lm_tensor        *angle;      /* I32 [n_tokens]: the positions they are rotated by,
+                                            which are the same but for sequences that were
+                                            divided                                       */
     /* Where a token's sequence is remembered, in each of the memories that places name (others:
      * NULL): I64 [n_tokens] lists of pages; I64 [2, n_tokens] states to read, to make; I64
      * [n_tokens] lists of what is remembered of the encoder. */

@@ -84,7 +84,7 @@ void lm_latent_qkv_of(struct lm_build *b, uint32_t layer, struct lm_tensor *quer
     }
     out[0] = lm_concat(g, first, turn(b, cut(b, q, plain, rot, all, n), table));
     if (h->far_scale > 0)
-        out[0] = lm_pos_scale(g, out[0], b->pos, h->far_scale,
+        out[0] = lm_pos_scale(g, out[0], b->angle, h->far_scale,
                               (float)(h->far_length ? h->far_length : h->rope_orig_ctx), false);
 }
 

@@ -356,7 +356,7 @@ static void plain_qkv(struct lm_build *b, uint32_t layer, struct lm_tensor *x,
     if (lm_build_weight(b, layer, LM_ATTN_GATE))
         out[3] = lm_sigmoid(b->graph, lm_dense_linear(b, layer, LM_ATTN_GATE, x));
     if (h->far_scale > 0 && (!table || !d->far_unturned))
-        out[0] = lm_pos_scale(b->graph, out[0], b->pos, h->far_scale,
+        out[0] = lm_pos_scale(b->graph, out[0], b->angle, h->far_scale,
                               (float)(h->far_length ? h->far_length : h->rope_orig_ctx),
                               d->far_unturned);
 }
@@ -373,7 +373,7 @@ void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
         far = lm_build_weight(b, 0, LM_ROPE_LONG_FACTORS);
     rope.halves = local.halves = b->arch->dense->rope_halves || b->h->rope_halves;
     rope.orig_ctx = b->h->rope_orig_ctx;
-    tables[0] = tables[1] = lm_rope_table(b->graph, b->pos, near, far, far ? b->lengths : NULL,
+    tables[0] = tables[1] = lm_rope_table(b->graph, b->angle, near, far, far ? b->lengths : NULL,
                                           &rope);
     if (b->h->rope_base_local != b->h->rope_base ||
         (b->arch->dense->local_plain && b->h->rope_scaling != LM_ROPE_NONE)) {
@@ -381,7 +381,7 @@ void lm_dense_tables(struct lm_build *b, struct lm_tensor *tables[2])
             .n_rot = b->h->n_rot_local ? b->h->n_rot_local : rope.n_rot,
             .base = b->h->rope_base_local, .factor = 1, .halves = rope.halves,
         };
-        tables[1] = lm_rope_table(b->graph, b->pos, NULL, NULL, NULL, &local);
+        tables[1] = lm_rope_table(b->graph, b->angle, NULL, NULL, NULL, &local);
     }
 }
 

@@ -93,7 +93,7 @@ static void begin(struct lm_build *b, struct lm_tensor *x)
     struct lm_rope rope = lm_build_rope(b);
     (void)x;
     rope.halves = true;
-    b->index_table = lm_rope_table(b->graph, b->pos, NULL, NULL, NULL, &rope);
+    b->index_table = lm_rope_table(b->graph, b->angle, NULL, NULL, NULL, &rope);
 }
 
 static struct lm_tensor *heads(struct lm_build *b, struct lm_tensor *x, size_t n)

@@ -79,6 +79,8 @@ static void give_back(struct lm_memory *m, struct lm_memory_seq *s)
         lm_pages_release(&m->pages[i], &s->pages[i]);
     for (uint32_t i = 0; i < m->n_where; i++)
         lm_states_release(&m->states[i], &s->states[i]);
+    free(s->angles.of);
+    s->angles = (struct lm_angles){ 0 };
     s->next = m->idle;
     m->idle = s;
 }
@@ -204,12 +206,24 @@ void lm_memory_states(const struct lm_memory *m, uint32_t where, size_t first, s
     }
 }
 
+void lm_memory_angles(const struct lm_memory *m, size_t first, size_t n, int32_t *dst)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (int32_t)lm_angle(&m->batch[first + i]->angles, m->copies[first + i].pos);
+}
+
 /* --- operations ------------------------------------------------------------------------- */
 
 uint32_t lm_memory_length(const struct lm_memory *m, uint32_t seq)
 {
     const struct lm_memory_seq *s = lm_memory_find(m, seq);
     return s ? s->length : 0;
+}
+
+uint32_t lm_memory_angle(const struct lm_memory *m, uint32_t seq, uint32_t pos)
+{
+    const struct lm_memory_seq *s = lm_memory_find(m, seq);
+    return s ? lm_angle(&s->angles, pos) : pos;
 }
 
 static bool can_cut(const struct lm_memory *m, const struct lm_memory_seq *s, uint32_t pos)
@@ -257,6 +271,7 @@ int lm_memory_remove(struct lm_memory *m, uint32_t seq, uint32_t pos, struct lm_
         lm_pages_cut(&m->pages[i], &s->pages[i], pos);
     s->length = s->pending = pos;
     s->lacking = s->lacking < pos ? s->lacking : pos;
+    s->angles.n = s->angles.n < pos ? s->angles.n : pos;
     if (s->held > pos)
         s->held = LM_NOT_HELD;
     return LM_OK;
@@ -271,7 +286,7 @@ int lm_memory_copy(struct lm_memory *m, uint32_t dst, uint32_t src, struct lm_er
         return lm_memory_remove(m, dst, 0, err);
     if (!(s = take(m)))
         return lm_fail_nomem(err);
-    int r = LM_OK;
+    int r = lm_angles_set(&s->angles, from->angles.of, from->angles.n, err);
     for (uint32_t i = 0; i < m->n_lists && !r; i++)
         r = lm_pages_share(&s->pages[i], &from->pages[i], err);
     if (r || (r = sync(m, s, err))) {

@@ -16,6 +16,10 @@
  * A model with windows in some layers has two lists of pages, a hybrid one pages and states.
  * Sequences share pages and states after a copy; whoever writes makes its own.
  *
+ * A token's angle is the position that its key is rotated by: its own in the sequence, or less
+ * once some were brought closer together (lm_memory_divide).  It is that of the token before it or
+ * one more; tokens that follow a sequence go on one by one.
+ *
  * Each layer remembers in the memory of the device that computes it, so all of these are there
  * once for each device's memory that has such layers.
  *
@@ -129,9 +133,13 @@ void lm_memory_pages(const struct lm_memory *m, uint32_t list, size_t first, siz
 int64_t lm_memory_pages_of(const struct lm_memory *m, uint32_t list, uint32_t seq);
 void lm_memory_states(const struct lm_memory *m, uint32_t where, size_t first, size_t n,
                       int64_t *dst);
+/* Their angles. */
+void lm_memory_angles(const struct lm_memory *m, size_t first, size_t n, int32_t *dst);
 
 /* Tokens of a sequence, 0 when it is unknown. */
 uint32_t lm_memory_length(const struct lm_memory *m, uint32_t seq);
+/* The angle of the token at a position, which may be beyond the last. */
+uint32_t lm_memory_angle(const struct lm_memory *m, uint32_t seq, uint32_t pos);
 /* The first position at which it can be cut, apart from 0 and its length. */
 bool lm_memory_can_cut(const struct lm_memory *m, uint32_t seq, uint32_t pos);
 
@@ -142,10 +150,14 @@ bool lm_memory_can_cut(const struct lm_memory *m, uint32_t seq, uint32_t pos);
  *     length; LM_ENOSUP where a window or a state of that length is not there any more.
  * lm_memory_copy: dst becomes a copy of src, whatever it was; of an unknown one: is dropped.
  * lm_memory_keep: drop all sequences but seq.
- * lm_memory_shift: forget positions from .. to - 1 and move what follows down.  Keys that
- *     move are turned: turn(arg, layer, key, by) for each, as it is stored but in host memory,
- *     by being the change of its position; turn may be NULL.  LM_ENOSUP with recurrent states,
+ * lm_memory_shift: forget positions from .. to - 1 and move what follows down, angles too.  Keys
+ *     are turned: turn(arg, layer, key, by) for each whose angle changes, as it is stored but in
+ *     host memory, by being the change; turn may be NULL.  LM_ENOSUP with recurrent states,
  *     or when a window would need what it gave back.
+ * lm_memory_divide: the angles of positions from .. to - 1 become by times as close: that of
+ *     `from` stays, of the distances from it the whole part of a by-th is left, and what follows
+ *     comes as much closer as the last of them.  Nothing moves; keys are turned as by a shift.
+ *     LM_EUSE for by 0; LM_ENOSUP with recurrent states.
  * lm_memory_hold: see to it that seq can be cut back to its present length until
  *     lm_memory_release; a held sequence that is dropped or cut below is held no more.
  */
@@ -155,6 +167,9 @@ void lm_memory_keep(struct lm_memory *m, uint32_t seq);
 int  lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to,
                      void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
                      struct lm_err *err);
+int  lm_memory_divide(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
+                      void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
+                      struct lm_err *err);
 void lm_memory_hold(struct lm_memory *m, uint32_t seq);
 void lm_memory_release(struct lm_memory *m, uint32_t seq);
 
@@ -176,6 +191,9 @@ int lm_memory_room(struct lm_memory *m, uint32_t seq, uint32_t pos,
  *     memory.
  * lm_memory_restore: seq is now a sequence of that length whose rows and state hold anything,
  *     for the caller to write through the above.
+ * lm_memory_n_angles: so many first tokens of a sequence have an angle of their own; others follow
+ *     one by one.  lm_memory_set_angles: those of a restored one, angles [n], read by it; LM_EDATA
+ *     when there can be none like these.
  * lm_memory_lack: of a restored one, a layer's rows in front of position `first` will not be
  *     written.  LM_EDATA when it needs them.
  */
@@ -194,6 +212,9 @@ int      lm_memory_write_state(struct lm_memory *m, uint32_t seq, const void *sr
 size_t   lm_memory_state_bytes(const struct lm_memory *m);
 int      lm_memory_restore(struct lm_memory *m, uint32_t seq, uint32_t length,
                            struct lm_err *err);
+uint32_t lm_memory_n_angles(const struct lm_memory *m, uint32_t seq);
+int      lm_memory_set_angles(struct lm_memory *m, uint32_t seq, const uint32_t *angles, uint32_t n,
+                              struct lm_err *err);
 int      lm_memory_lack(struct lm_memory *m, uint32_t seq, uint32_t layer, uint32_t first,
                         struct lm_err *err);
 

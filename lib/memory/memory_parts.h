@@ -115,6 +115,20 @@ void lm_states_release(struct lm_state_part *p, struct lm_state_list *l);
 
 #define LM_NOT_HELD UINT32_MAX
 
+/* Those of the first tokens that have one of their own. */
+struct lm_angles {
+    uint32_t *of;                       /* [n]                                             */
+    uint32_t  n;
+};
+
+static inline uint32_t lm_angle(const struct lm_angles *a, uint32_t pos)
+{
+    return pos < a->n ? a->of[pos] : a->n ? a->of[a->n - 1] + 1 + (pos - a->n) : pos;
+}
+
+/* A copy of angles [n] in place of what a sequence had. */
+int lm_angles_set(struct lm_angles *a, const uint32_t *angles, uint32_t n, struct lm_err *err);
+
 struct lm_memory_seq {
     struct lm_memory_seq *next;         /* of the same hash, or idle                       */
     uint32_t              id, length;
@@ -122,6 +136,7 @@ struct lm_memory_seq {
     uint32_t              held;         /* length to which it can be cut back              */
     uint32_t              lacking;      /* keep_all: windows have nothing in front of that */
     bool                  fresh;        /* made by the current batch                       */
+    struct lm_angles      angles;
     struct lm_page_list   pages[LM_MEMORY_LISTS];       /* n_lists of them are used        */
     struct lm_state_list  states[LM_MAX_PLACES];        /* n_where                         */
 };

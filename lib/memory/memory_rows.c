@@ -105,6 +105,38 @@ int lm_memory_write_state(struct lm_memory *m, uint32_t seq, const void *src, st
     return whole_state(m, seq, NULL, src, err);
 }
 
+/* --- angles ------------------------------------------------------------------------------ */
+
+int lm_angles_set(struct lm_angles *a, const uint32_t *angles, uint32_t n, struct lm_err *err)
+{
+    uint32_t *of = n ? lm_malloc_array(n, sizeof *of) : NULL;
+    if (n && !of)
+        return lm_fail_nomem(err);
+    if (n)
+        memcpy(of, angles, n * sizeof *of);
+    free(a->of);
+    *a = (struct lm_angles){ of, n };
+    return LM_OK;
+}
+
+uint32_t lm_memory_n_angles(const struct lm_memory *m, uint32_t seq)
+{
+    const struct lm_memory_seq *s = lm_memory_find(m, seq);
+    return s ? s->angles.n : 0;
+}
+
+int lm_memory_set_angles(struct lm_memory *m, uint32_t seq, const uint32_t *angles, uint32_t n,
+                         struct lm_err *err)
+{
+    struct lm_memory_seq *s = lm_memory_find(m, seq);
+    bool can = s && n <= s->length && (n == 0 || angles[0] == 0);
+    for (uint32_t i = 1; i < n && can; i++)
+        can = angles[i] == angles[i - 1] || angles[i] == angles[i - 1] + 1;
+    return can ? lm_angles_set(&s->angles, angles, n, err)
+               : lm_fail(err, LM_EDATA, "sequence %u: no tokens are rotated by such positions",
+                         seq);
+}
+
 /* --- windows that begin later ------------------------------------------------------------- */
 
 int lm_memory_lack(struct lm_memory *m, uint32_t seq, uint32_t layer, uint32_t first,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forgetting positions in front of others.  Pages from the first that changes on are made anew,
- * each from at most three old ones; the sequence gets them when all are there.  Where the host
- * cannot reach them, they are put together in its memory and brought back.
+ * Forgetting positions in front of others, and bringing angles closer together, which is the same
+ * without a gap.  Pages from the first that changes on are made anew, each from at most three old
+ * ones; the sequence gets them when all are there.  Where the host cannot reach them, they are put
+ * together in its memory and brought back.
  */
 #include "memory/memory_parts.h"
 
@@ -17,6 +18,8 @@ struct shift {
     uint32_t                   list;
     const struct lm_page_list *old;
     uint32_t                   from, to;
+    const struct lm_angles    *before;
+    struct lm_angles           after;
     void                     (*turn)(void *arg, uint32_t layer, void *key, int32_t by);
     void                      *arg;
     uint8_t                   *room;    /* four pages, or NULL: the host reads the list's     */
@@ -62,6 +65,7 @@ static void move_row(const struct shift *s, uint32_t layer, uint8_t *dst, uint32
                      const uint8_t *src, uint32_t old)
 {
     const struct lm_kv_layout *kv = &s->m->places[layer].kv;
+    const int32_t by = (int32_t)lm_angle(&s->after, pos) - (int32_t)lm_angle(s->before, old);
     for (size_t h = 0; h < kv->n_head_kv; h++) {
         const size_t to = h * LM_KV_PAGE + pos % LM_KV_PAGE;
         const size_t from = h * LM_KV_PAGE + old % LM_KV_PAGE;
@@ -70,8 +74,8 @@ static void move_row(const struct shift *s, uint32_t layer, uint8_t *dst, uint32
         if (!kv->v_in_k)
             memcpy(dst + kv->v_off + to * kv->v_row, src + kv->v_off + from * kv->v_row,
                    kv->v_row);
-        if (s->turn && pos != old)
-            s->turn(s->arg, layer, key, (int32_t)pos - (int32_t)old);
+        if (s->turn && by)
+            s->turn(s->arg, layer, key, by);
     }
 }
 
@@ -149,30 +153,18 @@ static bool can_shift(const struct lm_memory *m, const struct lm_memory_seq *s, 
     return m->state_bytes == 0 && reaches(&m->wide, s->lacking, from, to, length);
 }
 
-int lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to,
-                    void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
-                    struct lm_err *err)
+/* What a sequence of that length becomes: all of it, or nothing changes. */
+static int remake(struct lm_memory *m, struct lm_memory_seq *s, struct shift *x, uint32_t length,
+                  struct lm_err *err)
 {
-    struct lm_memory_seq *s = lm_memory_find(m, seq);
     struct lm_page_list lists[LM_MEMORY_LISTS] = { { 0 } };
-    uint32_t length = s ? s->length : 0;
-    if (from > to || to > length)
-        return lm_fail(err, LM_EUSE, "sequence %u has %u tokens, not %u to %u", seq, length, from,
-                       to);
-    if (from == to)
-        return LM_OK;
-    if (to == length)
-        return lm_memory_remove(m, seq, from, err);
-    length -= to - from;
-    if (!can_shift(m, s, from, to, length))
-        return lm_fail(err, LM_ENOSUP, "sequence %u: positions before others cannot be forgotten "
-                       "by a memory of this kind", seq);
-    struct shift x = { .m = m, .from = from, .to = to, .turn = turn, .arg = arg };
     int r = LM_OK;
+    x->m = m;
+    x->before = &s->angles;
     for (uint32_t i = 0; i < m->n_lists && !r; i++) {
-        x.list = i;
-        x.old = &s->pages[i];
-        r = shifted(m, &x, length, &lists[i], err);
+        x->list = i;
+        x->old = &s->pages[i];
+        r = shifted(m, x, length, &lists[i], err);
     }
     for (uint32_t i = 0; i < m->n_lists; i++) {
         struct lm_page_list other = r ? lists[i] : s->pages[i];
@@ -180,10 +172,96 @@ int lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t t
             s->pages[i] = lists[i];
         lm_pages_free(&m->pages[i], &other);
     }
-    if (r)
+    struct lm_angles other = r ? x->after : s->angles;
+    if (!r)
+        s->angles = x->after;
+    free(other.of);
+    return r;
+}
+
+/* Room for n angles after it, those in front of `from` as they were. */
+static int begin_angles(const struct lm_angles *a, uint32_t from, uint32_t n, struct shift *x,
+                        struct lm_err *err)
+{
+    if (n && !(x->after.of = lm_malloc_array(n, sizeof *x->after.of)))
+        return lm_fail_nomem(err);
+    x->after.n = n;
+    for (uint32_t pos = 0; pos < n && pos < from; pos++)
+        x->after.of[pos] = lm_angle(a, pos);
+    return LM_OK;
+}
+
+/* The first that moves gets the angle of the first that is forgotten. */
+static int shift_angles(const struct lm_angles *a, uint32_t from, uint32_t to, struct shift *x,
+                        struct lm_err *err)
+{
+    const uint32_t gap = to - from, by = lm_angle(a, to) - lm_angle(a, from);
+    const uint32_t n = a->n <= from ? a->n : a->n > to ? a->n - gap : from + 1;
+    int r = begin_angles(a, from, n, x, err);
+    for (uint32_t pos = from; pos < n && !r; pos++)
+        x->after.of[pos] = lm_angle(a, pos + gap) - by;
+    return r;
+}
+
+static int divide_angles(const struct lm_angles *a, uint32_t from, uint32_t to, uint32_t by,
+                         struct shift *x, struct lm_err *err)
+{
+    const uint32_t first = lm_angle(a, from), n = a->n > to ? a->n : to;
+    int r = begin_angles(a, from, n, x, err);
+    for (uint32_t pos = from; pos < to && !r; pos++)
+        x->after.of[pos] = first + (lm_angle(a, pos) - first) / by;
+    for (uint32_t pos = to; pos < n && !r; pos++)
+        x->after.of[pos] = x->after.of[to - 1] + (lm_angle(a, pos) - lm_angle(a, to - 1));
+    return r;
+}
+
+static int check_range(uint32_t seq, uint32_t from, uint32_t to, uint32_t length,
+                       struct lm_err *err)
+{
+    return from <= to && to <= length
+               ? LM_OK : lm_fail(err, LM_EUSE, "sequence %u has %u tokens, not %u to %u", seq,
+                                 length, from, to);
+}
+
+int lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to,
+                    void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
+                    struct lm_err *err)
+{
+    struct lm_memory_seq *s = lm_memory_find(m, seq);
+    uint32_t length = s ? s->length : 0;
+    int r = check_range(seq, from, to, length, err);
+    if (r || from == to)
+        return r;
+    if (to == length)
+        return lm_memory_remove(m, seq, from, err);
+    length -= to - from;
+    if (!can_shift(m, s, from, to, length))
+        return lm_fail(err, LM_ENOSUP, "sequence %u: positions before others cannot be forgotten "
+                       "by a memory of this kind", seq);
+    struct shift x = { .from = from, .to = to, .turn = turn, .arg = arg };
+    if ((r = shift_angles(&s->angles, from, to, &x, err)) ||
+        (r = remake(m, s, &x, length, err)))
         return r;
     s->length = s->pending = length;
     s->held = LM_NOT_HELD;
     s->lacking = gone_after(&x, s->lacking);
     return LM_OK;
+}
+
+int lm_memory_divide(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
+                     void (*turn)(void *arg, uint32_t layer, void *key, int32_t by), void *arg,
+                     struct lm_err *err)
+{
+    struct lm_memory_seq *s = lm_memory_find(m, seq);
+    struct shift x = { .from = from, .to = from, .turn = turn, .arg = arg };
+    int r = check_range(seq, from, to, s ? s->length : 0, err);
+    if (!r && by == 0)
+        r = lm_fail(err, LM_EUSE, "distances cannot be divided by 0");
+    if (r || from == to || by == 1)
+        return r;
+    if (m->state_bytes)
+        return lm_fail(err, LM_ENOSUP, "sequence %u: a memory with recurrent states cannot bring "
+                       "positions closer together", seq);
+    r = divide_angles(&s->angles, from, to, by, &x, err);
+    return r ? r : remake(m, s, &x, s->length, err);
 }

@@ -56,7 +56,7 @@ int lm_ctx_build(struct lm_ctx *c, struct lm_ready *r, size_t n, size_t n_out, s
         .n_tokens = n, .n_out = n_out, .draft = c->drafting,
         .keep_hidden = c->draft && !c->drafting,
         .n_ctx = c->n_ctx, .ids = input(r, LM_I32, n, 1), .pos = input(r, LM_I32, n, 1),
-        .lengths = input(r, LM_I32, n, 1),
+        .angle = input(r, LM_I32, n, 1), .lengths = input(r, LM_I32, n, 1),
         .runs = input(r, LM_I32, 2, n), .embed = c->embed, .encode = c->encoding,
         .cross = c->cross_places, .cross_last = input(r, LM_I32, n, 1),
         .steer = (const float *const *)c->steer,
@@ -422,6 +422,8 @@ static void fill(struct lm_ctx *c, struct lm_ready *r, const struct lm_batch_tok
         if (wanted && t[first + i].want)
             *wanted++ = (int32_t)i;
     }
+    if (r->b.angle->seen)
+        lm_memory_angles(c->memory, first, r->n_tokens, r->b.angle->data);
     fill_memories(c, r, t, first);
     for (size_t i = 0; r->b.id_values && i < r->n_tokens; i++)
         ((float *)r->b.id_values->data)[i] = (float)t[first + i].id;

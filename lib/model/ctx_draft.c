@@ -208,6 +208,9 @@ static int fill(struct lm_ctx *c, struct lm_ready *r, const struct ahead *a, str
     memcpy(r->b.ids->data, d->ids, a->n * sizeof *d->ids);
     for (uint32_t i = 0; i < a->n && r->b.pos->seen; i++)
         ((int32_t *)r->b.pos->data)[i] = (int32_t)(a->first + i);
+    for (uint32_t i = 0; i < a->n && r->b.angle->seen; i++)
+        ((int32_t *)r->b.angle->data)[i] = (int32_t)lm_memory_angle(c->memory, a->seq,
+                                                                    a->first + i);
     if (r->b.wanted && r->b.wanted->seen)
         ((int32_t *)r->b.wanted->data)[0] = (int32_t)a->n - 1;
     fill_weights(c, r, a);

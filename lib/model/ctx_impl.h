@@ -240,6 +240,7 @@ struct lm_turn {
     struct lm_rope   rope;
     struct lm_tensor factors;           /* weights F32 [n_rot / 2]: of the frequencies, where
                                            there is data                                    */
+    const void      *table;             /* the same where places turn alike                 */
 };
 
 /*

@@ -110,27 +110,40 @@ int lm_decode(struct lm_ctx *c, const struct lm_batch_token *t, size_t n, struct
     return r == LM_ENOMEM || (r == LM_EUSE && only_too_long(c, t, n)) ? 1 : r;
 }
 
-/* --- shifting ---------------------------------------------------------------------------- */
+uint32_t lm_ctx_seq_angle(const struct lm_ctx *c, uint32_t seq, uint32_t pos)
+{
+    return lm_memory_angle(c->memory, seq, pos);
+}
 
-/* Cosines and sines for a turn by so many positions: [2][n_rot] as lm_rope_table makes them. */
-static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, float *table,
+/* --- turning keys ------------------------------------------------------------------------ */
+
+/* How far keys turn: back by `least` positions, and by up to n - 1 more. */
+struct range {
+    uint32_t least, n;
+};
+
+/* Cosines and sines of these: [range.n][2][n_rot] as lm_rope_table makes them. */
+static int make_table(struct lm_ctx *c, const struct lm_turn *t, struct range range, float *table,
                       struct lm_err *err)
 {
     struct lm_graph g = {0};
     struct lm_backend *b = c->backend[lm_model_cpu_index(c->m)];
     struct lm_rope rope = t->rope;
-    size_t n = rope.n_rot / 2, one = 1;
+    size_t pairs = rope.n_rot / 2, n = range.n;
     rope.attn = 0;                      /* the keys have been scaled when they were stored */
-    struct lm_tensor *pos = lm_new_tensor(&g, lm_type_by_id(LM_I32), 1, &one), *factors = NULL;
-    float *by_pair = t->factors.data ? lm_malloc_array(n, sizeof *by_pair) : NULL;
-    int r = by_pair          ? lm_tensor_read(&t->factors, 0, by_pair, n * sizeof *by_pair, err)
-            : t->factors.data ? lm_fail_nomem(err)
-                              : LM_OK;
-    if (by_pair && (factors = lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &n)))
+    struct lm_tensor *pos = lm_new_tensor(&g, lm_type_by_id(LM_I32), 1, &n), *factors = NULL;
+    int32_t *by = lm_malloc_array(n, sizeof *by);
+    float *by_pair = t->factors.data ? lm_malloc_array(pairs, sizeof *by_pair) : NULL;
+    int r = !by || (t->factors.data && !by_pair) ? lm_fail_nomem(err) : LM_OK;
+    for (size_t i = 0; i < n && !r; i++)
+        by[i] = -(int32_t)(range.least + i);
+    if (by_pair && !r)
+        r = lm_tensor_read(&t->factors, 0, by_pair, pairs * sizeof *by_pair, err);
+    if (by_pair && (factors = lm_new_tensor(&g, lm_type_by_id(LM_F32), 1, &pairs)))
         factors->data = by_pair;
     struct lm_tensor *out = lm_rope_table(&g, pos, factors, NULL, NULL, &rope);
     if (pos && out) {
-        pos->data = &by;
+        pos->data = by;
         out->data = table;
         lm_graph_expand(&g, out);
     }
@@ -143,28 +156,31 @@ static int make_table(struct lm_ctx *c, const struct lm_turn *t, int32_t by, flo
         b->ops->release(b, e);
     lm_graph_release(&g);
     free(by_pair);
+    free(by);
     return r;
 }
 
-/* A shift under way. */
-struct shift {
+/* What turns keys. */
+struct turner {
     struct lm_ctx  *c;
+    struct range    range;
     struct lm_turn *turns;          /* [n_places + 1], of which the last stays       */
-    float         **tables;         /* [n_places + 1] [2][n_rot], or NULL            */
+    float         **tables;         /* [n_places + 1] [range.n][2][n_rot], or NULL; places that
+                                       turn alike have the same                      */
     float          *key;            /* [head_k] of the layer with the longest        */
 };
 
 static void turn_key(void *arg, uint32_t layer, void *key, int32_t by)
 {
-    const struct shift *s = arg;
+    const struct turner *s = arg;
     const struct lm_turn *t = &s->turns[layer];
     const struct lm_kv_layout *kv = &s->c->places[layer].kv;
-    const float *cosine = s->tables[layer], *sine = cosine + t->rope.n_rot;
-    float *x = s->key + t->off;
     const uint32_t n = t->rope.n_rot, half = n / 2;
-    (void)by;
     if (!t->rotates)
         return;
+    const float *cosine = s->tables[layer] + ((uint32_t)-by - s->range.least) * 2 * (size_t)n;
+    const float *sine = cosine + n;
+    float *x = s->key + t->off;
     kv->k_type->decode(key, s->key, kv->head_k);
     lm_hadamard(s->key, kv->head_k, kv->k_block);
     for (uint32_t i = 0; i < half; i++) {
@@ -177,7 +193,22 @@ static void turn_key(void *arg, uint32_t layer, void *key, int32_t by)
     kv->k_type->encode(lm_isa(), s->key, key, kv->head_k, NULL);
 }
 
-static int prepare(struct shift *s, int32_t by, struct lm_err *err)
+static int table_for(struct turner *s, uint32_t place, struct lm_err *err)
+{
+    const struct lm_turn *t = &s->turns[place];
+    const size_t row = 2 * (size_t)t->rope.n_rot;
+    for (uint32_t i = 0; i < place; i++)
+        if (s->turns[i].rotates && s->turns[i].table == t->table) {
+            s->tables[place] = s->tables[i];
+            return LM_OK;
+        }
+    if (s->range.n > SIZE_MAX / sizeof(float) / row ||
+        !(s->tables[place] = lm_malloc_array(s->range.n, row * sizeof(float))))
+        return lm_fail_nomem(err);
+    return make_table(s->c, t, s->range, s->tables[place], err);
+}
+
+static int begin_turning(struct turner *s, struct lm_err *err)
 {
     const uint32_t n = s->c->n_places;
     size_t longest = 0;
@@ -187,45 +218,78 @@ static int prepare(struct shift *s, int32_t by, struct lm_err *err)
         return lm_fail_nomem(err);
     int r = lm_ctx_turns(s->c, s->turns, err);
     for (uint32_t i = 0; i < n && !r; i++) {
-        const struct lm_turn *t = &s->turns[i];
         const size_t head = s->c->places[i].kv.head_k;
         longest = head > longest ? head : longest;
-        if (!t->rotates)
-            continue;
-        if (!(s->tables[i] = lm_malloc_array(2 * (size_t)t->rope.n_rot, sizeof(float))))
-            return lm_fail_nomem(err);
-        r = make_table(s->c, t, by, s->tables[i], err);
+        if (s->turns[i].rotates)
+            r = table_for(s, i, err);
     }
     if (!r && !(s->key = lm_malloc_array(longest + 1, sizeof(float))))
         r = lm_fail_nomem(err);
     return r;
 }
 
+static void end_turning(struct turner *s)
+{
+    for (uint32_t i = 0, k; s->tables && i < s->c->n_places; i++) {
+        for (k = 0; k < i && s->tables[k] != s->tables[i]; k++)
+            ;
+        if (k == i)
+            free(s->tables[i]);
+    }
+    free(s->tables);
+    free(s->turns);
+    free(s->key);
+}
 int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
                      struct lm_err *err)
 {
-    struct shift s = { .c = c };
-    int r = prepare(&s, (int32_t)from - (int32_t)to, err);
+    struct turner s = { .c = c, .range.n = 1 };
+    s.range.least = lm_ctx_seq_angle(c, seq, to) - lm_ctx_seq_angle(c, seq, from);
+    int r = begin_turning(&s, err);
     if (!r)
         r = lm_memory_shift(c->memory, seq, from, to, turn_key, &s, err);
     if (!r) {
         lm_draft_forget(c, seq, from);
         lm_scales_shift(c, seq, from, to);
     }
-    for (uint32_t i = 0; s.tables && i < c->n_places; i++)
-        free(s.tables[i]);
-    free(s.tables);
-    free(s.turns);
-    free(s.key);
+    end_turning(&s);
+    return r;
+}
+
+/* What begin_turning() found, of a model in which nothing else depends on angles. */
+static int check_rotates(const struct turner *s, struct lm_err *err)
+{
+    for (uint32_t i = 0; i < s->c->n_places; i++)
+        if (s->turns[i].rotates)
+            return LM_OK;
+    return lm_fail(err, LM_ENOSUP, "a %s model does not rotate by positions: they cannot be "
+                   "brought closer together", s->c->m->arch->name);
+}
+
+int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
+                      struct lm_err *err)
+{
+    struct turner s = { .c = c, .range.least = 1 };
+    int r = LM_OK;
+    if (from < to && to <= lm_ctx_seq_len(c, seq) && by > 1) {
+        const uint32_t most = lm_ctx_seq_angle(c, seq, to - 1) - lm_ctx_seq_angle(c, seq, from);
+        s.range.n = most - most / by;
+    }
+    if (s.range.n && !(r = begin_turning(&s, err)))
+        r = check_rotates(&s, err);
+    if (!r)
+        r = lm_memory_divide(c->memory, seq, from, to, by, turn_key, &s, err);
+    if (!r)
+        lm_draft_forget(c, seq, from);
+    end_turning(&s);
     return r;
 }
 
 int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
 {
-    struct shift s = { .c = c };
-    int r = (s.turns = calloc(c->n_places, sizeof *s.turns)) ? lm_ctx_turns(c, s.turns, err)
-                                                                 : lm_fail_nomem(err);
-    free(s.turns);
+    struct lm_turn *turns = calloc(c->n_places, sizeof *turns);
+    int r = turns ? lm_ctx_turns(c, turns, err) : lm_fail_nomem(err);
+    free(turns);
     if (!r && lm_memory_state_bytes(c->memory))
         r = lm_fail(err, LM_ENOSUP, "a %s model has recurrent states, in which no position can be "
                     "forgotten before others", c->m->arch->name);

@@ -280,6 +280,24 @@ size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most);
  */
 int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
                      struct lm_err *err);
+/*
+ * lm_ctx_seq_divide - bring tokens from .. to - 1 of a sequence by times as close together (Jin et
+ * al., "LLM Maybe LongLM", 2024).
+ *
+ * It is the positions that they are rotated by which change: that of `from` stays, the distances
+ * of the others from it become the whole part of a by-th, and what follows comes as much closer
+ * as the last of them.  In batches, and for every other function, positions are what they were;
+ * so are windows.  Tokens that follow a sequence are rotated by one position more each, also
+ * where it was cut back.
+ * LM_EUSE beyond the sequence's length, or by 0; LM_ENOSUP as lm_ctx_seq_shift, and where keys are
+ * not rotated; then nothing has changed.
+ *
+ * lm_ctx_seq_angle - the position that a token is rotated by; of the length of a sequence, that
+ * of its next one.
+ */
+int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
+                      struct lm_err *err);
+uint32_t lm_ctx_seq_angle(const struct lm_ctx *c, uint32_t seq, uint32_t pos);
 int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
 
 /*

@@ -17,7 +17,7 @@
 enum { IS_PART = 1 };                   /* flags of a file */
 enum {                                  /* flags of a sequence */
     HAS_STATE = 1, HAS_IDS = 2, IS_FAR = 4, HAS_ADAPTERS = 8, HAS_KEPT = 16,
-    HAS_SCALES = 32, KNOWN_FLAGS = 63
+    HAS_SCALES = 32, HAS_ANGLES = 64, KNOWN_FLAGS = 127
 };
 
 static void put32(uint8_t *p, uint32_t v)
@@ -261,6 +261,14 @@ static int put_scales(struct writer *w, const struct lm_scales *s, struct lm_err
     return r;
 }
 
+static int put_angles(struct writer *w, uint32_t seq, uint32_t n, struct lm_err *err)
+{
+    int r = put_u32(w, n, err);
+    for (uint32_t pos = 0; pos < n && !r; pos++)
+        r = put_u32(w, lm_memory_angle(w->c->memory, seq, pos), err);
+    return r;
+}
+
 static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
 {
     struct lm_memory *m = w->c->memory;
@@ -271,17 +279,21 @@ static int put_seq(struct writer *w, uint32_t seq, struct lm_err *err)
     struct lm_known known;
     lm_history_known(w->c, seq, length, &known);
     const uint32_t n_ids = known.ids ? length : 0, n_from = known.from ? w->c->n_waiting : 0;
+    const uint32_t n_angles = lm_memory_n_angles(m, seq);
     uint8_t head[12];
     put32(head, seq);
     put32(head + 4, length);
     put32(head + 8, (state ? HAS_STATE : 0) | (known.ids ? HAS_IDS : 0) |
                     (known.far ? IS_FAR : 0) | (known.from ? HAS_ADAPTERS : 0) |
-                    (kept ? HAS_KEPT : 0) | (scales ? HAS_SCALES : 0));
+                    (kept ? HAS_KEPT : 0) | (scales ? HAS_SCALES : 0) |
+                    (n_angles ? HAS_ANGLES : 0));
     int r = put(w, head, sizeof head, err);
     for (uint32_t i = 0; i < n_ids && !r; i++)
         r = put_u32(w, (uint32_t)known.ids[i], err);
     for (uint32_t i = 0; i < n_from && !r; i++)
         r = put_u32(w, known.from[i], err);
+    if (!r && n_angles)
+        r = put_angles(w, seq, n_angles, err);
     if (!r && scales)
         r = put_scales(w, scales, err);
     if (!r && length)
@@ -396,6 +408,7 @@ struct moved {
     int32_t        *ids;
     uint32_t       *from;
     struct lm_scales *scales;           /* of its own, or NULL                          */
+    uint32_t       *angles, n_angles;
 };
 
 struct reader {
@@ -583,12 +596,27 @@ static int take_layer(struct reader *r, uint32_t from, uint32_t to, uint32_t lay
     return s;
 }
 
+/* Those of the sequence that a part is of must be the same, for what the part lacks is taken from
+ * there. */
+static int set_angles(struct reader *r, const struct moved *q, uint32_t length, struct lm_err *err)
+{
+    struct lm_memory *m = r->parts[OWN].memory;
+    int s = lm_memory_set_angles(m, q->at, q->angles, q->n_angles, err);
+    for (uint32_t pos = 0; pos < length && r->only_part && !s; pos++)
+        if (lm_memory_angle(m, q->at, pos) != lm_memory_angle(m, q->to, pos))
+            s = lm_fail(err, LM_EUSE, "a part of sequence %u, whose positions have been divided "
+                        "otherwise", q->to);
+    return s;
+}
+
 /* Make a sequence of that length in a part, and read its rows. */
 static int get_part(struct reader *r, int part, const struct moved *q, uint32_t length,
                     struct lm_err *err)
 {
     const struct part *p = &r->parts[part];
     int s = length ? lm_memory_restore(p->memory, q->at, length, err) : LM_OK;
+    if (length && part == OWN && !s)
+        s = set_angles(r, q, length, err);
     for (uint32_t i = 0; i < p->n_layer && length && !s; i++)
         if (holds(p, i, r->only_part))
             s = get_layer(r, part, q->at, i, length, err);
@@ -673,6 +701,19 @@ static int get_kept(struct reader *r, const struct moved *q, uint32_t length, bo
     return s || there || r->only_part || !c->draft ? s : lm_draft_mark(c, q->at, err);
 }
 
+static int get_angles(struct reader *r, struct moved *q, uint32_t length, struct lm_err *err)
+{
+    int s = get_u32(r, &q->n_angles, err);
+    if (!s && (q->n_angles == 0 || q->n_angles > length))
+        s = lm_fail(err, LM_EDATA, "sequence %u: positions to rotate %u of %u tokens by", q->to,
+                    q->n_angles, length);
+    if (!s && !(q->angles = lm_malloc_array(q->n_angles, sizeof *q->angles)))
+        s = lm_fail_nomem(err);
+    for (uint32_t i = 0; i < q->n_angles && !s; i++)
+        s = get_u32(r, &q->angles[i], err);
+    return s;
+}
+
 /* What the file says of a sequence's tokens. */
 static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_t flags,
                      struct lm_err *err)
@@ -693,7 +734,7 @@ static int get_known(struct reader *r, struct moved *q, uint32_t length, uint32_
     for (size_t i = 0; i < n_from && !s; i++)
         s = get_u32(r, &q->from[i], err);
     q->known = (struct lm_known){ q->ids, length, flags & IS_FAR, q->from };
-    return s;
+    return s || !(flags & HAS_ANGLES) ? s : get_angles(r, q, length, err);
 }
 
 /* The scales of a sequence: from ascending positions, at most its length, on. */
@@ -807,6 +848,7 @@ static void release(struct reader *r)
         free(r->moved[i].ids);
         free(r->moved[i].from);
         lm_scales_drop(r->moved[i].scales);
+        free(r->moved[i].angles);
     }
     free(r->moved);
     free(r->rows[0]);

@@ -39,7 +39,8 @@ static int take(struct lm_turn *out, struct lm_tensor *t, size_t off, struct lm_
     if (table->op != LM_OP_ROPE_TABLE || table->src[2] || out->rotates ||
         (table->src[1] && (table->src[1]->op != LM_OP_NONE || !table->src[1]->data)))
         return not_supported(err);
-    *out = (struct lm_turn){ .rotates = true, .off = off, .rope = table->arg.rope };
+    *out = (struct lm_turn){ .rotates = true, .off = off, .rope = table->arg.rope,
+                             .table = table };
     if (table->src[1])
         out->factors = *table->src[1];
     return LM_OK;
@@ -54,16 +55,17 @@ static int look_at(struct lm_turn *out, const struct lm_tensor *store, struct lm
     return r ? r : take(out, behind_views(k->src[1]), k->src[0]->ne[0], err);
 }
 
-/* Positions may only be rotated by, remembered at, and compared. */
+/* Positions may only be remembered at and compared, angles only be rotated by. */
 static bool positions_are_plain(const struct lm_build *b)
 {
     const struct lm_graph *g = b->graph;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < LM_MAX_SRC; k++) {
-            const struct lm_tensor *t = g->nodes[i];
-            if (behind_views(t->src[k]) == b->pos && t->op != LM_OP_ROPE_TABLE &&
-                t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN && t->op != LM_OP_CHOOSE &&
-                t->op != LM_OP_POS_SCALE)
+            const struct lm_tensor *t = g->nodes[i], *src = behind_views(t->src[k]);
+            if (src == b->pos && t->op != LM_OP_KV_STORE && t->op != LM_OP_ATTN &&
+                t->op != LM_OP_CHOOSE)
+                return false;
+            if (src == b->angle && t->op != LM_OP_ROPE_TABLE && t->op != LM_OP_POS_SCALE)
                 return false;
         }
     return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memories of every kind: random batches, kept or taken back, removals, copies and shifts,
- * against a plain list of what each sequence should hold. */
+/* Memories of every kind: random batches, kept or taken back, removals, copies, shifts and
+ * divisions, against a plain list of what each sequence should hold. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,8 +92,8 @@ static void test_layout(void **state)
     assert_int_equal(lm_memory_cost(&shape, &cost, &err), LM_ENOMEM);
 }
 
-/* What the sequences should hold: a mark for every position. */
-static uint32_t length[SEQS], marks[SEQS][CTX];
+/* What the sequences should hold: a mark for every position, and its key's angle. */
+static uint32_t length[SEQS], marks[SEQS][CTX], angles[SEQS][CTX + 1];
 static uint32_t seed = 7, next_mark = 1;
 
 static uint32_t draw(uint32_t n)
@@ -108,15 +108,15 @@ static uint32_t id_of(uint32_t s)
     return s % 2 ? s * 2654435761u : s;
 }
 
-/* What a batch's evaluation does: marks in the key and value of every head, and a state made
- * of the one before. */
-static void write_row(int64_t list, uint32_t layer, uint32_t pos, uint32_t mark)
+/* What a batch's evaluation does: marks in the key and value of every head, the angle in the key,
+ * and a state made of the one before. */
+static void write_row(int64_t list, uint32_t layer, uint32_t pos, uint32_t mark, int32_t angle)
 {
     const struct lm_kv_layout *l = &place[layer].kv;
     uint8_t *page = ((uint8_t *const *)(uintptr_t)list)[pos / LM_KV_PAGE];
     for (uint32_t h = 0; h < l->n_head_kv; h++) {
         size_t row = h * LM_KV_PAGE + pos % LM_KV_PAGE;
-        uint32_t key[2] = { mark, layer * 2 + h };
+        uint32_t key[3] = { mark, layer * 2 + h, (uint32_t)angle };
         memcpy(page + l->k_off + row * l->k_row, key, sizeof key);
         memcpy(page + l->v_off + row * l->v_row, &mark, sizeof mark);
     }
@@ -160,6 +160,7 @@ static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
             read_row(m, layer, id_of(s), h, true, pos, value, place[layer].kv.v_row);
             assert_int_equal(got[0], marks[s][pos]);
             assert_int_equal(got[1], layer * 2 + h);
+            assert_int_equal(got[2], angles[s][pos]);
             assert_int_equal(value[0], marks[s][pos]);
         }
 }
@@ -168,6 +169,8 @@ static void check_rows(const struct lm_memory *m, uint32_t layer, uint32_t s)
 static void check(const struct lm_memory *m, uint32_t s)
 {
     assert_int_equal(lm_memory_length(m, id_of(s)), length[s]);
+    for (uint32_t pos = 0; pos < length[s]; pos++)
+        assert_int_equal(lm_memory_angle(m, id_of(s), pos), angles[s][pos]);
     char states[512];
     assert_true(lm_memory_state_bytes(m) <= sizeof states);
     const bool any = lm_memory_has_state(m, id_of(s));
@@ -191,9 +194,11 @@ static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const
                      uint32_t n)
 {
     int64_t lists[4][BATCH], states[2][2 * BATCH];
+    int32_t turned[BATCH];
     uint32_t first = n / 3;             /* two pieces, as evaluation may cut a batch */
     for (uint32_t part = 0; part < 2; part++) {
         uint32_t from = part ? first : 0, count = part ? n - first : first;
+        lm_memory_angles(m, from, count, turned + from);
         for (uint32_t i = 0; i < 2 * n_bufts; i++)
             lm_memory_pages(m, i, from, count, lists[i] + from);
         for (uint32_t i = 0; i < LAYERS; i++)
@@ -205,7 +210,7 @@ static void evaluate(struct lm_memory *m, const struct lm_memory_token *t, const
         uint32_t mark = marks[who[i]][t[i].pos] = next_mark++;
         for (uint32_t k = 0; k < LAYERS; k++) {
             if (layers[k].n_head_kv)
-                write_row(lists[place[k].list][i], k, t[i].pos, mark);
+                write_row(lists[place[k].list][i], k, t[i].pos, mark, turned[i]);
             if (layers[k].state)
                 write_state(states[place[k].where] + 2 * i, k, mark);
         }
@@ -223,6 +228,7 @@ static void append(struct lm_memory *m, bool keep)
         uint32_t s = (base + draw(some)) % SEQS;
         if (length[s] == CTX)
             break;
+        angles[s][length[s]] = length[s] ? angles[s][length[s] - 1] + 1 : 0;
         t[n] = (struct lm_memory_token){ id_of(s), length[s]++ };
         who[n++] = s;
     }
@@ -237,14 +243,16 @@ static void append(struct lm_memory *m, bool keep)
         memcpy(marks, kept, sizeof kept);
 }
 
-/* A shift tells the change of position: one that the marks show. */
+/* The key says what is wrong with it, if there is. */
 static void turn(void *arg, uint32_t layer, void *key, int32_t by)
 {
-    const int32_t *want = arg;
-    uint32_t got[2];
+    uint32_t got[3];
     memcpy(got, key, sizeof got);
-    assert_int_equal(by, *want);
+    assert_null(arg);
+    assert_true(by < 0);
     assert_int_equal(got[1] / 2, layer);
+    got[2] += (uint32_t)by;
+    memcpy(key, got, sizeof got);
 }
 
 static bool windows(void)
@@ -255,16 +263,36 @@ static bool windows(void)
 static void shift(struct lm_memory *m, uint32_t s)
 {
     uint32_t from = draw(length[s] + 1), to = from + draw(length[s] - from + 1);
-    int32_t by = (int32_t)from - (int32_t)to;
     struct lm_err err;
-    int r = lm_memory_shift(m, id_of(s), from, to, turn, &by, &err);
+    int r = lm_memory_shift(m, id_of(s), from, to, turn, NULL, &err);
     if (r) {
         assert_int_equal(r, LM_ENOSUP);
         assert_true(lm_memory_state_bytes(m) || windows());
         return;
     }
     memmove(marks[s] + from, marks[s] + to, (length[s] - to) * sizeof **marks);
+    const uint32_t down = to < length[s] ? angles[s][to] - angles[s][from] : 0;
     length[s] -= to - from;
+    for (uint32_t pos = from; pos < length[s]; pos++)
+        angles[s][pos] = angles[s][pos + to - from] - down;
+}
+
+static void divide(struct lm_memory *m, uint32_t s)
+{
+    uint32_t from = draw(length[s] + 1), to = from + draw(length[s] - from + 1);
+    uint32_t by = 1 + draw(4), first = angles[s][from], down = 0;
+    struct lm_err err;
+    int r = lm_memory_divide(m, id_of(s), from, to, by, turn, NULL, &err);
+    if (r) {
+        assert_int_equal(r, LM_ENOSUP);
+        assert_true(lm_memory_state_bytes(m));
+        return;
+    }
+    for (uint32_t pos = from; pos < length[s]; pos++) {
+        if (pos < to)
+            down = (angles[s][pos] - first) - (angles[s][pos] - first) / by;
+        angles[s][pos] -= down;
+    }
 }
 
 static void copy(struct lm_memory *m, uint32_t s)
@@ -273,6 +301,7 @@ static void copy(struct lm_memory *m, uint32_t s)
     assert_int_equal(lm_memory_copy(m, id_of(s), id_of(from), NULL), LM_OK);
     length[s] = length[from];
     memmove(marks[s], marks[from], sizeof *marks);
+    memmove(angles[s], angles[from], sizeof *angles);
 }
 
 static void cut(struct lm_memory *m, uint32_t s)
@@ -290,7 +319,7 @@ static void random_rounds(struct lm_memory *m, int rounds)
     memset(length, 0, sizeof length);
     for (int round = 0; round < rounds; round++) {
         uint32_t s = draw(SEQS);
-        switch (draw(8)) {
+        switch (draw(9)) {
         case 0:
             cut(m, s);
             break;
@@ -302,6 +331,9 @@ static void random_rounds(struct lm_memory *m, int rounds)
             break;
         case 3:
             shift(m, s);
+            break;
+        case 4:
+            divide(m, s);
             break;
         default:
             append(m, true);
@@ -452,6 +484,7 @@ static void test_restore(void **state)
     assert_int_equal(lm_memory_write_state(m, id_of(1), states, &err), LM_OK);
     length[1] = 200;
     memcpy(marks[1], marks[0], sizeof *marks);
+    memcpy(angles[1], angles[0], sizeof *angles);
     check(m, 1);
     check(m, 0);
     assert_int_equal(lm_memory_restore(m, 5, CTX + 1, &err), LM_EUSE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A long life: tokens are generated for many sequences that meanwhile are cut, copied, shifted, held,
- * dropped, saved and loaded at random.  Each keeps a record of what was done to it; again and
- * again one is made anew in a fresh context from its record, and both must expect the same, to
- * the bit, and a draft head guess the same.  What a memory cannot do is refused, and leaves the
+ * A long life: tokens are generated for many sequences that meanwhile are cut, copied, shifted,
+ * divided, held, dropped, saved and loaded at random.  Each keeps a record of what was done to it;
+ * again and again one is made anew in a fresh context from its record, and both must expect the
+ * same, to the bit, and a draft head guess the same.  What a memory cannot do is refused, and leaves the
  * sequence as it was.
  *
  * LMPIPE_SOAK=N: how many tokens (4000 of the first model, 1000 of each other);
@@ -30,21 +30,21 @@ static const struct life {
     uint32_t        seqs;           /* at most SEQS; fewer live longer                     */
     enum lm_type_id cache;          /* type of keys and values                             */
     bool            keep_all;
-    bool            shifts, cuts;   /* all that is asked for                               */
+    bool            shifts, cuts, divides;      /* all that is asked for                   */
 } lives[] = {
-    { "tests/data/m.gguf", SEQS, LM_F16, false, true, true },
-    { "tests/data/m.gguf", 8, LM_Q8_0, false, true, true },
-    { "tests/data/recurrent/mamba2.gguf", 8, LM_F16, false, false, false },
-    { "tests/data/recurrent/qwen35.gguf", 8, LM_F32, true, false, false },
-    { "tests/data/recurrent/rwkv7.gguf", 8, LM_F16, false, false, false },
-    { "tests/data/encoders/t5.gguf", 8, LM_BF16, false, true, true },
+    { "tests/data/m.gguf", SEQS, LM_F16, false, true, true, true },
+    { "tests/data/m.gguf", 8, LM_Q8_0, false, true, true, true },
+    { "tests/data/recurrent/mamba2.gguf", 8, LM_F16, false, false, false, false },
+    { "tests/data/recurrent/qwen35.gguf", 8, LM_F32, true, false, false, false },
+    { "tests/data/recurrent/rwkv7.gguf", 8, LM_F16, false, false, false, false },
+    { "tests/data/encoders/t5.gguf", 8, LM_BF16, false, true, true, false },
 };
 
-enum what { TOKEN, CUT, SHIFT };
+enum what { TOKEN, CUT, SHIFT, DIVIDE };
 
 struct event {
     enum what what;
-    uint32_t  a, b;             /* id; length; positions from .. to                    */
+    uint32_t  a, b;             /* id; length; positions from .. to, by 2, 3 or 4      */
 };
 
 struct record {
@@ -52,7 +52,7 @@ struct record {
     uint32_t     n, length;
     uint32_t     text;          /* what the encoder was given, from this id on         */
     uint32_t     held;          /* length that it can be cut back to; 0: none          */
-    bool         shifted;
+    bool         changed;
     int32_t      next;          /* what the model expects, -1: not known               */
 };
 
@@ -62,7 +62,7 @@ static struct lm_model *model;
 static bool draft;              /* the model has a draft head                          */
 static struct lm_ctx *ctx;
 static uint64_t seed;
-static size_t n_checks, n_saves, n_shifts, n_copies, n_cuts, n_refused;
+static size_t n_checks, n_saves, n_shifts, n_copies, n_cuts, n_divisions, n_refused;
 
 static uint32_t draw(uint32_t n)
 {
@@ -127,8 +127,12 @@ static bool replay(struct lm_ctx *c, uint32_t seq, const struct event *e)
     struct lm_batch_token t = { (int32_t)e->a, seq, length, true };
     int r = e->what == TOKEN ? lm_ctx_decode(c, &t, 1, &err)
             : e->what == CUT ? lm_ctx_seq_remove(c, seq, e->a, &err)
-                             : lm_ctx_seq_shift(c, seq, e->a, e->b, &err);
-    const bool may = e->what == CUT ? !life->cuts : e->what == SHIFT && !life->shifts;
+            : e->what == SHIFT
+                ? lm_ctx_seq_shift(c, seq, e->a, e->b, &err)
+                : lm_ctx_seq_divide(c, seq, e->a, e->b, 2 + (e->a + e->b) % 3, &err);
+    const bool may = e->what == CUT     ? !life->cuts
+                     : e->what == SHIFT ? !life->shifts
+                                        : e->what == DIVIDE && !life->divides;
     if (r && !(r == LM_ENOSUP && may))
         fail_msg("%s: seed %llu: %s", life->model, (unsigned long long)seed, err.text);
     assert_true(r == LM_OK || lm_ctx_seq_len(c, seq) == length);
@@ -204,7 +208,7 @@ static void cut(uint32_t seq, uint32_t length)
         n_refused++;
         return;
     }
-    if (r->shifted)
+    if (r->changed)
         note(r, CUT, length, 0);
     else
         r->n = length;              /* all events are tokens */
@@ -229,10 +233,25 @@ static void shift(uint32_t seq)
     }
     note(r, SHIFT, from, to);
     r->length -= to - from;
-    r->shifted = true;
+    r->changed = true;
     r->held = 0;
     r->next = -1;
     n_shifts++;
+}
+
+static void divide(uint32_t seq)
+{
+    struct record *r = &records[seq];
+    uint32_t from = draw(r->length), to = from + 1 + draw(r->length - from);
+    const struct event e = { DIVIDE, from, to };
+    if (!replay(ctx, seq, &e)) {
+        n_refused++;
+        return;
+    }
+    note(r, DIVIDE, from, to);
+    r->changed = true;
+    r->next = -1;
+    n_divisions++;
 }
 
 static void copy(uint32_t seq, uint32_t other)
@@ -318,6 +337,8 @@ static void disturb(void)
     } else if (kind < 40 && r->length) {
         lm_ctx_seq_hold(ctx, seq, true);
         r->held = r->length;
+    } else if (kind < 45 && r->length) {
+        divide(seq);
     }
 }
 
@@ -336,7 +357,7 @@ static void live(const struct life *l, uint64_t tokens)
 {
     life = l;
     seed = 88172645463325252u;
-    n_checks = n_saves = n_shifts = n_copies = n_cuts = n_refused = 0;
+    n_checks = n_saves = n_shifts = n_copies = n_cuts = n_divisions = n_refused = 0;
     load();
     ctx = new_context();
     for (uint32_t i = 0; i < life->seqs; i++)
@@ -349,10 +370,11 @@ static void live(const struct life *l, uint64_t tokens)
     for (uint32_t i = 0; i < life->seqs; i++)
         if (records[i].length && records[i].length < CTX && records[i].n < EVENTS)
             compare(i);
-    print_message("%s: %zu comparisons, %zu cuts, %zu copies, %zu shifts, %zu saves, %zu refused\n",
-                  l->model, n_checks, n_cuts, n_copies, n_shifts, n_saves, n_refused);
+    print_message("%s: %zu comparisons, %zu cuts, %zu copies, %zu shifts, %zu divisions, "
+                  "%zu saves, %zu refused\n", l->model, n_checks, n_cuts, n_copies, n_shifts,
+                  n_divisions, n_saves, n_refused);
     assert_true(n_checks > 10 && n_saves && n_copies && n_cuts);
-    assert_true(n_shifts || !l->shifts);
+    assert_true((n_shifts || !l->shifts) && (n_divisions || !l->divides));
     lm_ctx_seq_keep(ctx, 3);
     uint32_t id;
     assert_true(lm_ctx_seqs(ctx, &id, 1) <= 1);
