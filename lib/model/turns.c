@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How cached keys depend on their positions: found in the graph, so that no family has to
- * say it.  A key that is stored as it comes from ROPE, or with a part that does, turns with
- * its position; one that does not see the positions stays.
+ * say it.  A key that is stored as it comes from ROPE and from norms without weights behind it, or
+ * with a part that does, turns with its position; one that does not see the positions stays.
  */
 #include "model/ctx_impl.h"
 
@@ -27,11 +27,25 @@ static uint32_t place_of(const struct lm_ctx *c, const struct lm_build *b,
     return i;
 }
 
+/* What was normalized to make t: a norm without weights turns with it, with weights it does not. */
+static struct lm_tensor *behind_norms(struct lm_tensor *t, bool *weighted)
+{
+    *weighted = false;
+    while (t && (t->op == LM_OP_SCALE || t->op == LM_OP_L2_NORM || t->op == LM_OP_RMS_NORM ||
+                 t->op == LM_OP_LAYER_NORM || t->op == LM_OP_MUL)) {
+        *weighted |= t->src[1] || t->op == LM_OP_LAYER_NORM;
+        t = behind_views(t->src[0]);
+    }
+    return t;
+}
+
 /* A source of the keys at value `off`. */
 static int take(struct lm_turn *out, struct lm_tensor *t, size_t off, struct lm_err *err)
 {
     const struct lm_tensor *table;
-    if (t && t->op == LM_OP_POS_SCALE)
+    bool weighted;
+    t = behind_norms(t, &weighted);
+    if (t && (t->op == LM_OP_POS_SCALE || (t->op == LM_OP_ROPE && weighted)))
         return not_supported(err);
     if (!t || t->op != LM_OP_ROPE)
         return LM_OK;
