@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/size.h"
 #include "cli/cli.h"
+#include "gguf/key_meaning.h"
 #include "gguf/kv_arg.h"
 #include "io/input.h"
 #include "io/pipe.h"
@@ -657,6 +658,20 @@ static void choose_pooling(const struct lm_model *m)
     opt.ctx.pairs = rank;
 }
 
+/* A key that nobody knows may be misspelt. */
+static void check_overrides(const struct lm_model *m, const struct lm_env *env)
+{
+    const char *arch = lm_model_arch(m);
+    const size_t len = strlen(arch);
+    for (size_t i = 0; i < opt.load.n_overrides; i++) {
+        const char *key = opt.load.overrides[i].key.p;
+        const bool own = strncmp(key, arch, len) == 0 && key[len] == '.';
+        if (*key != '.' && !lm_key_meaning(key, arch) && !(own && lm_model_reads(m, key + len + 1)))
+            lm_note(env, LM_WARN, "%s: --override-kv: a %s model has no use for %s", opt.model, arch,
+                    key);
+    }
+}
+
 /* As long a context and as large batches as the memory has room for. */
 static void fit(struct lm_model *m, uint64_t room, const struct lm_env *env)
 {
@@ -704,6 +719,7 @@ static struct lm_model *open_model(const struct lm_env *env)
     if (!m)
         cli_die_err(opt.model, &err);
     check_ropes(m, env);
+    check_overrides(m, env);
     const char *rule = lm_tensor_devices_unused(opt.tensor_devices);
     if (rule)
         lm_note(env, LM_WARN, "--tensor-device=%s: no tensor is left that it is of", rule);
@@ -715,8 +731,11 @@ static struct lm_model *open_model(const struct lm_env *env)
 static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
 {
     struct lm_err err;
-    if (opt.ctx.n_ctx > lm_model_n_ctx_train(m))
+    if (opt.ctx.n_ctx > lm_model_n_ctx_train(m)) {
+        lm_note(env, LM_WARN, "%s: -c %u: the model was trained for %u tokens, which is the most",
+                opt.model, opt.ctx.n_ctx, lm_model_n_ctx_train(m));
         opt.ctx.n_ctx = 0;
+    }
     struct lm_ctx *c = lm_ctx_new(m, &opt.ctx, env, &err);
     if (!c)
         cli_die_err(opt.model, &err);

@@ -58,6 +58,18 @@ Try 'decode --help'." "--$how with --top"
 Try 'decode --help'." "--$how with --encoder"
 done
 
+# ---- what changes nothing ----
+ok "$(said -c 600 -m "$m" in)" "0:$m: -c 600: the model was trained for 512 tokens, which is the most" \
+    "a longer context than the model's"
+ok "$(said -c 512 -m "$m" in)" 0: "but not its own"
+for key in llama.rope.freq_bass llama.ropes rope.freq_base qwen2.block_count; do
+    ok "$(said --override-kv $key=u32:7 -m "$m" in)" \
+        "0:$m: --override-kv: a llama model has no use for $key" "a key that is not known: $key"
+done
+for key in tokenizer.ggml.eos_token_id llama.rope.dimension_count; do
+    ok "$(said --override-kv $key=u32:32 -m "$m" in)" 0: "but $key is"
+done
+
 # ---- what is no model, and what is one ----
 printf '1 5\n9 20\n' >two
 tac two >owt
