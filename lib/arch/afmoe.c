@@ -10,7 +10,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-5"),
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
-    LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
+    LM_KEY_GATING_SIGMOID,
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
     LM_KEY_FILE_TYPE,
     LM_KEY_VOCAB,
@@ -18,11 +18,10 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_U32("expert_shared_count", 0, n_shared, "num_shared_experts", "=2"),
     LM_KEY_EXPERT_FF,
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "num_dense_layers", "=1"),
-    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { "route_norm", "=true" },
-      LM_FIELD(experts_norm) },
+    LM_KEY_EXPERTS_NORM_AS("route_norm", "=true"),
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "route_scale", "=1"),
     LM_KEY_WINDOW,
-    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
+    LM_KEY_LOCAL_LAYERS,
     LM_KEYS_END,
 };
 

@@ -7,14 +7,10 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#define EXPERT_FF \
-    LM_KEY_EXPERT_FF
 #define DENSE_FIRST \
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace", "=0")
 #define SHARED LM_KEY_U32("expert_shared_count", 0, n_shared, "num_shared_experts")
-#define WEIGHTS_NORM \
-    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { "norm_topk_prob", "=true" }, \
-      LM_FIELD(experts_norm) }
+#define WEIGHTS_NORM LM_KEY_EXPERTS_NORM_AS("norm_topk_prob", "=true")
 #define ENDS \
     LM_T_EMBD("model.word_embeddings.weight"), LM_T_OUTPUT("lm_head.weight"), \
     LM_T_OUTPUT_NORM("model.norm.weight", LM_AS_IS)
@@ -46,7 +42,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_ROT("=1"),
     DENSE_FIRST,
     LM_KEY_VOCAB,
-    EXPERT_FF,
+    LM_KEY_EXPERT_FF,
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "=1"),
     SHARED,
     WEIGHTS_NORM,
@@ -81,21 +77,20 @@ static const struct lm_arch_key keys_2[] = {
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_EXPERT_GROUPS,
-    LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
+    LM_KEY_GATING_SIGMOID,
     LM_KEYS_HEAD_DIM("head_dim"),
     LM_KEY_FILE_TYPE,
     LM_KEY_ROT("partial_rotary_factor", "=0.5"),
     DENSE_FIRST,
     LM_KEY_VOCAB,
-    EXPERT_FF,
-    { "expert_shared_feed_forward_length", LM_GGUF_U32, 0, LM_FROM_PRODUCT,
-      { "moe_intermediate_size", "num_shared_experts" }, LM_FIELD(n_ff_shared) },
+    LM_KEY_EXPERT_FF,
+    LM_KEY_SHARED_FF("moe_intermediate_size", "num_shared_experts"),
     LM_KEY_U32("expert_shared_feed_forward_length", 0, n_ff_shared,
                "moe_shared_expert_intermediate_size"),
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor", "=1"),
     SHARED,
     WEIGHTS_NORM,
-    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) },
+    LM_KEY_FURTHER_READ,
     LM_KEYS_END,
 };
 

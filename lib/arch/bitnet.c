@@ -5,12 +5,12 @@
 #include "arch/rows.h"
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=500000"),
     LM_KEY_RMS_EPS("=1e-5"),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_FILE_TYPE,
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=linear" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=linear"),
     LM_KEY_F32("rope.scaling.factor", 0, rope_factor, "=1"),
     LM_KEY_ACT("hidden_act", "=silu"),
     LM_KEY_ROT_READ,

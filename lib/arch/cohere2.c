@@ -4,18 +4,8 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-static void constants(struct lm_hparams *h)
-{
-    h->parallel = true;
-}
-
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS,
-    LM_KEY_CTX,
-    LM_KEY_EMBD,
-    LM_KEY_FF,
-    LM_KEY_HEADS,
-    LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=10000"),
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEYS_HEAD_DIM_MADE,
@@ -24,14 +14,12 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_U32("attention.sliding_window", 0, window, "sliding_window", "=4096"),
     LM_KEY_VOCAB,
     LM_KEY_ROT("rotary_pct", "=1"),
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     LM_KEYS_END,
 };
 
 static const struct lm_arch_tensor tensors[] = {
-    LM_T_EMBD("model.embed_tokens.weight"),
-    LM_T_OUTPUT("lm_head.weight"),
-    LM_T_OUTPUT_NORM("model.norm.weight", LM_AS_IS),
+    LM_T_ENDS,
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
     LM_T_QKV(LM_AS_IS, LM_AS_IS),
     LM_T_O,
@@ -44,7 +32,7 @@ static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smollm", "command-r", NULL };
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_SILU, .all_every = 4, .all_unturned = true,
-    .constants = constants,
+    .constants = lm_dense_parallel,
 };
 
 const struct lm_arch lm_arch_cohere2 = {

@@ -4,32 +4,20 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-static void constants(struct lm_hparams *h)
-{
-    h->parallel = true;
-}
-
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS,
-    LM_KEY_CTX,
-    LM_KEY_EMBD,
-    LM_KEY_FF,
-    LM_KEY_HEADS,
-    LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=10000"),
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
     LM_KEY_F32("logit_scale", 0, logit_scale, "logit_scale", "=0.0625"),
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };
 
 static const struct lm_arch_tensor tensors[] = {
-    LM_T_EMBD("model.embed_tokens.weight"),
-    LM_T_OUTPUT("lm_head.weight"),
-    LM_T_OUTPUT_NORM("model.norm.weight", LM_AS_IS),
+    LM_T_ENDS,
     LM_T_NORM(LM_ATTN_NORM, "attn_norm", LM_HF "input_layernorm.weight"),
     LM_T_QKV(LM_AS_IS, LM_AS_IS),
     { "blk.{i}.attn_q_norm.weight", LM_HF "self_attn.q_norm.weight",
@@ -47,7 +35,7 @@ static const char *const classes[] = { "CohereForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smollm", "command-r", NULL };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_LAYER, .act = LM_ACT_SILU, .constants = constants,
+    .norm = LM_NORM_LAYER, .act = LM_ACT_SILU, .constants = lm_dense_parallel,
 };
 
 const struct lm_arch lm_arch_command_r = {

@@ -5,14 +5,14 @@
 #include "arch/rows.h"
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_FILE_TYPE,
     LM_KEY_ROT("=1"),
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace", "=0"),
     LM_KEY_VOCAB,
     LM_KEY_EXPERT_FF,

@@ -10,7 +10,7 @@
 
 #define GATING_SAID \
     { "expert_gating_func", LM_GGUF_U32, 0, LM_FROM_GATING, { "scoring_func" }, LM_FIELD(gating) }
-#define GATING_SIGMOID LM_KEY_U32("expert_gating_func", 0, gating, "=2")
+#define GATING_SIGMOID LM_KEY_GATING_SIGMOID
 
 static const struct lm_arch_key keys[] = {
     LM_KEYS_LATENT(GATING_SAID, NULL),

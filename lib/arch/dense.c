@@ -163,6 +163,11 @@ static int settle_experts(const struct lm_arch *a, struct lm_hparams *h, struct 
                : LM_OK;
 }
 
+void lm_dense_parallel(struct lm_hparams *h)
+{
+    h->parallel = true;
+}
+
 void lm_dense_scale_embd(struct lm_hparams *h)
 {
     h->embd_scale = sqrtf((float)h->n_embd);

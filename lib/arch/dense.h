@@ -94,8 +94,10 @@ struct lm_dense {
 int lm_dense_settle(const struct lm_arch *a, struct lm_hparams *h, struct lm_err *err);
 int lm_dense_build(struct lm_build *b);
 
-/* For struct lm_dense's constants: the embedding is scaled by the root of its length; the rotation
- * of layers with a window has that base where no key gives it another than that of the others. */
+/* For struct lm_dense's constants: attention and feed-forward are side by side; the embedding is
+ * scaled by the root of its length; the rotation of layers with a window has that base where no
+ * key gives it another than that of the others. */
+void lm_dense_parallel(struct lm_hparams *h);
 void lm_dense_scale_embd(struct lm_hparams *h);
 void lm_dense_local_base(struct lm_hparams *h, float base);
 

@@ -16,8 +16,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "moe_layer_start_index", "=1"),
     LM_KEY_EXPERT_FF,
     LM_KEY_U32("expert_shared_count", 0, n_shared, "moe_num_shared_experts"),
-    { "expert_shared_feed_forward_length", LM_GGUF_U32, 0, LM_FROM_PRODUCT,
-      { "moe_intermediate_size", "moe_num_shared_experts" }, LM_FIELD(n_ff_shared) },
+    LM_KEY_SHARED_FF("moe_intermediate_size", "moe_num_shared_experts"),
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };

@@ -4,13 +4,13 @@
 #include "arch/rows.h"
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=10000"),
     LM_KEY_RMS_EPS("=1e-5"),
     LM_KEYS_HEAD_DIM("head_dim"),
     LM_KEY_FILE_TYPE,
     LM_KEY_NOT_CAUSAL,
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     LM_KEY_POOLING,
     LM_KEY_ROT_READ,
     LM_KEYS_END,

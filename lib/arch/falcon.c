@@ -4,11 +4,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-static void constants(struct lm_hparams *h)
-{
-    h->parallel = true;
-}
-
 static const struct lm_arch_key keys[] = {
     LM_KEY_U32("context_length", LM_KEY_REQUIRED, n_ctx_train, "=2048"),
     { "tensor_data_layout", LM_GGUF_STR, LM_KEY_UNUSED, LM_FROM_CONFIG, { "=jploski" }, 0 },
@@ -54,7 +49,7 @@ static const char *const ignored[] = {
 };
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .rope_halves = true,
-    .constants = constants,
+    .constants = lm_dense_parallel,
 };
 
 const struct lm_arch lm_arch_falcon = {

@@ -35,7 +35,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_SHARED_KV,
     { "activation_sparsity_scale", LM_GGUF_ARR, 0, LM_FROM_SPARSE_LAYERS,
       { "activation_sparsity_pattern" }, 0 },
-    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
+    LM_KEY_LOCAL_LAYERS,
     { "laurel_rank", LM_GGUF_U32, 0, LM_FROM_UNLESS, { "laurel_rank", "=64" },
       LM_FIELD(laurel_rank) },
     LM_KEY_ROT_READ,

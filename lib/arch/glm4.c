@@ -13,7 +13,7 @@
     LM_KEYS_HEAD_DIM(__VA_ARGS__), \
     LM_KEY_FILE_TYPE, \
     LM_KEY_ROT("partial_rotary_factor", "=0.5"), \
-    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) }, \
+    LM_KEY_FURTHER_READ, \
     LM_KEYS_END
 
 static const struct lm_arch_key keys[] = { KEYS("=1.5625e-7", "head_dim", "=128") };

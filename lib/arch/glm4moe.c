@@ -24,7 +24,7 @@
     LM_KEY_EXPERT_FF, \
     LM_KEY_U32("expert_shared_count", 0, n_shared, "n_shared_experts"), \
     LM_KEY_U32("leading_dense_block_count", 0, n_dense_first, "first_k_dense_replace"), \
-    LM_KEY_U32("expert_gating_func", 0, gating, "=2"), \
+    LM_KEY_GATING_SIGMOID, \
     LM_KEY_F32("expert_weights_scale", 0, experts_scale, "routed_scaling_factor"), \
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_IF_TRUE, { "norm_topk_prob" }, \
       LM_FIELD(experts_norm) }, \

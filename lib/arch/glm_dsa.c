@@ -21,8 +21,8 @@
 #define SHARING_CTX (1u << 20)
 
 #define KEYS \
-    LM_KEYS_LATENT(LM_KEY_U32("expert_gating_func", 0, gating, "=2"), "=3"), \
-    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) }, \
+    LM_KEYS_LATENT(LM_KEY_GATING_SIGMOID, "=3"), \
+    LM_KEY_FURTHER_READ, \
     LM_KEY_U32("attention.indexer.head_count", LM_KEY_REQUIRED, index_heads, "index_n_heads"), \
     LM_KEY_U32("attention.indexer.key_length", LM_KEY_REQUIRED, index_len, "index_head_dim"), \
     LM_KEY_U32("attention.indexer.top_k", LM_KEY_REQUIRED, index_top, "index_topk")

@@ -28,7 +28,7 @@ static const struct lm_arch_key keys[] = {
                "num_experts_per_tok"),
     LM_KEY_U32("expert_group_count", 0, n_group, "num_expert_group", "n_group"),
     LM_KEY_U32("expert_group_used_count", 0, n_group_used, "topk_group"),
-    LM_KEY_U32("expert_gating_func", 0, gating, "=2"),
+    LM_KEY_GATING_SIGMOID,
     { "attention.key_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_SUM,
       { "kv_lora_rank", "qk_rope_head_dim" }, LM_FIELD(head_k) },
     LM_KEY_U32("attention.value_length", LM_KEY_REQUIRED, head_v, "kv_lora_rank"),

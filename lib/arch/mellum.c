@@ -7,8 +7,7 @@
 static const struct lm_arch_key keys[] = {
     LM_KEYS_BEGIN,
     LM_KEY_BASE("=500000"),
-    { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL, { "=10000" },
-      LM_FIELD(rope_base_local) },
+    LM_KEY_BASE_LOCAL("=10000"),
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_EXPERTS(LM_KEY_REQUIRED),
     LM_KEYS_HEAD_DIM("head_dim", "=128"),
@@ -16,7 +15,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_EXPERTS_NORM("=true"),
     LM_KEY_EXPERT_FF,
     LM_KEY_WINDOW,
-    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
+    LM_KEY_LOCAL_LAYERS,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };

@@ -24,7 +24,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_U32("attention.sliding_window", 0, window, "local_attention"),
     { "attention.sliding_window_pattern", LM_GGUF_U32, 0, LM_FROM_GLOBAL_EVERY,
       { "global_attn_every_n_layers" }, LM_FIELD(global_every) },
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     LM_KEY_VOCAB,
     { "hidden_activation", LM_GGUF_STR, LM_KEY_UNUSED, LM_FROM_CONFIG, { "hidden_activation" },
       0 },

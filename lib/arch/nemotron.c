@@ -4,12 +4,7 @@
 #include "arch/rows.h"
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS,
-    LM_KEY_CTX,
-    LM_KEY_EMBD,
-    LM_KEY_FF,
-    LM_KEY_HEADS,
-    LM_KEY_HEADS_KV,
+    LM_KEYS_SIZES,
     LM_KEY_BASE("=10000"),
     LM_KEY_F32("attention.layer_norm_rms_epsilon", LM_KEY_UNUSED, norm_eps, "norm_eps", "=1e-5"),
     LM_KEYS_HEAD_DIM_MADE,

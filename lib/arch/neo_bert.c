@@ -17,7 +17,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEY_FILE_TYPE,
     LM_KEY_NOT_CAUSAL,
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=none" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=none"),
     { "pooling_type", LM_GGUF_U32, 0, LM_FROM_POOLING, { "=2" }, LM_FIELD(pooling) },
     LM_KEY_LABELS,
     LM_KEYS_END,

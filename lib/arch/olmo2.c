@@ -11,7 +11,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_RMS_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
     LM_KEY_WINDOW,
-    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 },
+    LM_KEY_LOCAL_LAYERS,
     LM_KEYS_HEAD_DIM_READ,
     LM_KEY_ROT_READ,
     LM_KEYS_END,

@@ -4,11 +4,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-static void constants(struct lm_hparams *h)
-{
-    h->parallel = true;
-}
-
 static const struct lm_arch_key keys[] = {
     LM_KEY_CTX,
     LM_KEY_EMBD,
@@ -55,7 +50,7 @@ static const char *const classes[] = { "PhiForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "gpt-2", "phi-2", NULL };
 static const struct lm_dense dense = {
-    .norm = LM_NORM_LAYER, .act = LM_ACT_GELU, .rope_halves = true, .constants = constants,
+    .norm = LM_NORM_LAYER, .act = LM_ACT_GELU, .rope_halves = true, .constants = lm_dense_parallel,
 };
 
 const struct lm_arch lm_arch_phi2 = {

@@ -5,9 +5,8 @@
 #include "arch/rows.h"
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
-    { "rope.dimension_sections", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_SECTIONS,
-      { "mrope_section" }, 0 },
+    LM_KEYS_SIZES,
+    LM_KEY_SECTIONS,
     LM_KEYS_ROPE_SCALING,
     LM_KEY_BASE("=1000000"),
     LM_KEY_RMS_EPS("=1e-5"),

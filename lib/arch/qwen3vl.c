@@ -4,9 +4,6 @@
 #include "arch/dense.h"
 #include "arch/rows.h"
 
-#define SECTIONS \
-    { "rope.dimension_sections", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_SECTIONS, \
-      { "mrope_section" }, 0 }
 /* Layers that what the images give is added behind, in models whose input has it. */
 #define DEEPSTACK \
     { "n_deepstack_layers", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_COUNT, \
@@ -20,8 +17,8 @@
     LM_T_O_B
 
 static const struct lm_arch_key keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
-    SECTIONS,
+    LM_KEYS_SIZES,
+    LM_KEY_SECTIONS,
     LM_KEYS_ROPE_SCALING,
     LM_KEY_BASE("=500000"),
     LM_KEY_RMS_EPS("=1e-6"),
@@ -51,8 +48,8 @@ const struct lm_arch lm_arch_qwen3vl = {
 };
 
 static const struct lm_arch_key mixed_keys[] = {
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
-    SECTIONS,
+    LM_KEYS_SIZES,
+    LM_KEY_SECTIONS,
     LM_KEYS_ROPE_SCALING,
     LM_KEY_BASE("=500000"),
     LM_KEY_RMS_EPS("=1e-6"),

@@ -40,7 +40,10 @@ extern const struct lm_arch_token lm_arch_no_space[];
 #define LM_KEY_BASE(class_default) \
     { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_ROPE, \
       { "rope_theta", class_default }, LM_FIELD(rope_base) }
-/* The same of layers with a window. */
+/* The name of the scaling, whatever config.json says ("=none"). */
+#define LM_KEY_SCALING(name) \
+    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { name }, LM_FIELD(rope_scaling) }
+/* The base of layers with a window. */
 #define LM_KEY_BASE_LOCAL(...) \
     { "rope.freq_base_swa", LM_GGUF_F32, 0, LM_FROM_ROPE_LOCAL, { __VA_ARGS__ }, \
       LM_FIELD(rope_base_local) }
@@ -57,12 +60,21 @@ extern const struct lm_arch_token lm_arch_no_space[];
 /* So many layers behind the last predict further tokens. */
 #define LM_KEY_FURTHER \
     { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_FURTHER, { NULL }, LM_FIELD(n_further) }
+/* The same where the checkpoint's are left out. */
+#define LM_KEY_FURTHER_READ \
+    { "nextn_predict_layers", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_further) }
 #define LM_KEY_FILE_TYPE \
     { "general.file_type", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_FILE_TYPE, { NULL }, 0 }
 #define LM_KEY_VOCAB \
     { "vocab_size", LM_GGUF_U32, LM_KEY_UNUSED, LM_FROM_CONFIG, { "vocab_size" }, 0 }
 #define LM_KEY_WINDOW \
     LM_KEY_U32("attention.sliding_window", 0, window, "sliding_window")
+#define LM_KEY_LOCAL_LAYERS \
+    { "attention.sliding_window_pattern", LM_GGUF_ARR, 0, LM_FROM_LOCAL_LAYERS, { NULL }, 0 }
+/* Positions are of several kinds, which read different pairs of a head. */
+#define LM_KEY_SECTIONS \
+    { "rope.dimension_sections", LM_GGUF_ARR, LM_KEY_UNUSED, LM_FROM_SECTIONS, \
+      { "mrope_section" }, 0 }
 #define LM_KEY_ROT(...) \
     { "rope.dimension_count", LM_GGUF_U32, 0, LM_FROM_ROT_DIM, { __VA_ARGS__ }, LM_FIELD(n_rot) }
 #define LM_KEY_PARALLEL(class_default) \
@@ -75,6 +87,16 @@ extern const struct lm_arch_token lm_arch_no_space[];
     LM_KEY_U32("expert_used_count", flags, n_expert_used, "num_experts_per_tok")
 #define LM_KEY_EXPERT_FF \
     LM_KEY_U32("expert_feed_forward_length", LM_KEY_REQUIRED, n_ff_expert, "moe_intermediate_size")
+/* The experts that all tokens share have so many times the length of one. */
+#define LM_KEY_SHARED_FF(length, n) \
+    { "expert_shared_feed_forward_length", LM_GGUF_U32, 0, LM_FROM_PRODUCT, { length, n }, \
+      LM_FIELD(n_ff_shared) }
+/* So many first layers have none, as a number or a list of kinds says. */
+#define LM_KEY_DENSE_FIRST \
+    { "leading_dense_block_count", LM_GGUF_U32, 0, LM_FROM_DENSE_FIRST, \
+      { "first_k_dense_replace" }, LM_FIELD(n_dense_first) }
+/* Sigmoids score them. */
+#define LM_KEY_GATING_SIGMOID LM_KEY_U32("expert_gating_func", 0, gating, "=2")
 /* Queries, keys and values are clipped to that size; null, and then not written, means not. */
 #define LM_KEY_CLAMP_QKV(...) LM_KEY_F32("attention.clamp_kqv", 0, clamp_qkv, __VA_ARGS__)
 /* The activation, where it is not the family's, whose name `usual` is ("=NAME"). */
@@ -84,6 +106,11 @@ extern const struct lm_arch_token lm_arch_no_space[];
  * way is meant, which `usual` is ("=true" or "=false"). */
 #define LM_KEY_EXPERTS_NORM(usual) \
     { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_UNLESS, { "norm_topk_prob", usual }, \
+      LM_FIELD(experts_norm) }
+
+/* The same as config.json calls it, always written. */
+#define LM_KEY_EXPERTS_NORM_AS(name, class_default) \
+    { "expert_weights_norm", LM_GGUF_BOOL, 0, LM_FROM_CONFIG, { name, class_default }, \
       LM_FIELD(experts_norm) }
 
 /* Encoders. */
@@ -131,10 +158,10 @@ extern const struct lm_arch_token lm_arch_no_space[];
     { "rope.scaling.yarn_truncate", LM_GGUF_BOOL, 0, LM_FROM_UNLESS, { "truncate", "=true" }, \
       LM_FIELD(yarn_truncate) }
 
-/* What most families begin with. */
-#define LM_KEYS_BEGIN \
-    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV, \
-    LM_KEYS_ROPE_SCALING
+/* What most families begin with: the sizes, and with how rotation is stretched. */
+#define LM_KEYS_SIZES \
+    LM_KEY_LAYERS, LM_KEY_CTX, LM_KEY_EMBD, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV
+#define LM_KEYS_BEGIN LM_KEYS_SIZES, LM_KEYS_ROPE_SCALING
 /* Numbers of recurrent layers. */
 #define LM_KEY_CONV(...) \
     LM_KEY_U32("ssm.conv_kernel", LM_KEY_REQUIRED, conv, __VA_ARGS__)
@@ -307,8 +334,9 @@ extern const struct lm_arch_token lm_arch_no_space[];
     LM_T_OF_SOME(LM_DOWN_SHARED, "ffn_down_shexp", shared ".down_proj", \
                  LM_DIM_FF_SHARED, LM_DIM_EMBD, LM_TENSOR_IF_MIXED | LM_TENSOR_IF_SHARED)
 /* What is added to experts' scores to choose by. */
-#define LM_T_PREFERENCE(source) \
-    { "blk.{i}.exp_probs_b.bias", LM_HF source, { LM_DIM_EXPERTS }, \
+#define LM_T_PREFERENCE(source) LM_T_PREFERENCE_AS("exp_probs_b.bias", source)
+#define LM_T_PREFERENCE_AS(name, source) \
+    { "blk.{i}." name, LM_HF source, { LM_DIM_EXPERTS }, \
       LM_TENSOR_PER_LAYER | LM_TENSOR_IF_MIXED | LM_TENSOR_OPTIONAL, LM_AS_IS, 0, \
       LM_EXPERT_PREFERENCE, NULL }
 #define LM_T_TWO_NORMS \

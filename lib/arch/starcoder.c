@@ -65,7 +65,7 @@ const struct lm_arch lm_arch_starcoder = {
 static const struct lm_arch_key shell_keys[] = {
     KEYS("num_query_groups"),
     LM_KEY_F32("rope.freq_base", 0, rope_base, "=10000"),
-    { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_CONFIG, { "=linear" }, LM_FIELD(rope_scaling) },
+    LM_KEY_SCALING("=linear"),
     LM_KEY_F32("rope.scaling.factor", 0, rope_factor, "=1"),
     ACT,
     LM_KEYS_END,

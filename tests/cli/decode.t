@@ -698,7 +698,8 @@ ok "$(LMPIPE_MODULES='' decode --list-devices | cut -f1)" cpu "the CPU is always
 decode --all -m "$m" in >want
 decode --all --device abacus -m "$m" in >got 2>err
 ok "$? $(sed 's/ among .*//' err)" "2 decode: $m: there is no device 'abacus'" "an unknown device"
-decode --all --device abacus --gpu-layers 0 -m "$m" in >got 2>err; ok $? 2 "even if no layer goes there"
+decode --all --device abacus --gpu-layers 0 -m "$m" in >got 2>err
+ok $? 2 "even if no layer goes there"
 decode --all --device cpu,cpu -m "$m" in >got 2>err
 ok "$? $(cat err)" "2 decode: $m: device cpu is named twice" "a device that is named twice"
 decode --all --tensor-device 'attn=far0' -m "$m" in >got 2>err

@@ -77,7 +77,8 @@ ok $((i >= size)) 1 "cut short anywhere, it is refused"
 
 # ---- files ----
 decode --encoder nowhere -m $t5.gguf $t5.ids >out 2>err
-ok "$?:$(cat err):$(wc -c <out | tr -d ' ')" "2:decode: nowhere: cannot open: No such file or directory:0" \
+ok "$?:$(cat err):$(wc -c <out | tr -d ' ')" \
+    "2:decode: nowhere: cannot open: No such file or directory:0" \
     "texts that are not there are missed before anything is written"
 decode --encoder - -m $t5.gguf <$t5.texts >out 2>err
 ok "$?:$(head -n 1 err)" "2:decode: --encoder: standard input is for the decoder's tokens" \
