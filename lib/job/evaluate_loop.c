@@ -64,21 +64,26 @@ static uint32_t length(const struct loop *l, uint32_t seq, size_t end)
     return lm_ctx_seq_len(l->e->ctx, seq);
 }
 
-/* What an append may be refused for before anything is changed. */
-static void check_append(const struct loop *l, struct lm_request *q, uint32_t len)
+/* Is a sequence of so many tokens refused for its length? */
+static bool too_long(const struct loop *l, struct lm_request *q, uint64_t total)
 {
-    uint64_t total = (uint64_t)(q->has_pos ? q->pos : len) + q->n_ids;
-    if (q->has_pos && q->pos > len)
-        refuse(q, LM_LOOP_MALFORMED, "@%" PRIu32 " is beyond the %" PRIu32
-               " tokens of the sequence", q->pos, len);
-    else if (l->e->options.shift)
-        return;
-    else if (total > l->e->n_train)
+    if (total > l->e->n_train)
         refuse(q, LM_LOOP_TRAINED_LENGTH, "%" PRIu64 " tokens, and the model was trained for %"
                PRIu32, total, l->e->n_train);
     else if (total > l->e->n_ctx)
         refuse(q, LM_LOOP_CONTEXT, "%" PRIu64 " tokens, and the context has %" PRIu32, total,
                l->e->n_ctx);
+    return total > l->e->n_train || total > l->e->n_ctx;
+}
+
+/* What an append may be refused for before anything is changed. */
+static void check_append(const struct loop *l, struct lm_request *q, uint32_t len)
+{
+    if (q->has_pos && q->pos > len)
+        refuse(q, LM_LOOP_MALFORMED, "@%" PRIu32 " is beyond the %" PRIu32
+               " tokens of the sequence", q->pos, len);
+    else if (!l->e->options.shift)
+        too_long(l, q, (uint64_t)(q->has_pos ? q->pos : len) + q->n_ids);
 }
 
 /* Tokens from .. from + n - 1 of a request whose sequence has `len`, as batch tokens. */
@@ -130,19 +135,14 @@ static void guess(struct loop *l, struct entry *x)
 {
     struct lm_request *q = &x->q;
     const uint32_t pos = q->has_pos ? q->pos : x->len;
-    const uint64_t total = (uint64_t)pos + q->want;
     struct lm_err why;
     if (!lm_ctx_has_draft(l->e->ctx))
         refuse(q, LM_LOOP_UNSUPPORTED, "no draft head is loaded");
     else if (pos == 0 || pos > x->len)
         refuse(q, LM_LOOP_MALFORMED, "the sequence has %" PRIu32 " tokens: none in front of %"
                PRIu32, x->len, pos);
-    else if (total > l->e->n_train)
-        refuse(q, LM_LOOP_TRAINED_LENGTH, "%" PRIu64 " tokens, and the model was trained for %"
-               PRIu32, total, l->e->n_train);
-    else if (total > l->e->n_ctx)
-        refuse(q, LM_LOOP_CONTEXT, "%" PRIu64 " tokens, and the context has %" PRIu32, total,
-               l->e->n_ctx);
+    else if (too_long(l, q, (uint64_t)pos + q->want))
+        return;
     else if (!(x->guesses = lm_malloc_array(q->want, sizeof *x->guesses)))
         refuse(q, LM_LOOP_MEMORY, "out of memory");
     else if (lm_ctx_draft(l->e->ctx, q->seq, pos, q->next, q->want, x->guesses, &why))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A long life: tokens are generated for many sequences that meanwhile are cut, copied, shifted,
- * divided, held, dropped, saved and loaded at random.  Each keeps a record of what was done to it;
- * again and again one is made anew in a fresh context from its record, and both must expect the
- * same, to the bit, and a draft head guess the same.  What a memory cannot do is refused, and leaves the
- * sequence as it was.
+ * A long life: tokens are generated for many sequences that meanwhile are cut, copied,
+ * shifted, divided, held, dropped, saved and loaded at random.  Each keeps a record of what
+ * was done to it; again and again one is made anew in a fresh context from its record, and
+ * both must expect the same, to the bit, and a draft head guess the same.  What a memory
+ * cannot do is refused, and leaves the sequence as it was.
  *
  * LMPIPE_SOAK=N: how many tokens (4000 of the first model, 1000 of each other);
  * LMPIPE_SOAK_MODEL: of this model alone.  The seed is printed when something differs.
