@@ -298,7 +298,9 @@ static uint32_t generate(void)
     struct lm_batch_token t[BATCH];
     struct lm_err err;
     uint32_t n = 0, want = 1 + draw(BATCH);
-    for (uint32_t i = 0, seq = draw(life->seqs); i < life->seqs && n < want; i++, seq = (seq + 1) % life->seqs) {
+    const uint32_t first = draw(life->seqs);
+    for (uint32_t i = 0; i < life->seqs && n < want; i++) {
+        const uint32_t seq = (first + i) % life->seqs;
         struct record *r = &records[seq];
         if (r->length >= CTX - 1 || r->n >= EVENTS - 3 || draw(2))
             continue;
