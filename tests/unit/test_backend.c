@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/vec.h"
 #include "base/f16.h"
 #include "base/thread.h"
+#include "run_graph.h"
 
 static uint32_t seed = 1;
 
@@ -35,41 +35,6 @@ static void close_to(double a, double b, double tolerance)
     double size = fabs(b) > 1 ? fabs(b) : 1;
     if (a != b && !(fabs(a - b) <= tolerance * size))
         fail_msg("%.9g, wanted %.9g", a, b);
-}
-
-/* Evaluate the graph of `out` with that many threads; results stay in `memory`. */
-static char *memory;
-static struct lm_backend *backend;
-
-static void evaluate(struct lm_graph *g, struct lm_tensor *out, int threads)
-{
-    struct lm_err err;
-    struct lm_env env = { .n_threads = threads };
-    const struct lm_device *d = lm_device_by_name("cpu");
-    out->flags |= LM_TENSOR_OUTPUT;
-    if (lm_graph_expand(g, out) || lm_graph_plan(g, 64))
-        fail_msg("%s", g->err.text);
-    free(memory);
-    memory = malloc(g->planned[0] + 64);
-    assert_non_null(memory);
-    lm_graph_place(g, 0, memory, NULL);
-    backend = d->ops->open(d, &env, &err);
-    assert_non_null(backend);
-    struct lm_exec *e = backend->ops->compile(backend, g, &err);
-    if (!e)
-        fail_msg("%s", err.text);
-    for (int i = 0; i < 2; i++)         /* a graph may run again */
-        assert_int_equal(backend->ops->run(backend, e, NULL, NULL, &err), LM_OK);
-    backend->ops->release(backend, e);
-    backend->ops->free(backend);
-}
-
-static struct lm_tensor *with_data(struct lm_graph *g, uint32_t type, uint32_t n_dims,
-                                   const size_t *ne, void *data)
-{
-    struct lm_tensor *t = lm_new_tensor(g, lm_type_by_id(type), n_dims, ne);
-    t->data = data;
-    return t;
 }
 
 static void test_registry(void **state)
@@ -162,7 +127,7 @@ static void test_elements(void **state)
             case 5: t = lm_add(&g, a, w); break;
             default: t = lm_mul(&g, a, w);
             }
-            evaluate(&g, t, threads);
+            run_graph(&g, t, threads);
             check_binary(op, t->data, threads);
             lm_graph_release(&g);
         }
@@ -178,7 +143,7 @@ static void test_in_place(void **state)
         struct lm_tensor *w = with_data(&g, LM_F32, 1, (size_t[]){ COLS }, fw);
         struct lm_tensor *x = lm_scale(&g, a, 2), *y = lm_silu(&g, lm_add(&g, x, w));
         struct lm_tensor *t = lm_rms_norm(&g, lm_swiglu(&g, y, x), w, 1e-5f);
-        evaluate(&g, t, threads);
+        run_graph(&g, t, threads);
         assert_int_equal(g.planned[0], 2 * ((sizeof fa + 63) / 64 * 64));
         const float *got = t->data;
         for (size_t r = 0; r < N; r++) {
@@ -208,7 +173,7 @@ static void test_small(void **state)
         struct lm_tensor *t = lm_add(&g, a, with_data(&g, LM_F32, 1, (size_t[]){ 4 }, y));
         memset(x, 0, sizeof x);
         t->data = x;                     /* a sum that grows with each evaluation */
-        evaluate(&g, t, 3);              /* two of them */
+        run_graph(&g, t, 3);              /* two of them */
         for (size_t k = 0; k < 4; k++)
             assert_true(x[k] == 2 * y[k]);
         lm_graph_release(&g);
@@ -313,7 +278,7 @@ static void test_unary(void **state)
         struct lm_tensor *t = op == 0 ? lm_gelu(&g, a) : op == 1 ? lm_gelu_erf(&g, a)
                             : op == 2 ? lm_relu2(&g, a) : op == 3 ? lm_sigmoid(&g, a)
                             : lm_softcap(&g, a, 3);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t r = 0; r < N; r++)
             for (size_t i = 0; i < COLS; i++)
                 close_to((double)((float *)t->data)[r * COLS + i], unary(op, (double)fa[r][i]),
@@ -335,7 +300,7 @@ static void test_layer_norm(void **state)
         struct lm_tensor *t = lm_layer_norm(
             &g, with_data(&g, LM_F32, 2, (size_t[]){ COLS, N }, fa), with & 1 ? w : NULL,
             with & 2 ? b : NULL, 1e-3f);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t r = 0; r < N; r++) {
             double mean = 0, var = 0;
             for (size_t i = 0; i < COLS; i++)
@@ -365,7 +330,7 @@ static void test_concat(void **state)
         struct lm_tensor *t = lm_concat(
             &g, with_data(&g, LM_F32, 3, (size_t[]){ A, HEADS_C, TOK }, a),
             with_data(&g, LM_F32, 3, (size_t[]){ B, n, TOK }, b));
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t k = 0; k < TOK; k++)
             for (size_t h = 0; h < HEADS_C; h++) {
                 const float *got = (float *)t->data + (k * HEADS_C + h) * (A + B);
@@ -433,7 +398,7 @@ static void test_experts(void **state)
         struct lm_tensor *ids = lm_select(&g, logits, NULL, &route);
         struct lm_tensor *t = lm_weighted_sum(&g, lm_mul_mat_id(&g, w, x, ids),
                                               lm_gate(&g, logits, ids, &route));
-        evaluate(&g, t, 1 + way);
+        run_graph(&g, t, 1 + way);
         check_experts(t->data, each, normalize);
         lm_graph_release(&g);
     }
@@ -456,7 +421,7 @@ static void test_conv_whole(void **state)
             with_data(&g, LM_F32, 2, (size_t[]){ 3, 2 }, w),
             with_data(&g, LM_F32, 1, (size_t[]){ 2 }, bias),
             with_data(&g, LM_I32, 2, (size_t[]){ 2, 5 }, runs));
-        evaluate(&g, t, threads);
+        run_graph(&g, t, threads);
         for (size_t i = 0; i < 10; i++)
             close_to((double)((float *)t->data)[i], (double)want[i / 2][i % 2], 1e-3);
         lm_graph_release(&g);
@@ -479,7 +444,7 @@ static void test_near(void **state)
     (void)state;
     struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ 4, 3 }, (void *)(uintptr_t)logits);
     struct lm_tensor *t = lm_gate(&g, x, lm_select(&g, x, NULL, &route), &route);
-    evaluate(&g, t, 1);
+    run_graph(&g, t, 1);
     for (size_t i = 0; i < 6; i++)
         close_to((double)((float *)t->data)[i], want[i / 2][i % 2], 1e-6);
     lm_graph_release(&g);
@@ -510,7 +475,7 @@ static void test_get_rows(void **state)
         half[i / 64][i % 64] = lm_f16_store((float)i / 8);
     struct lm_tensor *t = lm_get_rows(&g, with_data(&g, LM_F16, 2, (size_t[]){ 64, 5 }, half),
                                       with_data(&g, LM_I32, 1, (size_t[]){ 4 }, (void *)ids));
-    evaluate(&g, t, 2);
+    run_graph(&g, t, 2);
     for (size_t r = 0; r < 4; r++)
         for (size_t i = 0; i < 64; i++)
             assert_true(((float *)t->data)[r * 64 + i] == (float)(ids[r] * 64 + (int)i) / 8);
@@ -541,7 +506,7 @@ static void test_products(void **state)
             y[i]->flags |= LM_TENSOR_OUTPUT;
             assert_int_equal(lm_graph_expand(&g, y[i]), LM_OK);
         }
-        evaluate(&g, y[2], threads);
+        run_graph(&g, y[2], threads);
         for (size_t i = 0; i < 3; i++)
             for (size_t r = 0; r < ROWS; r++)
                 for (size_t t = 0; t < TOKENS; t++) {
@@ -593,7 +558,7 @@ static void test_rope_table(void **state)
         struct lm_tensor *f = kind == 2 ? with_data(&g, LM_F32, 1, (size_t[]){ 16 }, twice) : NULL;
         struct lm_tensor *t = lm_rope_table(
             &g, with_data(&g, LM_I32, 1, (size_t[]){ 2 }, (void *)pos), f, NULL, NULL, &r);
-        evaluate(&g, t, 1);
+        run_graph(&g, t, 1);
         const float *c = (const float *)t->data + 64, *s = c + 32;
         for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
             int p = 2 * want[i].pair;
@@ -619,7 +584,7 @@ static void check_rope(bool halves)
         &r);
     struct lm_tensor *t = lm_rope(
         &g, with_data(&g, LM_F32, 3, (size_t[]){ HEAD, HEADS, TOKENS }, x), table);
-    evaluate(&g, t, 2);
+    run_graph(&g, t, 2);
     for (size_t k = 0; k < TOKENS; k++)
         for (size_t h = 0; h < HEADS; h++) {
             const float *got = (float *)t->data + (k * HEADS + h) * HEAD, *in = x[k][h];
@@ -657,7 +622,7 @@ static void test_far_factors(void **state)
         with_data(&g, LM_F32, 1, (size_t[]){ 4 }, near),
         with_data(&g, LM_F32, 1, (size_t[]){ 4 }, far),
         with_data(&g, LM_I32, 1, (size_t[]){ 3 }, (void *)lengths), &r);
-    evaluate(&g, t, 1);
+    run_graph(&g, t, 1);
     for (int p = 0; p < 3; p++)
         for (int i = 0; i < 4; i++) {
             double f = (double)(lengths[p] > 16 ? far[i] : near[i]);
@@ -744,7 +709,7 @@ static void check_attention(uint32_t type, uint32_t window, bool chunked, float 
         0.2f, window, cap);
     if (chunked)
         t = lm_attn_chunk(t, window);
-    evaluate(&g, t, threads);
+    run_graph(&g, t, threads);
     for (size_t i = 0; i < BATCH; i++)
         for (size_t h = 0; h < HEADS; h++)
             for (size_t d = 0; d < DV; d++)
@@ -831,7 +796,7 @@ static void test_barrier(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    free(memory);
+    free(graph_memory);
     return 0;
 }
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/attn.h"
 #include "backend/cpu/choose.h"
 #include "tensor/hadamard.h"
+#include "run_graph.h"
 
 enum { POSITIONS = 300, PAGES = (POSITIONS + LM_KV_PAGE - 1) / LM_KV_PAGE, MOST = 128 };
 
@@ -248,14 +248,6 @@ static void test_attention(void **state)
 
 enum { TOKENS = 150, BEST = 20, LONGEST = 140 };
 
-static struct lm_tensor *with_data(struct lm_graph *g, uint32_t type, uint32_t n_dims,
-                                   const size_t *ne, void *data)
-{
-    struct lm_tensor *t = lm_new_tensor(g, lm_type_by_id(type), n_dims, ne);
-    t->data = data;
-    return t;
-}
-
 /* Tokens of two sequences: the queries, shares and keys that choose, and those of attention. */
 static float iq[TOKENS][HEADS][LEN], ik[TOKENS][LEN], shares[TOKENS][HEADS];
 static float q[TOKENS][HEADS][LEN], k[TOKENS][LEN];
@@ -268,9 +260,6 @@ static void evaluate(size_t from, size_t to, int threads, const struct lm_kv_lay
 {
     const size_t n = to - from, one[] = { n };
     struct lm_graph g = {0};
-    struct lm_err err;
-    struct lm_env env = { .n_threads = threads };
-    const struct lm_device *d = lm_device_by_name("cpu");
     struct lm_tensor *at = with_data(&g, LM_I32, 1, one, pos + from);
     struct lm_tensor *pages = with_data(&g, LM_I64, 1, one, list + from);
     const size_t keys[] = { LEN, 1, n }, queries[] = { LEN, HEADS, n }, few[] = { HEADS, n };
@@ -286,22 +275,9 @@ static void evaluate(size_t from, size_t to, int threads, const struct lm_kv_lay
     if (!y)
         fail_msg("%s", g.err.text);
     choice->flags |= LM_TENSOR_OUTPUT;
-    y->flags |= LM_TENSOR_OUTPUT;
-    if (lm_graph_expand(&g, y) || lm_graph_plan(&g, 64))
-        fail_msg("%s", g.err.text);
-    char *memory = malloc(g.planned[0] + 64);
-    assert_non_null(memory);
-    lm_graph_place(&g, 0, memory, NULL);
-    struct lm_backend *b = d->ops->open(d, &env, &err);
-    struct lm_exec *e = b->ops->compile(b, &g, &err);
-    if (!e)
-        fail_msg("%s", err.text);
-    assert_int_equal(b->ops->run(b, e, NULL, NULL, &err), LM_OK);
+    run_graph(&g, y, threads);
     memcpy(chosen + from, choice->data, n * sizeof *chosen);
     memcpy(out + from, y->data, n * sizeof *out);
-    b->ops->release(b, e);
-    b->ops->free(b);
-    free(memory);
     lm_graph_release(&g);
 }
 
@@ -422,5 +398,7 @@ int main(void)
         cmocka_unit_test(test_attention), cmocka_unit_test(test_graph),
         cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int r = cmocka_run_group_tests(tests, NULL, NULL);
+    free(graph_memory);
+    return r;
 }

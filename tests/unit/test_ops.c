@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "run_graph.h"
 
 static uint32_t seed = 7;
 
@@ -26,41 +26,6 @@ static void close_to(double a, double b, double tolerance)
 {
     if (!(fabs(a - b) <= tolerance * (fabs(b) > 1 ? fabs(b) : 1)))
         fail_msg("%.9g, wanted %.9g", a, b);
-}
-
-static struct lm_tensor *with_data(struct lm_graph *g, uint32_t type, uint32_t n_dims,
-                                   const size_t *ne, void *data)
-{
-    struct lm_tensor *t = lm_new_tensor(g, lm_type_by_id(type), n_dims, ne);
-    t->data = data;
-    return t;
-}
-
-static char *memory;
-
-/* Run the graph of `out`; what it computes stays in `memory`. */
-static void evaluate(struct lm_graph *g, struct lm_tensor *out, int threads)
-{
-    struct lm_err err;
-    struct lm_env env = { .n_threads = threads };
-    const struct lm_device *d = lm_device_by_name("cpu");
-    if (!out)
-        fail_msg("%s", g->err.text);
-    out->flags |= LM_TENSOR_OUTPUT;
-    if (lm_graph_expand(g, out) || lm_graph_plan(g, 64))
-        fail_msg("%s", g->err.text);
-    free(memory);
-    assert_non_null(memory = malloc(g->planned[0] + 64));
-    lm_graph_place(g, 0, memory, NULL);
-    struct lm_backend *b = d->ops->open(d, &env, &err);
-    assert_non_null(b);
-    struct lm_exec *e = b->ops->compile(b, g, &err);
-    if (!e)
-        fail_msg("%s", err.text);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(b->ops->run(b, e, NULL, NULL, &err), LM_OK);
-    b->ops->release(b, e);
-    b->ops->free(b);
 }
 
 /* --- routing ----------------------------------------------------------------------------- */
@@ -151,7 +116,7 @@ static void test_routing(void **state)
         struct lm_tensor *ids = lm_select(&g, logits, cases[i].bias ? bias : NULL, &cases[i].r);
         struct lm_tensor *t = lm_gate(&g, logits, ids, &cases[i].r);
         ids->flags |= LM_TENSOR_OUTPUT;
-        evaluate(&g, t, 1 + (int)i % 3);
+        run_graph(&g, t, 1 + (int)i % 3);
         check_routing(&cases[i].r, cases[i].bias, ids->data, t->data);
         lm_graph_release(&g);
     }
@@ -184,7 +149,7 @@ static void test_chosen_as_deepseek_v4(void **state)
     struct lm_tensor *p = with_data(&g, LM_F32, 1, (size_t[]){ ALL }, preference);
     struct lm_tensor *chosen = lm_select(&g, x, p, &r), *t = lm_gate(&g, x, chosen, &r);
     chosen->flags |= LM_TENSOR_OUTPUT;
-    evaluate(&g, t, 1);
+    run_graph(&g, t, 1);
     assert_memory_equal(chosen->data, ids, sizeof ids);
     for (size_t i = 0; i < N * FEW; i++)
         close_to((double)((float *)t->data)[i], shares[i], 1e-6);
@@ -234,7 +199,7 @@ static void test_heads(void **state)
             x = lm_view(&g, x, 3, (size_t[]){ cols, HEADS, TOKENS },
                         (size_t[]){ 4, 4 * COLS, 4 * COLS * HEADS }, 0);
             struct lm_tensor *t = lm_mul_mat_heads(&g, w, x);
-            evaluate(&g, t, threads);
+            run_graph(&g, t, threads);
             for (size_t i = 0; i < TOKENS * HEADS * ROWS; i++) {
                 const size_t r = i % ROWS, h = i / ROWS % HEADS, n = i / ROWS / HEADS;
                 double want = 0;
@@ -262,7 +227,7 @@ static void test_add_id(void **state)
     struct lm_tensor *added = with_data(&g, LM_F32, 2, (size_t[]){ COLS, HEADS }, rows);
     struct lm_tensor *t = lm_add_id(&g, x, added,
                                     with_data(&g, LM_I32, 2, (size_t[]){ USED, TOKENS }, ids));
-    evaluate(&g, t, 2);
+    run_graph(&g, t, 2);
     for (size_t i = 0; i < TOKENS * USED; i++)
         for (size_t c = 0; c < COLS; c++)
             assert_true(((float *)t->data)[i * COLS + c] ==
@@ -352,7 +317,7 @@ static void test_elements(void **state)
         struct lm_tensor *z = with_data(&g, LM_F32, 1, (size_t[]){ 1 }, &c);
         /* What is computed may be overwritten, as a weight may not. */
         struct lm_tensor *t = element(&g, op, lm_scale(&g, x, 1), y, z);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         assert_int_equal(g.planned[0], (sizeof a + 63) / 64 * 64);
         for (size_t i = 0; i < TOKENS * COLS; i++) {
             const double want = defined(op, (double)a[i], (double)b[i], (double)c);
@@ -376,7 +341,7 @@ static void test_halves(void **state)
             half[i] = lm_view(&g, x, 2, (size_t[]){ COLS, TOKENS }, (size_t[]){ 4, 8 * COLS },
                               4 * COLS * i);
         struct lm_tensor *t = lm_geglu(&g, half[swap], half[!swap]);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t r = 0; r < TOKENS; r++)
             for (size_t i = 0; i < COLS; i++) {
                 const float *row = a + r * 2 * COLS + i;
@@ -404,7 +369,7 @@ static void test_cont(void **state)
         const uint32_t *p = orders[o];
         struct lm_tensor *a = with_data(&g, LM_F32, 3, ne, x);
         struct lm_tensor *t = lm_cont(&g, lm_permute(&g, lm_scale(&g, a, 2), p));
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         const float *got = t->data;
         for (size_t i3 = 0; i3 < ne[p[3]]; i3++)
             for (size_t i2 = 0; i2 < ne[p[2]]; i2++)
@@ -433,7 +398,7 @@ static void test_soft_max(void **state)
         struct lm_graph g = {0};
         struct lm_tensor *x = with_data(&g, LM_F32, 2, (size_t[]){ cols, TOKENS }, a);
         struct lm_tensor *t = lm_soft_max(&g, x);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t r = 0; r < TOKENS; r++) {
             const float *row = a + r * cols;
             double top = (double)row[0], sum = 0;
@@ -457,7 +422,7 @@ static void test_clamp(void **state)
     (void)state;
     struct lm_tensor *x = with_data(&g, LM_F32, 1, (size_t[]){ 5 }, a);
     struct lm_tensor *t = lm_clamp(&g, x, -1, 1);
-    evaluate(&g, t, 1);
+    run_graph(&g, t, 1);
     const float *got = t->data;
     assert_true(isnan(got[0]) && got[1] == -1 && got[2] == 1 && got[3] == 0.5f && isnan(got[4]));
     assert_null(lm_clamp(&g, x, 1, -1));
@@ -475,7 +440,7 @@ static void test_xielu(void **state)
     memcpy(x, at, sizeof x);
     struct lm_graph g = {0};
     struct lm_tensor *y = lm_xielu(&g, with_data(&g, LM_F32, 1, (size_t[]){ N }, x), &p);
-    evaluate(&g, y, 1);
+    run_graph(&g, y, 1);
     for (int i = 0; i < N; i++) {
         const double v = (double)at[i];
         close_to((double)((float *)y->data)[i],
@@ -500,7 +465,7 @@ static void test_pos_scale(void **state)
         struct lm_tensor *in = with_data(&g, LM_F32, 3, (size_t[]){ LEN, TWO, N }, x);
         struct lm_tensor *p = with_data(&g, LM_I32, 1, (size_t[]){ N }, pos);
         struct lm_tensor *y = lm_pos_scale(&g, in, p, 0.25f, 8, off);
-        evaluate(&g, y, 2);
+        run_graph(&g, y, 2);
         for (int t = 0; t < N; t++)
             for (int i = t * TWO * LEN; i < (t + 1) * TWO * LEN; i++)
                 close_to((double)((float *)y->data)[i], (double)x[i] *
@@ -528,7 +493,7 @@ static void test_rows(void **state)
         struct lm_tensor *a = with_data(&g, LM_F32, 2, (size_t[]){ LEN, MANY }, x);
         struct lm_tensor *b = with_data(&g, LM_F32, 2, (size_t[]){ LEN, MANY }, y);
         struct lm_tensor *t = op ? lm_above(&g, a, 0.75f) : lm_as_long(&g, b, a);
-        evaluate(&g, t, 2);
+        run_graph(&g, t, 2);
         for (size_t r = 0; r < MANY; r++) {
             double sum = 0, squares = 0, other = 0;
             for (size_t i = r * LEN; i < (r + 1) * LEN; i++) {
@@ -598,7 +563,7 @@ static void test_whole(void **state)
         if (way & 2)
             lm_attn_adjust(t, with_data(&g, LM_F32, 1, (size_t[]){ Q_HEADS }, sinks),
                            with_data(&g, LM_F32, 2, (size_t[]){ 2 * REACH + 1, Q_HEADS }, bias));
-        evaluate(&g, t, 1 + way % 3);
+        run_graph(&g, t, 1 + way % 3);
         for (size_t i = 0; i < BATCH * Q_HEADS * DV; i++)
             close_to((double)((float *)t->data)[i],
                      exact(i / DV / Q_HEADS, i / DV % Q_HEADS, i % DV, (long)window, way & 2),
@@ -631,7 +596,7 @@ static void test_distance_bias(void **state)
         struct lm_graph g = {0};
         struct lm_tensor *t = lm_distance_bias(
             &g, with_data(&g, LM_F32, 2, (size_t[]){ 3, 32 }, w), 128, both);
-        evaluate(&g, t, 1);
+        run_graph(&g, t, 1);
         assert_int_equal(t->ne[0], 257);
         for (size_t h = 0; h < 3; h++) {
             const float *x = (const float *)t->data + h * 257 + 128;
@@ -647,7 +612,7 @@ static void test_distance_bias(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    free(memory);
+    free(graph_memory);
     return 0;
 }
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/recur.h"
+#include "run_graph.h"
 
 enum { TOKENS = 23, SEQS = 3, ROOM = 6000 };
 
@@ -19,8 +19,6 @@ static uint32_t seed = 5;
 static float state[2][SEQS][ROOM];
 static int64_t where[TOKENS][2];
 static size_t seq_of[TOKENS];
-static char *memory;
-
 static void fill(float *p, size_t n, double size)
 {
     for (size_t i = 0; i < n; i++) {
@@ -62,14 +60,6 @@ static double before(size_t s, size_t i)
     return s ? (double)state[0][s][i] : 0;
 }
 
-static struct lm_tensor *with_data(struct lm_graph *g, uint32_t type, uint32_t n_dims,
-                                   const size_t *ne, void *data)
-{
-    struct lm_tensor *t = lm_new_tensor(g, lm_type_by_id(type), n_dims, ne);
-    t->data = data;
-    return t;
-}
-
 static struct lm_tensor *floats(struct lm_graph *g, size_t a, size_t b, size_t c, float *data)
 {
     return with_data(g, LM_F32, 3, (size_t[]){ a, b, c }, data);
@@ -78,31 +68,6 @@ static struct lm_tensor *floats(struct lm_graph *g, size_t a, size_t b, size_t c
 static struct lm_tensor *addresses(struct lm_graph *g)
 {
     return with_data(g, LM_I64, 2, (size_t[]){ 2, TOKENS }, where);
-}
-
-/* Run the graph of `out`: its values are in `memory` after. */
-static const float *evaluate(struct lm_graph *g, struct lm_tensor *out, int threads)
-{
-    struct lm_err err;
-    struct lm_env env = { .n_threads = threads };
-    const struct lm_device *d = lm_device_by_name("cpu");
-    if (!out)
-        fail_msg("%s", g->err.text);
-    out->flags |= LM_TENSOR_OUTPUT;
-    if (lm_graph_expand(g, out) || lm_graph_plan(g, 64))
-        fail_msg("%s", g->err.text);
-    free(memory);
-    assert_non_null(memory = malloc(g->planned[0] + 64));
-    lm_graph_place(g, 0, memory, NULL);
-    struct lm_backend *b = d->ops->open(d, &env, &err);
-    assert_non_null(b);
-    struct lm_exec *e = b->ops->compile(b, g, &err);
-    if (!e)
-        fail_msg("%s", err.text);
-    assert_int_equal(b->ops->run(b, e, NULL, NULL, &err), LM_OK);
-    b->ops->release(b, e);
-    b->ops->free(b);
-    return out->data;
 }
 
 /* --- convolution -------------------------------------------------------------------------- */
@@ -118,7 +83,7 @@ static void check_conv(size_t k, size_t channels, bool with_bias)
         with_data(&g, LM_F32, 2, (size_t[]){ k, channels }, w),
         with_bias ? with_data(&g, LM_F32, 1, (size_t[]){ channels }, bias) : NULL, addresses(&g),
         8);
-    const float *y = evaluate(&g, t, 2);
+    const float *y = run_graph(&g, t, 2);
     for (size_t c = 0; c < channels; c++)
         for (size_t s = 0; s < SEQS; s++) {
             double past[64];
@@ -177,7 +142,7 @@ static void check_scan(const struct scan *c)
         floats(&g, a_size, c->heads, 1, a), floats(&g, c->size, c->groups, TOKENS, b),
         floats(&g, c->size, c->groups, TOKENS, cc),
         c->with_d ? floats(&g, 1, c->heads, 1, d) : NULL, addresses(&g), 0);
-    const float *y = evaluate(&g, t, 2);
+    const float *y = run_graph(&g, t, 2);
     for (size_t row = 0; row < n_x; row++)
         for (size_t s = 0; s < SEQS; s++) {
             const size_t h = row / c->len, group = h / (c->heads / c->groups);
@@ -251,7 +216,7 @@ static void check_delta(size_t len, size_t heads, size_t size, size_t keys, bool
                                    floats(&g, 1, heads, 1, rate), tb, addresses(&g), 0)
              : lm_state_delta(&g, tq, tk, tv, floats(&g, heads, TOKENS, 1, decay), tb,
                               addresses(&g), 0, tiled);
-    const float *y = evaluate(&g, t, 2);
+    const float *y = run_graph(&g, t, 2);
     for (size_t row = 0; row < n_v; row++)
         for (size_t s = 0; s < SEQS; s++) {
             const size_t h = row / len, kh = tiled ? h % keys : h / (heads / keys);
@@ -307,8 +272,8 @@ static void test_shift(void **unused)
     struct lm_graph g = {0};
     (void)unused;
     mix_sequences();
-    const float *y = evaluate(&g, lm_state_shift(&g, floats(&g, CHANNELS, TOKENS, 1, x),
-                                                 addresses(&g), OFF * sizeof(float)), 2);
+    const float *y = run_graph(&g, lm_state_shift(&g, floats(&g, CHANNELS, TOKENS, 1, x),
+                                                  addresses(&g), OFF * sizeof(float)), 2);
     for (size_t c = 0; c < CHANNELS; c++)
         for (size_t s = 0; s < SEQS; s++) {
             double last = before(s, OFF + c);
@@ -360,7 +325,7 @@ static void check_wkv(int version, size_t len, size_t heads, size_t size)
         p[2][i] = 0.5f + p[2][i];
     mix_sequences();
     struct lm_tensor *tv = floats(&g, len, heads, TOKENS, v), *at = addresses(&g);
-    const float *y = evaluate(
+    const float *y = run_graph(
         &g, version == 6   ? lm_state_wkv6(&g, t[0], t[1], tv, t[2], t[3], at, 0)
             : version == 0 ? lm_state_gla(&g, t[0], t[1], tv, t[2], at, 0)
                            : lm_state_wkv7(&g, t[0], t[1], tv, t[2], t[3], t[4], at, 0), 2);
@@ -450,19 +415,19 @@ static void test_rows(void **unused)
     (void)unused;
     fill(&x[0][0][0], 30, 30);
     fill(&w[0][0], 15, 1);
-    const float *y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0), 1);
+    const float *y = run_graph(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0), 1);
     for (size_t i = 0; i < 30; i++)
         close_to((double)y[i], log1p(exp((double)(&x[0][0][0])[i])), 1e-6);
     lm_graph_release(&g);
-    y = evaluate(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
+    y = run_graph(&g, lm_softplus(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
     for (size_t i = 0; i < 30; i++)
         close_to((double)y[i], fmax(0.5, log1p(exp((double)(&x[0][0][0])[i]))), 1e-6);
     lm_graph_release(&g);
-    y = evaluate(&g, lm_exponential(&g, floats(&g, 5, 3, 2, &x[0][0][0])), 1);
+    y = run_graph(&g, lm_exponential(&g, floats(&g, 5, 3, 2, &x[0][0][0])), 1);
     for (size_t i = 0; i < 30; i++)
         assert_true(fabs((double)y[i] / exp((double)(&x[0][0][0])[i]) - 1) < 1e-6);
     lm_graph_release(&g);
-    y = evaluate(&g, lm_l2_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
+    y = run_graph(&g, lm_l2_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]), 0.5f), 1);
     for (size_t r = 0; r < 6; r++) {
         double sum = 0.5;
         for (size_t i = 0; i < 5; i++)
@@ -472,8 +437,8 @@ static void test_rows(void **unused)
     }
     lm_graph_release(&g);
     /* A row of weights for each row of a token. */
-    y = evaluate(&g, lm_rms_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]),
-                                 floats(&g, 5, 3, 1, &w[0][0]), 0.5f), 1);
+    y = run_graph(&g, lm_rms_norm(&g, floats(&g, 5, 3, 2, &x[0][0][0]),
+                                  floats(&g, 5, 3, 1, &w[0][0]), 0.5f), 1);
     for (size_t r = 0; r < 6; r++) {
         double sum = 0;
         for (size_t i = 0; i < 5; i++)
@@ -520,6 +485,6 @@ int main(void)
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_refused),
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);
-    free(memory);
+    free(graph_memory);
     return r;
 }
