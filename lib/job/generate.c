@@ -188,17 +188,38 @@ static int next_prompt(struct run *r, struct lm_sequence *q)
     return s < 0 ? s : 1;
 }
 
-/* Give idle sequences a prompt each, as long as there are some. */
-static int fill(struct run *r)
+/* The sequence for the next line: each in turn first, since the child may know something of them,
+ * then any that is idle; NULL: none is. */
+static struct lm_sequence *idle(struct run *r)
+{
+    if (r->n_lines < r->g->parallel)
+        return &r->seqs[r->n_lines];
+    for (size_t i = 0; i < r->g->parallel; i++)
+        if (r->seqs[i].over && r->seqs[i].answers == 0)
+            return &r->seqs[i];
+    return NULL;
+}
+
+static bool waiting(const struct run *r)
 {
     for (size_t i = 0; i < r->g->parallel; i++)
-        while (!r->no_more && r->seqs[i].over && r->seqs[i].answers == 0 &&
-               r->n_lines - r->front < AHEAD) {
-            int s = next_prompt(r, &r->seqs[i]);
-            if (s < 0)
-                return s;
-            r->no_more = s == 0;
-        }
+        if (r->seqs[i].answers && r->seqs[i].line < r->fault_line)
+            return true;
+    return false;
+}
+
+/* Give idle sequences a prompt each, as long as there are some; those that are not there yet are
+ * waited for when nothing else is to be done. */
+static int fill(struct run *r)
+{
+    struct lm_sequence *q;
+    while (!r->no_more && r->n_lines - r->front < AHEAD && (q = idle(r)) &&
+           (lm_token_ready(r->prompts) || !waiting(r))) {
+        int s = next_prompt(r, q);
+        if (s < 0)
+            return s;
+        r->no_more = s == 0;
+    }
     return LM_OK;
 }
 
@@ -305,14 +326,6 @@ static int send_requests(struct run *r)
         r->sent = 0;
     }
     return LM_OK;
-}
-
-static bool waiting(const struct run *r)
-{
-    for (size_t i = 0; i < r->g->parallel; i++)
-        if (r->seqs[i].answers && r->seqs[i].line < r->fault_line)
-            return true;
-    return false;
 }
 
 /* All prompts. */

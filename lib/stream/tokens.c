@@ -36,6 +36,11 @@ void lm_token_set_vocab(struct lm_token_reader *r, uint32_t n_vocab)
     r->n_vocab = n_vocab;
 }
 
+bool lm_token_ready(struct lm_token_reader *r)
+{
+    return r->fault || lm_words_ready(&r->words) || lm_words_full(&r->words);
+}
+
 uint64_t lm_token_line(const struct lm_token_reader *r)
 {
     return r->words.line;

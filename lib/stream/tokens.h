@@ -45,6 +45,10 @@ enum lm_token_fault {
  * ERROR and END are given again by every later call. */
 enum lm_token_event lm_token_next(struct lm_token_reader *r, int32_t *id, struct lm_err *err);
 
+/* Is a whole line, the end of input or a fault there without waiting?  Of a line longer than 64 KiB
+ * it is enough that so much is there. */
+bool lm_token_ready(struct lm_token_reader *r);
+
 /* Line number from 0, of the current or just completed line. */
 uint64_t lm_token_line(const struct lm_token_reader *r);
 

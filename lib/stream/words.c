@@ -153,6 +153,11 @@ bool lm_words_ready(struct lm_words *w)
     }
 }
 
+bool lm_words_full(const struct lm_words *w)
+{
+    return w->len - w->pos == BUFFER;
+}
+
 enum lm_word_id lm_word_id(const struct lm_words *w, int32_t *id)
 {
     size_t i = w->word[0] == '-', n = w->word_len;

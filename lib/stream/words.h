@@ -57,6 +57,9 @@ enum lm_word_event lm_words_next(struct lm_words *w, struct lm_err *err);
  * longer than the buffer counts as not there. */
 bool lm_words_ready(struct lm_words *w);
 
+/* Is there as much of a line as the buffer holds? */
+bool lm_words_full(const struct lm_words *w);
+
 /* What a word is worth as a token id. */
 enum lm_word_id {
     LM_WORD_ID,            /* 0 .. 2^31-1: *id                                   */

@@ -25,6 +25,15 @@ ok "$(sort -u out | tr '\n' '|') $(wc -l <out)" '5 6 7 | 700' 'more lines than a
 printf '3\n14\n5 6\n' | sample --greedy --parallel 2 -- "$fake" >out 2>err
 ok "$(tr '\n' '|' <out)" '4 5 6 7 8 9 10 11 12 13 14 15 0 |15 0 |7 8 9 10 11 12 13 14 15 0 |' \
     'a short line after a long one waits for it'
+# Who writes the second prompt when the answer to the first is there waits for no deadlock.
+: >out
+{
+    echo 3
+    i=0
+    while ! grep -q 6 out && [ $((i += 1)) -le 40 ]; do sleep 0.5; done
+    [ $i -gt 40 ] || echo 7
+} | sample --greedy -n 3 --parallel 2 -- "$fake" >out
+ok "$(tr '\n' '|' <out)" '4 5 6 |8 9 10 |' 'a prompt does not wait for the next one'
 printf '3\n\n5 6\n' | sample --greedy -n 2 --parallel 2 -- "$fake" >out 2>err
 ok "$? $(tail -n 1 out | tail -c 40)" '1 ! <stdin>: line 2: the prompt is empty' \
     'an empty prompt ends it'

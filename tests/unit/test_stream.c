@@ -416,6 +416,45 @@ static void broken_request_streams_end(void **state)
     }
 }
 
+static void lines_are_seen_when_whole(void **state)
+{
+    (void)state;
+    struct lm_err err;
+    int32_t *ids = NULL;
+    size_t n = 0, cap = 0;
+    int fd[2];
+    static char blanks[70000];
+    memset(blanks, ' ', sizeof blanks);
+    assert_int_equal(pipe(fd), 0);
+    struct lm_in *in = open_fd(fd[0]);
+    struct lm_token_reader *r = lm_token_reader_new(in, &err);
+    assert_false(lm_token_ready(r));
+    assert_int_equal(write(fd[1], "1 2", 3), 3);
+    assert_false(lm_token_ready(r));
+    assert_int_equal(write(fd[1], "\n3", 2), 2);
+    assert_true(lm_token_ready(r));
+    assert_int_equal(lm_token_read_line(r, &ids, &n, &cap, &err), 1);
+    assert_int_equal(n, 2);
+    assert_false(lm_token_ready(r));
+
+    /* of a long line the beginning will do */
+    assert_int_equal(write(fd[1], blanks, 60000), 60000);
+    assert_false(lm_token_ready(r));
+    assert_int_equal(write(fd[1], blanks, 10000), 10000);
+    assert_true(lm_token_ready(r));
+    assert_int_equal(write(fd[1], "4\n", 2), 2);
+    assert_int_equal(lm_token_read_line(r, &ids, &n, &cap, &err), 1);
+    assert_int_equal(n, 4);
+    assert_false(lm_token_ready(r));
+    close(fd[1]);
+    assert_true(lm_token_ready(r));
+    assert_int_equal(lm_token_read_line(r, &ids, &n, &cap, &err), 0);
+    free(ids);
+    lm_token_reader_free(r);
+    lm_in_close(in);
+    close(fd[0]);
+}
+
 static void requests_are_seen_when_whole(void **state)
 {
     (void)state;
@@ -896,6 +935,7 @@ int main(void)
         cmocka_unit_test(scales_are_numbers),
         cmocka_unit_test(scales_are_not_endless),
         cmocka_unit_test(broken_request_streams_end),
+        cmocka_unit_test(lines_are_seen_when_whole),
         cmocka_unit_test(requests_are_seen_when_whole),
         cmocka_unit_test(writing_gives_the_bytes_of_the_page),
         cmocka_unit_test(streams_are_read_and_may_follow_each_other),
