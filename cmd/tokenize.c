@@ -153,8 +153,8 @@ static void check_chat(void)
 {
     const struct cli_tokenize *to = &opt.to;
     const char form[] = { '-', to->form, 0 };
-    const char *other = opt.detok ? "-d" : opt.vocab ? "--vocab" : to->form ? form
-                        : opt.n_files ? "-f" : to->escape ? "--escape" : NULL;
+    const char *other = opt.detok ? "-d" : opt.vocab ? "--vocab"
+                        : to->form && !opt.render ? form : opt.n_files ? "-f" : to->escape ? "--escape" : NULL;
     if (opt.chat_option && !opt.is_chat)
         cli_bad_usage("--%s goes with --chat", name_of(opt.chat_option));
     if (opt.is_chat && other)
@@ -175,7 +175,7 @@ static void check_operands(char *const *operands)
     if (!first)
         return;
     const bool there = stat(first, &st) == 0;
-    if (opt.detok && !there && first[strspn(first, "0123456789")] == 0)
+    if (opt.detok && !there && first[strspn(first, "0123456789 \t\n")] == 0)
         cli_bad_usage("the operands of -d are files, and ids come from standard input: '%s' is "
                       "no file", first);
     if (opt.is_chat && !there && (*first == '[' || *first == '{'))
@@ -184,6 +184,33 @@ static void check_operands(char *const *operands)
     if (!opt.detok && !opt.is_chat && !operands[1] && there && S_ISREG(st.st_mode) &&
         strpbrk(first, "./") && !opt.env.quiet)
         cli_warn("'%s' is taken as text: the file of that name is read by -f", first);
+}
+
+static bool has_stdin(const char *const *list, size_t n)
+{
+    size_t i = 0;
+    while (i < n && strcmp(list[i], "-") != 0)
+        i++;
+    return i < n;
+}
+
+/* Two things that would both be read from standard input. */
+static void check_stdin(char *const *operands)
+{
+    size_t n = 0;
+    while (operands[n])
+        n++;
+    const bool files = opt.detok || opt.is_chat;         /* are what operands are */
+    const bool input = !opt.vocab && (files ? !n || has_stdin((const char *const *)operands, n)
+                                            : !n && (!opt.n_files ||
+                                                     has_stdin(opt.files, opt.n_files)));
+    if (!input)
+        return;
+    if (strcmp(opt.to.model, "-") == 0)
+        cli_bad_usage("the model and %s cannot both come from standard input",
+                      opt.detok ? "the ids" : "the text");
+    if (opt.chat.template_name && strcmp(opt.chat.template_name, "-") == 0)
+        cli_bad_usage("the template and the conversation cannot both come from standard input");
 }
 
 static void check_usage(char **operands)
@@ -211,6 +238,7 @@ static void check_usage(char **operands)
     if (*operands && opt.n_files)
         cli_bad_usage("text comes from operands or from -f, not both: each file needs an -f");
     check_operands(operands);
+    check_stdin(operands);
     if (to->ids == CLI_IDS_BINARY && !opt.force && isatty(STDOUT_FILENO))
         cli_die(CLI_TROUBLE, "<stdout>: is a terminal, and this output is binary: use --force");
 }

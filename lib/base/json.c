@@ -300,6 +300,20 @@ static enum lm_json_kind closed(struct lm_json *j, bool object)
     return object ? LM_JSON_OBJECT_END : LM_JSON_ARRAY_END;
 }
 
+/* What is no value; editors and shells of other systems begin a text with a mark. */
+static enum lm_json_kind no_value(struct lm_json *j)
+{
+    static const struct { const char *mark, *what; } marks[] = {
+        { "\xEF\xBB\xBF", "a byte order mark, which JSON does not have" },
+        { "\xFF\xFE", "UTF-16: JSON is UTF-8" }, { "\xFE\xFF", "UTF-16: JSON is UTF-8" },
+    };
+    for (size_t i = 0; j->pos == 0 && i < sizeof marks / sizeof *marks; i++)
+        if (j->len >= strlen(marks[i].mark) &&
+            memcmp(j->text, marks[i].mark, strlen(marks[i].mark)) == 0)
+            return fail(j, j->pos, marks[i].what);
+    return fail(j, j->pos, "not a JSON value");
+}
+
 static enum lm_json_kind value(struct lm_json *j)
 {
     int c = peek(j);
@@ -315,7 +329,7 @@ static enum lm_json_kind value(struct lm_json *j)
     case -1:  return fail(j, j->pos, "the text ends where a value is due");
     default:
         if (c != '-' && (c < '0' || c > '9'))
-            return fail(j, j->pos, "not a JSON value");
+            return no_value(j);
         k = number(j);
     }
     j->state = j->depth ? AFTER : DONE;

@@ -104,10 +104,12 @@ static void on_bus(int sig)
     _exit(CLI_TROUBLE);
 }
 
-void cli_start(char *const argv[])
+void cli_start(char *argv[])
 {
-    const char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
+    char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
     prog = slash ? slash + 1 : argv[0] ? argv[0] : "?";
+    if (slash)
+        argv[0] = slash + 1;             /* what getopt's messages begin with */
 
     /* With 0, 1 or 2 closed, the next file opened would take its place.  What is put there
      * instead fails, as a closed descriptor does: input is not just empty, output not lost. */
@@ -217,7 +219,7 @@ int cli_status(int code)
 int cli_report(const char *file, const struct lm_err *err)
 {
     if (file)
-        cli_warn("%s: %s", file, err->text);
+        cli_warn("%s: %s", *file ? file : "''", err->text);
     else
         cli_warn("%s", err->text);
     return cli_status(err->code);

@@ -18,9 +18,10 @@
 /* Exit statuses: done; the data said no; could not be done. */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_TROUBLE = 2 };
 
-/* First call of main: remembers the program's name, restores SIGPIPE, opens
+/* First call of main: remembers the program's name, without its folder, which argv[0] then is,
+ * for getopt's messages; restores SIGPIPE, opens
  * descriptors 0 to 2, to something that fails, if the caller closed them. */
-void cli_start(char *const argv[]);
+void cli_start(char *argv[]);
 
 /* The name the program was called by. */
 const char *cli_name(void);

@@ -12,7 +12,9 @@ struct text_writer {
     const struct cli_tokenize *o;
     struct lm_detok *detok;
     struct lm_buf    out, piece, quoted;
-    bool             begun;              /* the sequence's opening quote is printed    */
+    bool             open;               /* the sequence has ids                       */
+    bool             begun;              /* its opening quote is printed               */
+    bool             cut;                /* the last one was: its end is not printed   */
     int              last_byte;          /* printed                                    */
 };
 
@@ -21,6 +23,9 @@ static void add_text(struct text_writer *w)
 {
     if (w->piece.failed)
         cli_out_of_memory();
+    if (w->cut && w->o->form)
+        lm_buf_byte(&w->out, w->o->form == '0' ? 0 : '\n');
+    w->cut = false;
     if (w->o->form == 'j') {
         lm_buf_clear(&w->quoted);
         lm_json_quote(&w->quoted, w->piece.data ? w->piece.data : "", w->piece.len);
@@ -44,7 +49,8 @@ static void end_text(struct text_writer *w, bool whole)
         lm_buf_str(&w->out, "\"\n");
     else if (whole && w->o->form)
         lm_buf_byte(&w->out, w->o->form == '0' ? 0 : '\n');
-    w->begun = false;
+    w->open = w->begun = false;
+    w->cut = !whole;
 }
 
 static int decode_stream(struct text_writer *w, struct lm_in *in, struct lm_token_reader *r,
@@ -58,6 +64,7 @@ static int decode_stream(struct text_writer *w, struct lm_in *in, struct lm_toke
             if (lm_detok_id(w->detok, id, &w->piece, err) != LM_OK)
                 return lm_err_at(err, LM_EDATA, "line %llu",
                                  (unsigned long long)lm_token_line(r) + 1);
+            w->open = true;
             add_text(w);
             break;
         case LM_TOKEN_LINE:
@@ -82,7 +89,8 @@ static int decode_file(struct text_writer *w, const char *path)
     if (r)
         lm_token_set_vocab(r, lm_vocab_n(w->o->vocab));
     if (!r || decode_stream(w, in, r, &err) != LM_OK) {
-        end_text(w, false);
+        if (w->open)
+            end_text(w, false);
         cli_print_now(&w->out, true);
         status = cli_report(name, &err);
     }

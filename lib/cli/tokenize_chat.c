@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/tokenize.h"
 #include "io/input.h"
@@ -18,6 +19,19 @@ struct chats {
     struct cli_id_writer  writer;
 };
 
+/* A rendered text, as -d writes one. */
+static void put_text(struct chats *c, const struct lm_buf *text)
+{
+    struct lm_buf *out = &c->writer.out;
+    const char form = c->o->form;
+    if (form == 'j')
+        lm_json_quote(out, text->data ? text->data : "", text->len);
+    else
+        lm_buf_add(out, text->data, text->len);
+    if (form)
+        lm_buf_byte(out, form == '0' ? 0 : '\n');
+}
+
 static int chat_file(struct chats *c, const char *path)
 {
     struct lm_err err;
@@ -30,7 +44,7 @@ static int chat_file(struct chats *c, const char *path)
         s = lm_chat_render(c->chat, json, len, &c->options, &text, &at, &err);
     c->writer.said = text.said.data;
     if (s == LM_OK && c->render)
-        lm_buf_add(&c->writer.out, text.text.data, text.text.len);
+        put_text(c, &text.text);
     else if (s == LM_OK)
         s = cli_ids_encode(&c->writer, c->encoder, text.text.data,
                            (const unsigned char *)text.guard.data, text.text.len, c->o->flags,
@@ -44,6 +58,16 @@ static int chat_file(struct chats *c, const char *path)
         return cli_ids_fail(&c->writer, at, &err);
     cli_ids_print(&c->writer, true);
     return cli_report(at, &err);
+}
+
+static int chat_files(struct chats *c, char *const *files)
+{
+    int status = CLI_OK;
+    for (; *files && (status == CLI_OK || c->render || cli_ids_go_on(c->o)); files++) {
+        const int s = chat_file(c, *files);
+        status = s > status ? s : status;
+    }
+    return status;
 }
 
 /* The start token's text if the vocabulary adds one: built-in templates know of no model's. */
@@ -72,8 +96,8 @@ int cli_tokenize_chat(struct cli_tokenize *o, const struct lm_chat_options *opti
         status = cli_ids_begin(&c.writer, o, c.encoder);
     if (options->template_name && lm_chat_built_in(chat, options->template_name))
         c.options.start = start_text(o);
-    for (char *const *f = *files ? files : from_stdin; *f && status == CLI_OK; f++)
-        status = chat_file(&c, *f);
+    if (status == CLI_OK)
+        status = chat_files(&c, *files ? files : from_stdin);
     cli_ids_print(&c.writer, true);
     cli_ids_release(&c.writer);
     lm_encoder_free(c.encoder);

@@ -353,6 +353,25 @@ void cli_ids_release(struct cli_id_writer *w)
         fclose(w->spool);
 }
 
+bool cli_ids_go_on(const struct cli_tokenize *o)
+{
+    return !forms[o->ids].stream;
+}
+
+/* What follows the rest of a sequence begins a new one. */
+static void drop_rest(struct cli_id_writer *w)
+{
+    if (w->n_ids && (w->o->ids == CLI_IDS_OFFSETS || w->o->ids == CLI_IDS_MASK))
+        lm_buf_byte(&w->out, '\n');             /* in the middle of an object */
+    w->n_sequences += w->n_ids > 0;
+    w->n_ids = 0;
+    w->kept.n = 0;
+    lm_buf_clear(&w->second);
+    if (w->spool)
+        fclose(w->spool);
+    w->spool = NULL;
+}
+
 /* One that has not begun stays empty. */
 int cli_ids_fail(struct cli_id_writer *w, const char *name, const struct lm_err *err)
 {
@@ -366,6 +385,7 @@ int cli_ids_fail(struct cli_id_writer *w, const char *name, const struct lm_err 
         lm_buf_escape(out, err->text, strlen(err->text));
         lm_buf_byte(out, '\n');
     }
+    drop_rest(w);
     cli_ids_print(w, true);
     return cli_report(name, err);
 }

@@ -319,7 +319,7 @@ static size_t read_escape(const char *p, char *byte)
     return 3;
 }
 
-/* Backslash escapes become what they stand for; others stay as they are. */
+/* Backslash escapes become what they stand for; what is none stays as it is. */
 static void unescape(struct lm_buf *b)
 {
     size_t n = 0;
@@ -360,8 +360,10 @@ static int encode_all(struct texts *t, char *const *text, const char *const *fil
         return encode_operands(t, text);
     if (!n_files)
         return encode_file(t, "-");
-    for (size_t i = 0; i < n_files && status == CLI_OK; i++)
-        status = encode_file(t, files[i]);
+    for (size_t i = 0; i < n_files && (status == CLI_OK || cli_ids_go_on(t->o)); i++) {
+        const int s = encode_file(t, files[i]);
+        status = s > status ? s : status;
+    }
     return status;
 }
 

@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /* The vocabulary itself: tokenize --vocab. */
+#include <string.h>
+
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/tokenize.h"
 
-/* What is said while it loads is said of the model. */
-static void note_of_model(void *user, enum lm_level level, const char *text)
+/* What was said while it loads: a byte for the level, then the text and a NUL. */
+static void hold_note(void *user, enum lm_level level, const char *text)
 {
-    const struct cli_tokenize *o = user;
-    lm_note(o->env, level, "%s: %s", o->model_name, text);
+    lm_buf_byte(user, (int)level);
+    lm_buf_add(user, text, strlen(text) + 1);
 }
 
+/* A warning is no answer where the vocabulary cannot be used: notes come when it is there. */
 void cli_load_vocab(struct cli_tokenize *o)
 {
+    struct lm_buf notes = { 0 };
     struct lm_env env = *o->env;
     struct lm_err err;
-    env.user = o;
-    env.note = note_of_model;
+    env.user = &notes;
+    env.note = hold_note;
     if (!o->vocab && !(o->vocab = lm_vocab_open(o->model, &env, &err)))
         cli_die_err(o->model_name, &err);
+    for (size_t at = 0; !notes.failed && at < notes.len;) {
+        const char *text = notes.data + at + 1;
+        lm_note(o->env, (enum lm_level)notes.data[at], "%s: %s", o->model_name, text);
+        at += strlen(text) + 2;
+    }
+    lm_buf_release(&notes);
 }
 
 /* What else is special of a piece, in a column of its own. */

@@ -72,7 +72,8 @@ static int read_file(struct lm_hf_named *x, const char *folder, const char *name
     size_t len;
     *f = (struct file){ .decoder = false };
     lm_buf_printf(&path, "%s/%s", folder, name);
-    const bool there = !path.failed && stat(path.data, &st) == 0;
+    /* a link that leads nowhere is there, too, and cannot be read */
+    const bool there = !path.failed && lstat(path.data, &st) == 0;
     int s = path.failed ? lm_fail_nomem(&why)
             : there     ? lm_read_file(path.data, MAX_FILE, &text, &len, &why) : LM_OK;
     lm_buf_release(&path);

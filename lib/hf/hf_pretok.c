@@ -144,6 +144,28 @@ static const char *spell(const struct lm_jval *step, const char **tail)
     return *tail ? "/" : NULL;
 }
 
+/* The name of a row that these n steps fit. */
+static const char *find_row(const char *const *kind, const char *const *tail, size_t n,
+                            bool ignore_merges)
+{
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        size_t i = 0;
+        if (rows[r].ignore_merges != ANY && rows[r].ignore_merges != ignore_merges)
+            continue;
+        while (i < n && rows[r].steps[i] && fits(rows[r].steps[i], kind[i], tail[i]))
+            i++;
+        if (i == n && (i == MAX_STEPS || !rows[r].steps[i]))
+            return rows[r].name;
+    }
+    return NULL;
+}
+
+const char *lm_hf_pattern_name(const char *pattern)
+{
+    const char *const kind[] = { "/", "bytes" }, *const tail[] = { pattern, "" };
+    return find_row(kind, tail, 2, true);
+}
+
 const char *lm_hf_pretok_name(const struct lm_jval *pre_tokenizer, bool ignore_merges)
 {
     const char *kind[MAX_STEPS] = {0}, *tail[MAX_STEPS] = {0};
@@ -155,14 +177,5 @@ const char *lm_hf_pretok_name(const struct lm_jval *pre_tokenizer, bool ignore_m
         if (!kind[n])
             return NULL;
     }
-    for (size_t r = 0; !step && r < sizeof rows / sizeof *rows; r++) {
-        size_t i = 0;
-        if (rows[r].ignore_merges != ANY && rows[r].ignore_merges != ignore_merges)
-            continue;
-        while (i < n && rows[r].steps[i] && fits(rows[r].steps[i], kind[i], tail[i]))
-            i++;
-        if (i == n && (i == MAX_STEPS || !rows[r].steps[i]))
-            return rows[r].name;
-    }
-    return NULL;
+    return step ? NULL : find_row(kind, tail, n, ignore_merges);
 }

@@ -232,6 +232,8 @@ static int read_merges(struct lm_json *j, struct lm_tokenizer_json *t, struct lm
     while (!r && (k = lm_json_next(j)) != LM_JSON_ARRAY_END) {
         if (k == LM_JSON_ERROR)
             return err->code;
+        if (k == LM_JSON_STRING && strncmp(j->str, "#version", 8) == 0)
+            continue;                            /* the head of a merges.txt, come along */
         struct lm_hf_merge *m = new_merge(t);
         r = m ? read_merge(j, k, a, m, err) : lm_fail_nomem(err);
     }

@@ -275,6 +275,15 @@ int lm_hf_lay_decoder(struct lm_hf_vocab *v, const struct lm_jval *list, struct 
     return LM_OK;
 }
 
+/* What lists ids by what they are called is an object, if it is there. */
+static int check_decoder(const struct lm_jval *tokenizer_config, struct lm_err *err)
+{
+    const struct lm_jval *list = lm_jval_get(tokenizer_config, "added_tokens_decoder");
+    if (!list || list->kind == LM_JSON_OBJECT || list->kind == LM_JSON_NULL)
+        return LM_OK;
+    return lm_fail(err, LM_EDATA, "tokenizer_config.json: added_tokens_decoder is no object");
+}
+
 /* The files to look for. */
 struct files {
     struct lm_hf_source      *src;
@@ -433,7 +442,7 @@ static int load_pieces(struct lm_hf_vocab *v, struct files *f, struct lm_err *er
     const struct lm_hf_beside *b = &f->beside;
     char *data = NULL;
     size_t len;
-    int r = lm_hf_load_tree(f->src, &v->arena, "added_tokens.json", &f->beside.added, err);
+    int r = lm_hf_load_object(f->src, &v->arena, "added_tokens.json", &f->beside.added, err);
     if (!r)
         r = rank_pieces(v, f, err);
     if (r == 1)
@@ -476,9 +485,11 @@ int lm_hf_vocab_load(struct lm_hf_vocab *v, struct lm_hf_source *src,
     if (!n_rows && lm_jval_i64(lm_jval_get(config, "vocab_size"), &size) && size > 0 &&
         size < INT32_MAX)
         files.beside.n_rows = (uint32_t)size;
-    int r = lm_hf_load_tree(src, &v->arena, "tokenizer_config.json", &f.tokenizer_config, err);
+    int r = lm_hf_load_object(src, &v->arena, "tokenizer_config.json", &f.tokenizer_config, err);
     if (!r)
-        r = lm_hf_load_tree(src, &v->arena, "special_tokens_map.json", &f.special_map, err);
+        r = check_decoder(f.tokenizer_config, err);
+    if (!r)
+        r = lm_hf_load_object(src, &v->arena, "special_tokens_map.json", &f.special_map, err);
     if (!r)
         r = lm_tokenizer_json_open(&t, &v->arena, src, err);
     files.beside.tokenizer_config = f.tokenizer_config;

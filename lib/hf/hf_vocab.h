@@ -105,6 +105,9 @@ void lm_hf_vocab_release(struct lm_hf_vocab *v);
  */
 const char *lm_hf_pretok_name(const struct lm_jval *pre_tokenizer, bool ignore_merges);
 
+/* The same of a pattern whose matches are words, and each of them bytes: as ranks are cut. */
+const char *lm_hf_pattern_name(const char *pattern);
+
 /*
  * The reference's way to such a name: lm_hf_pretok_hashed gives the one for the ids of
  * lm_hf_pretok_probe's text, *len bytes, with the start and end tokens that the tokenizer

@@ -281,18 +281,39 @@ static int read_special(struct lm_rank_file *l, const struct lm_jval *list, uint
     return s;
 }
 
+/* How words are cut, if the file says so. */
+static int read_pattern(struct lm_rank_file *l, const struct lm_jval *pattern, struct lm_err *err)
+{
+    const char *text = lm_jval_str(pattern);
+    l->pre = "tekken";
+    if (!pattern || pattern->kind == LM_JSON_NULL)
+        return LM_OK;
+    if (!text)
+        return lm_fail(err, LM_EDATA, "config: pattern is no text");
+    l->pre = lm_hf_pattern_name(text);
+    return l->pre ? LM_OK : lm_fail(err, LM_ENOSUP, "config: pattern '%.60s%s' is not supported",
+                                    text, strlen(text) > 60 ? "..." : "");
+}
+
 static int read_tekken(struct lm_rank_file *l, const struct lm_jval *root, struct lm_err *err)
 {
     const struct lm_jval *config = lm_jval_get(root, "config"), *vocab = lm_jval_get(root, "vocab");
+    const struct lm_jval *special = lm_jval_get(root, "special_tokens");
     int64_t size = 0, n_special = 0;
+    if (special && special->kind == LM_JSON_NULL)
+        special = NULL;
     if (!vocab || vocab->kind != LM_JSON_ARRAY)
         return lm_fail(err, LM_EDATA, "has no list called vocab");
+    if (special && special->kind != LM_JSON_ARRAY)
+        return lm_fail(err, LM_EDATA, "special_tokens is no list");
     if (!lm_jval_i64(lm_jval_get(config, "default_vocab_size"), &size) || size > MAX_IDS ||
         !lm_jval_i64(lm_jval_get(config, "default_num_special_tokens"), &n_special) ||
         n_special < 0 || size <= n_special)
         return lm_fail(err, LM_EDATA, "config has no good default_vocab_size and "
                        "default_num_special_tokens");
-    int s = read_special(l, lm_jval_get(root, "special_tokens"), (uint64_t)n_special, err);
+    int s = read_pattern(l, lm_jval_get(config, "pattern"), err);
+    if (s == LM_OK)
+        s = read_special(l, special, (uint64_t)n_special, err);
     size_t i = 0;
     for (const struct lm_jval *x = vocab->first; x && s == LM_OK; x = x->next, i++)
         if ((s = read_piece(l, x, (uint64_t)n_special, (uint64_t)(size - n_special), err)))
@@ -306,7 +327,6 @@ int lm_rank_tekken(struct lm_rank_file *l, const char *data, size_t len, struct 
     const struct lm_jval *root = lm_json_tree(&arena, data, len, err);
     const int s = root ? read_tekken(l, root, err) : err ? (int)err->code : LM_EDATA;
     l->model = "gpt2";
-    l->pre = "tekken";
     l->unk = find_special(l, "<unk>");
     l->bos = find_special(l, "<s>");
     l->eos = find_special(l, "</s>");
@@ -349,7 +369,7 @@ static int escape(const char *p, const char *end, bool bytes, struct lm_buf *out
         return 1;
     }
     int n = *p == 'x' ? 2 : *p == 'u' && !bytes ? 4 : *p == 'U' && !bytes ? 8 : 0;
-    if (!n || !hex(p + 1, end, n, &r))
+    if (!n || !hex(p + 1, end, n, &r) || r > 0x10FFFF)
         return 0;
     if (bytes)
         lm_buf_byte(out, (int)r);
@@ -446,5 +466,5 @@ int lm_rank_rwkv(struct lm_rank_file *l, const char *data, size_t len, struct lm
         l->n_ranks++;
     }
     lm_buf_release(&text);
-    return s;
+    return s == LM_OK && !l->n_ranks ? lm_fail(err, LM_EDATA, "has no pieces") : s;
 }

@@ -469,6 +469,19 @@ int lm_hf_load_tree(struct lm_hf_source *s, struct lm_arena *a, const char *name
     return LM_OK;
 }
 
+int lm_hf_load_object(struct lm_hf_source *s, struct lm_arena *a, const char *name,
+                      const struct lm_jval **out, struct lm_err *err)
+{
+    const struct lm_jval *tree = NULL;
+    const int r = lm_hf_load_tree(s, a, name, &tree, err);
+    if (r || !tree)
+        return r;
+    if (tree->kind != LM_JSON_OBJECT)
+        return lm_fail(err, LM_EDATA, "%s: is no object", name);
+    *out = tree;
+    return LM_OK;
+}
+
 bool lm_hf_contains(struct lm_hf_source *s, const char *name, const char *text)
 {
     const int i = lm_hf_find(s, name);

@@ -72,9 +72,12 @@ bool lm_hf_complete(const struct lm_hf_source *s);
 int lm_hf_load(struct lm_hf_source *s, const char *name, char **data, size_t *len,
                struct lm_err *err);
 
-/* The same as a tree in an arena; *out stays as it is when there is none, which is LM_OK. */
+/* The same as a tree in an arena; *out stays as it is when there is none, which is LM_OK.  With
+ * _object, what is none is LM_EDATA. */
 int lm_hf_load_tree(struct lm_hf_source *s, struct lm_arena *a, const char *name,
                     const struct lm_jval **out, struct lm_err *err);
+int lm_hf_load_object(struct lm_hf_source *s, struct lm_arena *a, const char *name,
+                      const struct lm_jval **out, struct lm_err *err);
 
 /* Is the text in a small file?  The file can be loaded afterwards. */
 bool lm_hf_contains(struct lm_hf_source *s, const char *name, const char *text);

@@ -17,6 +17,7 @@
 #endif
 
 #define CHUNK       (1 << 16)
+#define MAX_PEEK    4096
 #define WINDOW_LOG  27
 #define WINDOW_LONG 31
 
@@ -39,6 +40,8 @@ struct lm_in {
     ZSTD_DStream *z;
     bool     in_frame;          /* the last frame begun is not complete      */
 #endif
+    uint8_t *seen;              /* [MAX_PEEK] decompressed and looked at, not read yet: */
+    size_t   seen_from, seen_to;        /* ... seen[seen_from .. seen_to)    */
 };
 
 /* One read(2) into dst, EINTR aside.  *got 0: end of input. */
@@ -192,6 +195,7 @@ void lm_in_close(struct lm_in *in)
     if (in->owned)
         close(in->fd);
     free(in->room);
+    free(in->seen);
     free(in->name);
     free(in);
 }
@@ -261,7 +265,11 @@ int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct l
         return LM_OK;
     if (in->unknown && (s = detect(in, err)) < 0)
         return s;
-    if (in->compressed) {
+    if (in->seen_from < in->seen_to) {
+        *got = in->seen_to - in->seen_from < n ? in->seen_to - in->seen_from : n;
+        memcpy(dst, in->seen + in->seen_from, *got);
+        in->seen_from += *got;
+    } else if (in->compressed) {
         s = read_zstd(in, dst, n, got, err);
     } else if (in->from < in->to) {
         *got = in->to - in->from < n ? in->to - in->from : n;
@@ -293,12 +301,34 @@ int lm_in_read(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err
     return LM_OK;
 }
 
+/* What lm_in_peek does with compressed bytes. */
+static int peek_zstd(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
+{
+    size_t there = in->seen_to - in->seen_from, k = 1;
+    if (!in->seen && !(in->seen = malloc(MAX_PEEK)))
+        return lm_fail_nomem(err);
+    memmove(in->seen, in->seen + in->seen_from, there);
+    in->seen_from = 0;
+    in->seen_to = there;
+    while (in->seen_to < n && k) {
+        int s = read_zstd(in, in->seen + in->seen_to, n - in->seen_to, &k, err);
+        if (s != LM_OK)
+            return s;
+        in->seen_to += k;
+    }
+    *got = in->seen_to < n ? in->seen_to : n;
+    memcpy(dst, in->seen, *got);
+    return LM_OK;
+}
+
 int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err)
 {
     int s = in->unknown ? detect(in, err) : LM_OK;
     *got = 0;
-    if (s != LM_OK || in->compressed)
+    if (s != LM_OK)
         return s;
+    if (in->compressed)
+        return peek_zstd(in, dst, n, got, err);
     s = fill(in, n, err);
     if (s != LM_OK)
         return s;

@@ -49,8 +49,8 @@ int lm_in_read(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err
  * programs that answer as input arrives. */
 int lm_in_read_some(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err);
 
-/* Look at the next n bytes, at most 4096, without reading them; *got < n at the end of
- * input, and 0 when it is compressed. */
+/* Look at the next n bytes, at most 4096, without reading them, decompressed if they are
+ * compressed; *got < n at the end of input. */
 int lm_in_peek(struct lm_in *in, void *dst, size_t n, size_t *got, struct lm_err *err);
 
 /* What was read ahead of the position: *p points at it until the next call that reads or

@@ -173,11 +173,11 @@ static int from_config(struct lm_chat *c, const char *path, struct lm_hf_source 
 {
     struct lm_hf_vocab v = { 0 };
     const struct lm_jval *config = NULL, *map = NULL;
-    int s = lm_hf_load_tree(src, &c->arena, "tokenizer_config.json", &config, err);
+    int s = lm_hf_load_object(src, &c->arena, "tokenizer_config.json", &config, err);
     if (s == LM_OK)
         s = config_special(c, config, err);
     if (s == LM_OK && !lm_jval_get(config, "added_tokens_decoder"))
-        s = lm_hf_load_tree(src, &c->arena, "special_tokens_map.json", &map, err);
+        s = lm_hf_load_object(src, &c->arena, "special_tokens_map.json", &map, err);
     if (s == LM_OK)
         s = config_special(c, map, err);
     if (s == LM_OK)

@@ -115,6 +115,8 @@ static int by_pattern(const struct lora *l, const char *key, const char *module,
 {
     const struct lm_jval *list = lm_jval_get(l->json, key);
     *out = other;
+    if (list && list->kind != LM_JSON_OBJECT && list->kind != LM_JSON_NULL)
+        return lm_fail(err, LM_EDATA, "%s: %s is no object", config_name, key);
     for (const struct lm_jval *p = list ? list->first : NULL; p; p = p->next) {
         struct lm_buf b = {0};
         lm_buf_printf(&b, "^(.*\\.)?(%s)$", p->key[0] == '^' ? p->key + 1 : p->key);

@@ -2,6 +2,7 @@
 #include "stream/tokens.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "stream/words.h"
@@ -56,6 +57,18 @@ const char *lm_token_peer_text(const struct lm_token_reader *r)
     return r->words.text;
 }
 
+/* More zeros than may stray into a text, as in ids that are numbers of four bytes. */
+static bool is_binary(const struct lm_words *w)
+{
+    size_t zeros = 0;
+    for (size_t i = 0; i < w->word_len && i < LM_WORD_MAX - 1; i++)
+        zeros += w->word[i] == 0;
+    return zeros > 1;
+}
+
+static const char binary[] = "binary data, not token ids in decimal (those of tokenize --binary "
+                             "are for other readers)";
+
 /* Messages count lines from 1, as editors do. */
 static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault fault)
 {
@@ -74,7 +87,10 @@ static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault
                     INT32_MAX);
         break;
     case LM_TOKENS_CUT:
-        lm_fail(e, LM_EDATA, "line %llu: the input ends inside the line", line);
+        if (is_binary(w))
+            lm_fail(e, LM_EDATA, "%s", binary);
+        else
+            lm_fail(e, LM_EDATA, "line %llu: the input ends inside the line", line);
         break;
     case LM_TOKENS_PEER:
         lm_fail(e, LM_EDATA, "line %llu: its producer failed: %s", line, w->text);
@@ -82,7 +98,11 @@ static enum lm_token_event faulty(struct lm_token_reader *r, enum lm_token_fault
     case LM_TOKENS_READ:
         break;
     default:
-        if (r->n_vocab)
+        if (strncmp(w->word, "LMLG", 4) == 0)
+            lm_fail(e, LM_EDATA, "a logits stream, not token ids: sample chooses these from it");
+        else if (is_binary(w))
+            lm_fail(e, LM_EDATA, "%s", binary);
+        else if (r->n_vocab)
             lm_fail(e, LM_EDATA, "line %llu: '%s' is no token id, in a vocabulary of %u", line,
                     lm_word_show(w, shown), r->n_vocab);
         else

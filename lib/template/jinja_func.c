@@ -223,7 +223,9 @@ FUNC(f_raise_exception)
     lm_jtake(r, "raise_exception", a, "message", arg);
     if (arg[0])
         lm_jprint(&b, *arg[0]);
-    lm_jfail(r, "%.*s", (int)(b.len < 380 ? b.len : 380), b.p ? b.p : "");
+    if (!b.len)
+        lm_jfail(r, "raise_exception without a message");
+    lm_jfail(r, "%.*s", (int)(b.len < 380 ? b.len : 380), b.p);
 }
 
 /* What time.strftime leaves to datetime: %f, and zones, of which a local time has none. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "template/jinja.h"
+#include "vocab/unicode.h"
 
 enum { IN_DATA, IN_VARIABLE, IN_BLOCK };
 
@@ -203,9 +204,31 @@ static bool is_digit(int c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_name(int c)
+/* May a name of Python have this character beyond ASCII, and begin with it? */
+static bool names_wide(uint32_t r, bool begin)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 128;
+    if (!lm_uni_ready())
+        return true;
+    switch (lm_uni_category(r)) {
+    case LM_UC_LU: case LM_UC_LL: case LM_UC_LT: case LM_UC_LM: case LM_UC_LO: case LM_UC_NL:
+        return true;
+    case LM_UC_MN: case LM_UC_MC: case LM_UC_ND: case LM_UC_PC:
+        return !begin;
+    default:                                     /* Other_ID_Start, Other_ID_Continue */
+        return r == 0x2118 || r == 0x212E ||
+               (!begin && (r == 0xB7 || r == 0x387 || (r >= 0x1369 && r <= 0x1371) || r == 0x19DA));
+    }
+}
+
+/* The length of the character there if it goes on with a name, or begins one; else 0. */
+static size_t in_name(const struct jparse *p, size_t i, bool begin)
+{
+    int n, c = i < p->len ? (unsigned char)p->src[i] : 0;
+    if (c < 128)
+        return (is_digit(c) && !begin) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               c == '_';
+    uint32_t r = lm_uni_next(p->src + i, p->src + p->len, &n);
+    return names_wide(r, begin) ? (size_t)n : 0;
 }
 
 static int at(const struct jparse *p, size_t i)
@@ -355,10 +378,11 @@ static void lex_operator(struct jparse *p)
         move(p, p->at + p->tok.text.len);
         return;
     }
-    char shown[3] = { p->src[p->at] };
-    if ((unsigned char)shown[0] < 32 || shown[0] == 127)
-        shown[0] = '?';
-    lm_jparse_fail(p, p->pos, "unexpected char '%s'", shown);
+    int n;
+    lm_uni_next(p->src + p->at, p->src + p->len, &n);
+    const unsigned char c = (unsigned char)p->src[p->at];
+    lm_jparse_fail(p, p->pos, "unexpected char '%.*s'", n,
+                   c < 32 || c == 127 ? "?" : p->src + p->at);
 }
 
 static void lex_inside(struct jparse *p)
@@ -375,10 +399,10 @@ static void lex_inside(struct jparse *p)
     int c = at(p, p->at);
     if (is_digit(c)) {
         lex_number(p, after_dot);
-    } else if (is_name(c)) {
+    } else if (in_name(p, p->at, true)) {
         size_t end = p->at;
-        while (end < p->len && is_name(at(p, end)))
-            end++;
+        for (size_t n; (n = in_name(p, end, false)) > 0;)
+            end += n;
         p->tok.kind = JT_NAME;
         p->tok.text = (struct jstr){ p->src + p->at, NULL, end - p->at };
         move(p, end);

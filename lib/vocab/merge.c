@@ -245,9 +245,10 @@ static bool queue(struct lm_encoder *e, uint32_t i)
     return lm_heap_push(e, (uint64_t)j.key << 32 | i, s->len + e->sym[s->next].len, j.to);
 }
 
-/* A pair in the heap is skipped if it is no longer what stands there: symbols only grow, so the
- * same length is the same pair. */
-bool lm_merge_symbols(struct lm_encoder *e, uint32_t n)
+/* Merge n > 0 symbols that are in e->sym, a list from 0 on; none has length 0.  False: no
+ * memory.  A pair in the heap is skipped if it is no longer what stands there: symbols only grow,
+ * so the same length is the same pair. */
+static bool merge_symbols(struct lm_encoder *e, uint32_t n)
 {
     struct lm_sym *sym = e->sym;
     sym[n - 1].next = NONE;
@@ -289,7 +290,7 @@ static bool merge_list(struct lm_encoder *e, const char *p, size_t len, bool lea
         s->len = (uint32_t)lm_next_symbol(e->v, p, end, &s->id);
         p += s->len;
     }
-    return lm_merge_symbols(e, n);
+    return merge_symbols(e, n);
 }
 
 /* Append what merge_list left, up to the symbol at `stop`. */
@@ -416,7 +417,7 @@ static bool merge_ids(struct lm_encoder *e, const uint32_t *id, size_t n)
         return false;
     for (uint32_t i = 0; i < n; i++)
         e->sym[i] = (struct lm_sym){ id[i], 1, i - 1, i + 1, true };
-    return lm_merge_symbols(e, (uint32_t)n);
+    return merge_symbols(e, (uint32_t)n);
 }
 
 /* As settled, of symbols. */

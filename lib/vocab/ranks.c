@@ -8,6 +8,21 @@
 
 #include "vocab/tokenizer.h"
 
+/* Bytes of a piece: parting a longer one in all ways would take long.  (hf_vocab_ranks.c has the
+ * same limit.) */
+enum { MAX_PIECE = 1024 };
+
+static int check_length(const struct lm_vocab *v, uint32_t i, struct lm_err *err)
+{
+    size_t len, n = 0;
+    const char *p = lm_pieces_get(&v->text, i, &len);
+    for (size_t k = 0; k < len; k++)
+        n += ((unsigned char)p[k] & 0xC0) != 0x80;
+    return n <= MAX_PIECE ? LM_OK
+                          : lm_fail(err, LM_ENOSUP, "piece %u has more than %d bytes", i,
+                                    MAX_PIECE);
+}
+
 /* Part piece i in all ways, each character of its text being a byte; *n counts those whose
  * parts are pieces, which are added if `add`. */
 static void part(struct lm_vocab *v, uint32_t i, bool add, uint64_t *n)
@@ -35,12 +50,16 @@ static void part(struct lm_vocab *v, uint32_t i, bool add, uint64_t *n)
 int lm_ranks_load(struct lm_vocab *v, struct lm_err *err)
 {
     uint64_t n = 0, again = 0;
-    for (uint32_t i = 0; i < v->n; i++)
-        part(v, i, false, &n);
+    int s = LM_OK;
+    for (uint32_t i = 0; s == LM_OK && i < v->n; i++)
+        if ((s = check_length(v, i, err)) == LM_OK)
+            part(v, i, false, &n);
+    if (s != LM_OK)
+        return s;
     if (n > INT32_MAX)
         return lm_fail(err, LM_ENOSUP, "the pieces have %llu parts: so many are not supported",
                        (unsigned long long)n);
-    int s = lm_pairs_init(&v->pairs, (uint32_t)n, err);
+    s = lm_pairs_init(&v->pairs, (uint32_t)n, err);
     v->pairs.by_id = true;
     for (uint32_t i = 0; s == LM_OK && i < v->n; i++)
         part(v, i, true, &again);

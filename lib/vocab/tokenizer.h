@@ -437,9 +437,6 @@ static inline const char *lm_pieces_get(const struct lm_pieces *p, uint32_t i, s
 bool lm_pieces_init(struct lm_pieces *p, uint32_t n, size_t size);
 void lm_pieces_release(struct lm_pieces *p);
 
-/* Build v->slots from v->text; LM_EDATA when a text is there twice. */
-int lm_vocab_index(struct lm_vocab *v, struct lm_err *err);
-
 /* Collect and sort v->added: pieces of type control, user and unknown. */
 int lm_vocab_sort_added(struct lm_vocab *v, struct lm_err *err);
 
@@ -488,10 +485,6 @@ void lm_pairs_add(struct lm_pairs *t, uint32_t i, uint64_t hash);
  * proportion to len, memory bounded.
  */
 int lm_merge(struct lm_encoder *e, const char *p, size_t len, bool lead, struct lm_err *err);
-
-/* Merge n > 0 symbols that are in e->sym, a list from 0 on; none has length 0.  False: no
- * memory. */
-bool lm_merge_symbols(struct lm_encoder *e, uint32_t n);
 
 /*
  * lm_merge_ids - append the tokens that the symbols id[0 .. n) become, each by lm_encoder_put with

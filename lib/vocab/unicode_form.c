@@ -49,22 +49,6 @@ size_t lm_rune_bytes(uint32_t r, char to[4])
     return 4;
 }
 
-size_t lm_uni_form_settled(const char *p, size_t len, enum lm_uni_form form)
-{
-    size_t at = lm_whole_chars(p, len);
-    for (size_t end = at; at > 0; end = at) {
-        int k;
-        for (at--; at > 0 && end - at < 4 && ((unsigned char)p[at] & 0xC0) == 0x80;)
-            at--;
-        uint32_t r = lm_uni_next(p + at, p + end, &k);
-        if (at + (size_t)k != end)               /* not UTF-8 */
-            return end - 1;
-        if ((r == 0xFFFD && k == 1) || lm_uni_begins(r, form))
-            return at;
-    }
-    return 0;
-}
-
 #ifdef LM_HAVE_UTF8PROC
 
 /* A character on its way, and the bytes it was made of. */
@@ -92,9 +76,10 @@ static bool compat(enum lm_uni_form f)
     return f == LM_FORM_KC || f == LM_FORM_KD;
 }
 
-/* Not those that are second in a composition (marks, the later jamo) and, with compatibility,
- * those that become such. */
-bool lm_uni_begins(uint32_t r, enum lm_uni_form f)
+/* Does nothing before this character join with it or change places with it?  Not so those that
+ * are second in a composition (marks, the later jamo) and, with compatibility, those that become
+ * such. */
+static bool begins(uint32_t r, enum lm_uni_form f)
 {
     if (r < 0x300)
         return true;
@@ -199,7 +184,7 @@ bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
         for (int k; ok && i < len; i += (size_t)k) {
             uint32_t r = lm_uni_next(p + i, p + len, &k);
             bool broken = r == 0xFFFD && k == 1;
-            if (i > at && (broken || lm_uni_begins(r, form)))
+            if (i > at && (broken || begins(r, form)))
                 break;
             if (broken) {
                 put(to, p + i++, 1, at, at + 1);
@@ -231,10 +216,26 @@ bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
     return true;
 }
 
-bool lm_uni_begins(uint32_t rune, enum lm_uni_form form)
+static bool begins(uint32_t rune, enum lm_uni_form form)
 {
     (void)rune, (void)form;
     return true;
 }
 
 #endif
+
+size_t lm_uni_form_settled(const char *p, size_t len, enum lm_uni_form form)
+{
+    size_t at = lm_whole_chars(p, len);
+    for (size_t end = at; at > 0; end = at) {
+        int k;
+        for (at--; at > 0 && end - at < 4 && ((unsigned char)p[at] & 0xC0) == 0x80;)
+            at--;
+        uint32_t r = lm_uni_next(p + at, p + end, &k);
+        if (at + (size_t)k != end)               /* not UTF-8 */
+            return end - 1;
+        if ((r == 0xFFFD && k == 1) || begins(r, form))
+            return at;
+    }
+    return 0;
+}

@@ -27,11 +27,8 @@ bool lm_uni_form(const char *p, size_t len, enum lm_uni_form form,
                  void (*put)(void *to, const char *text, size_t n, size_t at, size_t end),
                  void *to);
 
-/* Does nothing before this character join with it or change places with it?  Text may be cut
- * before it, and its parts normalized by themselves. */
-bool lm_uni_begins(uint32_t rune, enum lm_uni_form form);
-
-/* The same of a text: the last place where it may be cut, whatever follows it.  0: none. */
+/* The last place where a text may be cut, whatever follows it, and its parts normalized by
+ * themselves.  0: none. */
 size_t lm_uni_form_settled(const char *p, size_t len, enum lm_uni_form form);
 
 /* The length without the blanks at the end. */

@@ -74,7 +74,8 @@ static int same_piece(const struct lm_vocab *v, uint32_t a, uint32_t b, struct l
                    (int)(n < 80 ? n : 80), p);
 }
 
-int lm_vocab_index(struct lm_vocab *v, struct lm_err *err)
+/* Build v->slots from v->text; LM_EDATA when a text is there twice. */
+static int make_index(struct lm_vocab *v, struct lm_err *err)
 {
     uint64_t size = 64;
     while (size < 2 * (uint64_t)v->n)
@@ -140,7 +141,7 @@ static int load_texts(struct lm_vocab *v, const struct lm_str *str, uint64_t n, 
         v->text.at[i + 1] = (uint32_t)(to - v->text.data);
         v->longest = len > v->longest ? (uint32_t)len : v->longest;
     }
-    return lm_vocab_index(v, err);
+    return make_index(v, err);
 }
 
 static int load_types(struct lm_vocab *v, const int32_t *t, struct lm_err *err)
@@ -339,6 +340,16 @@ static void note_special(const struct lm_vocab *v, const struct lm_env *env)
     }
 }
 
+/* What it is.  Only byte-level BPE cuts words by its pre-tokenizer's name, which other files
+ * have as well. */
+static void note_kind(const struct lm_vocab *v, const struct lm_env *env)
+{
+    const bool cuts = v->model == &lm_tok_gpt2 && *v->pre_name;
+    lm_note(env, LM_INFO, "vocabulary: %s%s%s%s, %u entries, %u merges",
+            v->model->name, cuts ? ", pre-tokenizer '" : "", cuts ? v->pre_name : "",
+            cuts ? "'" : "", v->n, v->n_merges);
+}
+
 static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct lm_env *env,
                 struct lm_err *err)
 {
@@ -380,8 +391,7 @@ static int load(struct lm_vocab *v, const struct lm_vocab_src *src, const struct
     v->by_lines = v->by_lines && !v->rules && !v->user_inside && lm_added_by_lines(v);
     lm_merge_measure(v);
     note_special(v, env);
-    lm_note(env, LM_INFO, "vocabulary: %s, pre-tokenizer '%s', %u entries, %u merges",
-            v->model->name, v->pre_name, v->n, v->n_merges);
+    note_kind(v, env);
     return lm_vocab_sort_added(v, err);
 }
 

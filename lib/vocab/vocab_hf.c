@@ -142,15 +142,15 @@ struct lm_vocab *lm_vocab_from_hf(const char *path, const struct lm_env *env, st
     struct lm_vocab *v = NULL;
     struct lm_hf_source *s = lm_hf_open(path, NULL, env, err);
     if (s && find_any(s, err) == LM_OK &&
-        lm_hf_load_tree(s, &arena, "config.json", &config, err) == LM_OK) {
+        lm_hf_load_object(s, &arena, "config.json", &config, err) == LM_OK) {
         /* one that is broken is known to occur, and not needed */
-        lm_hf_load_tree(s, &arena, "generation_config.json", &generation, &broken);
+        lm_hf_load_object(s, &arena, "generation_config.json", &generation, &broken);
         int r = lm_hf_vocab_load(&h, s, config, generation, 0, NULL, env, err);
         if (r == LM_ENOSUP) {
             r = lm_hf_vocab_load(&h, s, config, generation, 0, "llama-bpe", env, err);
             if (r == LM_OK)
                 lm_note(env, LM_WARN, "ranks of a number that is not known: words are cut as by "
-                        "cl100k_base");
+                        "cl100k_base ('llama-bpe' in GGUF)");
         }
         if (r == LM_OK) {
             if (lm_hf_named_read(&named, path, env, err) == LM_OK)

@@ -22,12 +22,48 @@ static bool looks_like_gguf(const unsigned char *head, size_t len)
     return len >= 4 && memcmp(head, "GGUF", 4) == 0;
 }
 
+static size_t past_blanks(const unsigned char *head, size_t len, size_t i)
+{
+    while (i < len && head[i] && strchr(" \t\r\n", head[i]))
+        i++;
+    return i;
+}
+
 static bool looks_like_json(const unsigned char *head, size_t len)
 {
-    size_t i = 0;
-    while (i < len && strchr(" \t\r\n", head[i]) && head[i])
-        i++;
+    const size_t i = past_blanks(head, len, 0);
     return i < len && head[i] == '{';
+}
+
+/* Its first member is one that a tokenizer.json does not have. */
+static bool looks_like_tekken(const unsigned char *head, size_t len)
+{
+    static const char *const members[] = { "\"config\"", "\"vocab\"", "\"special_tokens\"" };
+    if (!looks_like_json(head, len))
+        return false;
+    const size_t i = past_blanks(head, len, past_blanks(head, len, 0) + 1);
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
+        const size_t n = strlen(members[k]);
+        if (len - i >= n && memcmp(head + i, members[k], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* One of its first lines is a special piece of BERT's. */
+static bool looks_like_txt(const unsigned char *head, size_t len)
+{
+    static const char *const pieces[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" };
+    for (size_t at = 0; at < len;) {
+        const unsigned char *nl = memchr(head + at, '\n', len - at);
+        size_t n = nl ? (size_t)(nl - head) - at : 0;
+        n -= n && head[at + n - 1] == '\r';
+        for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++)
+            if (n == strlen(pieces[k]) && memcmp(head + at, pieces[k], n) == 0)
+                return true;
+        at = nl ? (size_t)(nl - head) + 1 : len;
+    }
+    return false;
 }
 
 /* The first row whose name and first bytes both fit. */
@@ -38,6 +74,7 @@ static const struct form {
     const char *what;
 } forms[] = {
     { "tekken.json", "",     NULL,               lm_vocab_from_tekken, "tekken.json" },
+    { "",            "",     looks_like_tekken,  lm_vocab_from_tekken, "tekken.json" },
     { "",            ".json", NULL,              lm_vocab_from_json,   "a tokenizer.json" },
     { "",            ".txt", lm_looks_like_rwkv, lm_vocab_from_rwkv,   "RWKV's list of pieces" },
     { "rwkv_vocab_", ".txt", NULL,               lm_vocab_from_rwkv,   "RWKV's list of pieces" },
@@ -50,6 +87,7 @@ static const struct form {
     { "",          ".model", NULL,               lm_vocab_from_spm,    "a SentencePiece model" },
     { "",            "",     lm_looks_like_rwkv, lm_vocab_from_rwkv,   "RWKV's list of pieces" },
     { "",            "",     looks_like_json,    lm_vocab_from_json,   "a tokenizer.json" },
+    { "",            "",     looks_like_txt,     lm_vocab_from_txt,    "a vocab.txt" },
     { "",            "",     NULL,               NULL,                 "a GGUF file" },
 };
 
@@ -59,7 +97,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* By the name, less a .zst, and the first bytes, of which none are seen where it is compressed. */
+/* By the name, less a .zst, and the first bytes. */
 static const struct form *form_of(const char *path, const unsigned char *head, size_t len)
 {
     const struct form *f = forms;
@@ -71,6 +109,13 @@ static const struct form *form_of(const char *path, const unsigned char *head, s
            (f->looks && !f->looks(head, len)))
         f++;
     return f;
+}
+
+/* Also a link that leads nowhere: what is named is there, but cannot be read. */
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
 }
 
 static bool is_directory(const char *path)
@@ -197,11 +242,10 @@ static struct lm_vocab *open_directory(const char *path, const struct lm_env *en
 {
     struct lm_buf name = { 0 };
     struct lm_vocab *v = NULL;
-    struct stat st;
     lm_buf_printf(&name, "%s/tokenizer.json", path);
     if (name.failed)
         lm_fail_nomem(err);
-    else if (stat(name.data, &st) != 0)
+    else if (!is_there(name.data))
         v = lm_vocab_from_hf(path, env, err);
     else if (!(v = open_file(name.data, env, err)) && err)
         lm_err_at(err, (int)err->code, "tokenizer.json");

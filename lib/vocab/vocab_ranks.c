@@ -26,7 +26,7 @@ static struct lm_vocab *load(lm_rank_reader *read, const char *const lacks[], co
         const bool bpe = !strcmp(f.model, "gpt2");
         if (bpe && !f.pre)
             lm_note(env, LM_WARN, "%llu ranks, a size that is not known: words are cut as by "
-                    "cl100k_base, and there are no control tokens",
+                    "cl100k_base ('llama-bpe' in GGUF), and there are no control tokens",
                     (unsigned long long)f.n_ranks);
         const char *pre = f.pre ? f.pre : bpe ? "llama-bpe" : "";
         src.model = (struct lm_str){ f.model, strlen(f.model) };

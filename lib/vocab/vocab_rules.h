@@ -250,9 +250,6 @@ int lm_rules_detok_add(struct lm_rules_detok *d, struct lm_str token, struct lm_
                        struct lm_err *err);
 /* No more tokens; ready for the next sequence. */
 int lm_rules_detok_end(struct lm_rules_detok *d, struct lm_buf *out, struct lm_err *err);
-/* What one token in the middle of a text becomes; d is used for nothing else. */
-int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm_buf *out,
-                        struct lm_err *err);
 /* The text of a piece that decoders get: of an added token that is looked for in normalized
  * text, what it is there. */
 struct lm_str lm_rules_shown(const struct lm_vocab *v, uint32_t id);

@@ -437,8 +437,9 @@ int lm_rules_detok_end(struct lm_rules_detok *d, struct lm_buf *out, struct lm_e
     return r;
 }
 
-int lm_rules_token_text(struct lm_rules_detok *d, struct lm_str token, struct lm_buf *out,
-                        struct lm_err *err)
+/* What one token in the middle of a text becomes; d is used for nothing else. */
+static int token_text(struct lm_rules_detok *d, struct lm_str token, struct lm_buf *out,
+                      struct lm_err *err)
 {
     static const struct lm_str space = { " ", 1 };
     const struct lm_rules *r = d->r;
@@ -492,7 +493,7 @@ int lm_rules_load_bytes(struct lm_vocab *v, struct lm_err *err)
             s = lm_fail(err, LM_ENOSUP, "decoder: the pieces may become more than %d MiB of text",
                         (int)(LM_RULES_TEXT >> 20));
         else
-            s = lm_rules_token_text(d, shown, &text, err);
+            s = token_text(d, shown, &text, err);
     }
     lm_rules_detok_free(d);
     if (s == LM_OK) {

@@ -228,6 +228,12 @@ fails 1 "memory" "{% set ns = namespace(s='x') %}\
 fails 1 "steps" \
     "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}" \
     "a loop without end"
+printf '{%% set ét·é = 1 %%}{%% set 名_2 = 2 %%}{{ ét·é }}{{ 名_2 }}' >f.jinja
+ok "$(chat --render --template f.jinja hello.json)" 12 "names beyond ASCII"
+fails 1 "unexpected char '“'" '{{ “x” }}' "quotes of a word processor"
+fails 1 "unexpected char '♠'" '{{ a♠ }}' "a symbol in a name"
+fails 1 "unexpected char '‍'" '{{ ‍a }}' "what joins, before a name"
+fails 1 "raise_exception without a message" "{{ raise_exception('') }}" "an exception of no words"
 printf '{"messages":' | chat --render 2>err;              ok $? 1 "broken JSON"
 has "$(cat err)" "<stdin>: line 1" "with its place"
 printf '{"messages":[3]}' | chat --render 2>err;          ok $? 1 "no messages"
@@ -246,6 +252,29 @@ chat --render --kwargs '[1]' hello.json 2>err;            ok $? 2 "--kwargs that
 chat --render --now yesterday hello.json 2>err;           ok $? 2 "--now that is no time"
 chat --render --now 2025-02-30 hello.json 2>err;          ok $? 2 "a day that is not there"
 chat -j hello.json 2>err;                                 ok $? 2 "-j"
+ok "$(chat --render -j hello.json hello.json | tokenize -m "$m" -j --no-add-special)" \
+    "$(chat hello.json hello.json)" "--render -j: texts that can be told from each other"
+chat --render -0 hello.json hello.json | tokenize -m "$m" -0 --no-add-special >out
+ok "$(cat out)" "$(chat hello.json hello.json)" "--render -0"
+ok "$(chat --render hello.json hello.json | wc -c)" "$(($(chat --render hello.json | wc -c) * 2))" \
+    "nothing is between them without"
+ok "$(chat --render -l hello.json | tail -c 1 | od -An -c | tr -d ' ')" '\n' "--render -l ends one"
+echo '{' >broken.json
+chat --render hello.json broken.json hello.json >out 2>err
+ok "$? $(wc -l <err)" "1 1" "--render goes on behind a conversation that is none"
+chat --render hello.json hello.json | cmp -s - out;       ok $? 0 "with the others"
+chat --count hello.json broken.json hello.json >out 2>err
+ok "$? $(wc -l <out)" "1 2" "--count too"
+chat hello.json broken.json hello.json >out 2>err
+ok "$? $(sed -n '2s/\(..\).*/\1/p' out) $(wc -l <out)" "1 !  2" "a token stream ends there"
+chat --template - <hello.json >out 2>err
+ok "$? $(wc -c <out)" "2 0" "a template and a conversation from standard input"
+ok "$(echo '{{ messages[0].role }}' | chat --render --template - hello.json)" user \
+    "a template from there alone"
+printf '\357\273\277[]' | chat 2>err;                    ok $? 1 "a byte order mark"
+has "$(cat err)" "<stdin>: line 1, column 1: a byte order mark, which JSON does not have" "is called that"
+printf '\377\376[\0]\0' | chat 2>err
+has "$(cat err)" "UTF-16: JSON is UTF-8" "and so is UTF-16"
 tokenize -m "$m" --render hello.json 2>err;               ok $? 2 "--render without --chat"
 ok "$(tokenize -m "$m" Hello)" "360 39 68 277 78" "a text needs no template"
 tokenize -m "$root/tests/data/vocab/qwen.gguf" --chat hello.json 2>err

@@ -36,6 +36,18 @@ tokenize -m "$kinds/own.tiktoken" x >out 2>err; ok $? 0 "ranks of an unknown num
 has "$(cat err)" "words are cut as by cl100k_base" "are noted"
 
 # ---- names and contents ----
+for f in unigram.gguf unigram.json vocab.txt cased.txt tekken.json rwkv.txt own.tiktoken bpe.model; do
+    want=$(tokenize -q -m "$kinds/$f" "The sea's")
+    ok "$(tokenize -q -m - "The sea's" <"$kinds/$f")" "$want" "$f from standard input"
+    ok "$(zstd -qc "$kinds/$f" | tokenize -q -m - "The sea's")" "$want" "$f from there, compressed"
+done
+echo some text | tokenize -m - x 2>err; ok $? 1 "standard input that is no model"
+tokenize -m - <"$m" >out 2>err; ok "$? $(wc -c <out)" "2 0" "a model and a text from standard input"
+has "$(cat err)" "the model and the text cannot both come from standard input" "are too much"
+tokenize -m - -d <"$m" 2>err; ok $? 2 "a model and ids, too"
+ok "$(echo 39 | tokenize -m "$m" --vocab | wc -l)" 368 "a vocabulary is no text"
+ok "$(tokenize -v -m "$kinds/vocab.txt" x 2>&1 >/dev/null | sed -n '$s/.*vocab.txt: //p')" \
+    "vocabulary: bert, 282 entries, 0 merges" "-v names no pre-tokenizer where none cuts words"
 cp "$kinds/bpe.model" some.name; same bpe.model some.name --no-parse-special
 cp "$kinds/own.tiktoken" tokenizer.model; same own.tiktoken tokenizer.model --no-parse-special
 same gpt2 "$kinds/gpt2/vocab.json"
@@ -119,6 +131,25 @@ tekken() { # VOCAB PART
 tekken '{"rank":0,"token_bytes":"YQ=="},{"rank":1}' "vocab[1]: no rank or no token_bytes in base64"
 printf '{"config":{"default_vocab_size":9},"vocab":[]}' >tekken.json
 bad tekken.json 1 "config has no good default_vocab_size and default_num_special_tokens"
+own() { # SED PART STATUS
+    sed "$1" "$kinds/tekken.json" >tekken.json; bad tekken.json "$3" "$2"
+}
+own 's/"pattern": *"/&(?i:x)|/' "config: pattern '(?i:x)|" 2
+own 's/"pattern": *"/"pattern":5,"was":"/' "config: pattern is no text" 1
+own 's/"special_tokens":/"special_tokens":5,"were":/' "special_tokens is no list" 1
+own 's/"special_tokens":/"special_tokens":null,"were":/' "" 0
+ok "$(cat out)" "$(sed 's/"special_tokens":/"were":/' "$kinds/tekken.json" | tokenize -m - x)" \
+    "special_tokens that are null are not there"
+sed 's/"pattern": *"[^"]*"/"pattern":"\\\\p{N}{1,3}"/' "$kinds/tekken.json" >tekken.json
+bad tekken.json 2 "config: pattern '\\p{N}{1,3}' is not supported"
+: >rwkv_vocab_0.txt; bad rwkv_vocab_0.txt 1 "has no pieces"
+printf "1 '\\\\U00110000' 4\n" >rwkv_vocab_1.txt
+bad rwkv_vocab_1.txt 1 "line 1 is not an id, a text and its length"
+{ cat "$kinds/own.tiktoken"; printf '%s 289\n' "$(head -c 900000 /dev/zero | base64 -w 0)"; } >long.tiktoken
+(ulimit -t 10; exec tokenize -m long.tiktoken x) >out 2>err; ok $? 2 "a piece that would take long"
+has "$(cat err)" "piece 289 has more than 1024 bytes" "is refused"
+ok "$(wc -l <err)" 1 "and nothing else is said"
+printf '[CLS]\n\na\n\n' >blank.txt; bad blank.txt 1 "lines 2 and 4 are both blank"
 printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "ids 0 and 2 are the same piece"
 printf '' >empty.txt; bad empty.txt 1 "has no pieces"
 # a warning is no answer to a file that cannot be used
@@ -156,6 +187,36 @@ bad mixed.json 2 "normalizer.normalizers[0] 'NFKC': from here on a byte"
 json "$(grow normalizers 6 aaaa)" null "$(grow decoders 6 aaaa)" >most.json
 ok "$(tokenize -m most.json --count ab)" 2048 "as long as may be"
 ok "$(echo 0 1 | tokenize -m most.json -d | wc -c)" 12288 "and back"
+
+# ---- small files of a directory that are not what they should be ----
+small() { # FILE TEXT PART: beside vocab.json and merges.txt
+    rm -rf small; cp -r "$kinds/gpt2" small; printf '%s' "$2" >"small/$1"
+    bad small 1 "$3"
+    ok "$(wc -l <err) $(wc -c <out)" "1 0" "in one line, and nothing else"
+}
+for f in config tokenizer_config special_tokens_map added_tokens; do
+    for text in '[]' 5 null '"x"' '[{"content":"x"}]'; do
+        small $f.json "$text" "$f.json: is no object"
+    done
+    small $f.json '{' "$f.json: line 1, column 2"
+done
+for text in '[{"content":"x"}]' '[5]' '"x"' true; do
+    small tokenizer_config.json "{\"added_tokens_decoder\":$text}" \
+        "tokenizer_config.json: added_tokens_decoder is no object"
+done
+rm -rf small; cp -r "$kinds/gpt2" small; echo '[5]' >small/generation_config.json
+tokenize -m small x >out 2>err; ok $? 0 "generation_config.json may be broken"
+has "$(cat err)" "generation_config.json: is no object: it is not heeded" "and that is said"
+mkdir dead; ln -s nowhere dead/tokenizer.json; tokenize -m dead x >out 2>err
+ok $? 2 "a link that leads nowhere"
+has "$(cat err)" "dead: tokenizer.json: cannot open: No such file or directory" "is not just absent"
+cp "$kinds/unigram.json" dead/t.json; rm dead/tokenizer.json; mv dead/t.json dead/tokenizer.json
+ln -s nowhere dead/special_tokens_map.json; tokenize -m dead x >out 2>err
+ok $? 2 "also where it is one of the small files"
+has "$(cat err)" "special_tokens_map.json: cannot open" "it is named"
+printf '{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["#version: 0.2","a b"]}}' \
+    >version.json
+ok "$(tokenize -m version.json abab)" "2 2" "a head among merges, as the library takes it"
 
 mkdir lone; cp "$kinds/gpt2/vocab.json" lone/
 tokenize -m lone x >out 2>err; ok $? 1 "vocab.json without merges.txt"

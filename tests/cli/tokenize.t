@@ -224,10 +224,47 @@ fails 2 "two forms" tokenize -m "$m" -l -j x
 fails 2 "--special without -d" tokenize -m "$m" --special x
 fails 2 "-d of text files" tokenize -m "$m" -d -f t1
 fails 1 "a file that is no model" tokenize -m t3 x
-printf 'a' >a; tokenize -m "$m" -f a -f /no/such >out 2>err; ok $? 2 "a second file that is missing"
+printf 'a' >a; tokenize -m "$m" -f a -f /no/such -f a >out 2>err
+ok $? 2 "a second file that is missing"
 ok "$(sed -n 2p out | cut -c 1-2)" "! " "breaks the stream off"
+ok "$(wc -l <out)" 2 "and what follows is not in its place"
 tokenize -m "$m" -f out >/dev/null 2>err && tokenize -m "$m" -d out >/dev/null 2>err
 ok $? 1 "which readers notice"
+# what is no token stream goes on
+for form in --count --pieces --offsets --binary; do
+    tokenize -m "$m" $form -f a -f a >two
+    tokenize -m "$m" $form -f a -f /no/such -f f.zst -f a -f / >out 2>err
+    ok "$? $(wc -l <err)" "2 2" "$form: each file that fails is named"
+    tokenize -m "$m" $form -f a -f f.zst -f a >want; equal out want "and the others are there"
+done
+head -c 30 f.zst >cut.zst
+for form in --count --pieces --offsets; do
+    { tokenize -m "$m" $form -f cut.zst -f a; } 2>err | tail -n 1 >out
+    ok "$(cat out)" "$(tokenize -m "$m" $form -f a | tail -n 1)" "$form: behind a file that is cut"
+done
+printf '39 68\n39 68' >cut; printf '39\n' >whole
+for form in '' -l -j -0; do
+    tokenize -m "$m" -d $form cut /no/such whole >out 2>err
+    ok "$? $(wc -l <err)" "2 2" "-d $form goes on, and tells of both"
+done
+ok "$(tokenize -m "$m" -d -j cut /no/such whole 2>err)" '"He"
+"H
+"H"' "-j: what is cut has no end, and the next one a line of its own"
+ok "$(tokenize -m "$m" -d cut /no/such whole 2>err)" HeHH "texts follow each other"
+tokenize -m "$m" -d '39 68' 2>err; ok $? 2 "ids as an operand"
+has "$(cat err)" "ids come from standard input" "and where they come from"
+# other streams
+tokenize -m "$m" --binary 'x y' | tokenize -m "$m" -d 2>err >out
+ok "$(cat err)" "tokenize: <stdin>: binary data, not token ids in decimal (those of tokenize \
+--binary are for other readers)" "ids of four bytes are no token stream"
+tokenize -m "$m" --binary 'x y' | decode -q -m "$m" 2>err >out
+has "$(cat err)" "decode: <stdin>: binary data, not token ids in decimal" "for decode, too"
+echo 1 2 | decode -m "$m" | tokenize -m "$m" -d 2>err
+has "$(cat err)" "a logits stream, not token ids: sample chooses these from it" "sample is missing"
+tokenize --no-such 2>err; ok "$(head -n 1 err)" "tokenize: unrecognized option '--no-such'" \
+    "a wrong option is told under the program's name"
+tokenize -m '' x 2>err; ok "$(cat err)" "tokenize: '': cannot open: No such file or directory" \
+    "a name of nothing is shown"
 tokenize -m "$m" x >/dev/full 2>err;                      ok $? 2 "a full disk"
 head -c 100000 /dev/zero | tr '\0' a | tokenize -m "$m" 2>err | head -c 1 >/dev/null
 ok "$(cat err)" "" "a closed pipe is quiet"
