@@ -5,10 +5,16 @@
  * Nodes are visited in the order of evaluation.  Each takes the smallest free block that
  * holds it, or the end of its place's buffer; it may instead take over its first source's
  * bytes when no later node reads them.  A block becomes free when its last reader is done.
+ *
+ * Where that leaves holes, so that buffers are longer than what is in use at any time, blocks are
+ * also placed by size: the greatest first, each at the lowest offset where nothing lies that is in
+ * use when it is (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+ * 2020).  The shorter result counts.
  */
 #include "tensor/ops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 
@@ -22,6 +28,7 @@ struct memory {
     size_t           n_free, cap_free;
     size_t           end;        /* first byte beyond everything used so far          */
     size_t           high;       /* the highest `end`                                 */
+    size_t           used, most; /* bytes in use, and the most that ever were         */
 };
 
 struct plan {
@@ -52,6 +59,8 @@ static void take(struct plan *plan, struct lm_tensor *t)
     size_t size = block_size(plan, t), best = p->n_free;
     if (!size)
         return;
+    p->used += size;
+    p->most = p->used > p->most ? p->used : p->most;
     for (size_t i = 0; i < p->n_free; i++)
         if (p->free[i].size >= size && (best == p->n_free || p->free[i].size < p->free[best].size))
             best = i;
@@ -81,6 +90,7 @@ static int give(struct plan *plan, uint32_t place, size_t offset, size_t size)
         i++;
     if (!lm_grow(&p->free, &p->cap_free, p->n_free + 1, sizeof *p->free))
         return lm_fail_nomem(&plan->g->err);
+    p->used -= size;
     for (size_t k = p->n_free++; k > i; k--)
         p->free[k] = p->free[k - 1];
     p->free[i] = (struct block){ offset, size };
@@ -164,11 +174,12 @@ static void count_reads(struct lm_graph *g)
     }
 }
 
-int lm_graph_plan(struct lm_graph *g, size_t align)
+/* In the order of evaluation: bytes of all buffers, and in *least, below what they cannot be. */
+static size_t by_time(struct lm_graph *g, size_t align, size_t *least)
 {
     struct plan p = { .g = g, .align = align };
-    if (g->err.code)
-        return g->err.code;
+    size_t all = 0;
+    *least = 0;
     count_reads(g);
     for (size_t i = 0; i < g->n_leaves; i++)
         take(&p, g->leaves[i]);
@@ -177,7 +188,132 @@ int lm_graph_plan(struct lm_graph *g, size_t align)
     for (int i = 0; i < LM_MAX_PLACES; i++) {
         free(p.at[i].free);
         g->planned[i] = p.at[i].high;
+        all += p.at[i].high;
+        *least += p.at[i].most;
     }
+    return all;
+}
+
+/* --- by size ---------------------------------------------------------------------------- */
+
+/* More blocks than the graphs of large models have would take too long. */
+#define MOST_SPANS 8192
+
+/* A block, and the first and last node during which it is in use. */
+struct span {
+    size_t   offset, size;
+    size_t   first, last;
+    uint32_t place;
+};
+
+/* A tensor's offset is the number of its span until spans are placed. */
+static void add_span(const struct plan *p, struct lm_tensor *t, size_t now, struct span *spans,
+                     size_t *n)
+{
+    const size_t size = block_size(p, t);
+    if (!size)
+        return;
+    spans[*n] = (struct span){ 0, size, now, t->flags & HELD ? p->g->n_nodes : now, t->place };
+    t->offset = (*n)++;
+}
+
+/* The spans of all blocks; *n of them. */
+static void find_spans(const struct plan *p, struct span *spans, size_t *n)
+{
+    const struct lm_graph *g = p->g;
+    *n = 0;
+    for (size_t i = 0; i < g->n_leaves; i++)
+        add_span(p, g->leaves[i], 0, spans, n);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        struct lm_tensor *t = g->nodes[i];
+        if (t->op == LM_OP_VIEW)
+            continue;
+        if (in_place(p, t))
+            t->offset = root_of(t->src[0])->offset;
+        else
+            add_span(p, t, i, spans, n);
+        for (size_t k = 0; k <= LM_MAX_SRC; k++) {
+            struct lm_tensor *r = k == LM_MAX_SRC ? t : t->src[k] ? root_of(t->src[k]) : NULL;
+            if (r && block_size(p, r) && spans[r->offset].last < i)
+                spans[r->offset].last = i;
+            if (r && r != t)
+                r->left--;
+        }
+        if (t->flags & HELD && block_size(p, t))
+            spans[t->offset].last = g->n_nodes;
+    }
+}
+
+static int larger(const void *a, const void *b)
+{
+    const struct span *x = *(struct span *const *)a, *y = *(struct span *const *)b;
+    return x->size != y->size ? (x->size < y->size) - (x->size > y->size) : (x > y) - (x < y);
+}
+
+/* Offsets for n spans; list [n] holds them first by size, and then those that have an offset by
+ * that. */
+static void place_spans(struct lm_graph *g, struct span *spans, size_t n, struct span **list)
+{
+    for (size_t i = 0; i < n; i++)
+        list[i] = &spans[i];
+    qsort(list, n, sizeof *list, larger);
+    memset(g->planned, 0, sizeof g->planned);
+    for (size_t i = 0; i < n; i++) {
+        struct span *s = list[i];
+        size_t at = 0, k = 0;
+        for (; k < i; k++) {
+            const struct span *q = list[k];
+            if (q->place != s->place || q->last < s->first || q->first > s->last)
+                continue;
+            if (at + s->size <= q->offset)
+                break;
+            at = q->offset + q->size > at ? q->offset + q->size : at;
+        }
+        for (k = i; k > 0 && list[k - 1]->offset > at; k--)
+            list[k] = list[k - 1];
+        list[k] = s;
+        s->offset = at;
+        if (at + s->size > g->planned[s->place])
+            g->planned[s->place] = at + s->size;
+    }
+}
+
+/* Bytes of all buffers, or SIZE_MAX and no offsets where that is not tried. */
+static size_t by_size(struct lm_graph *g, size_t align)
+{
+    const struct plan p = { .g = g, .align = align };
+    const size_t most = g->n_nodes + g->n_leaves;
+    struct span *spans = lm_malloc_array(most, sizeof *spans);
+    struct span **list = lm_malloc_array(most, sizeof *list);
+    size_t n = 0, all = SIZE_MAX;
+    if (spans && list) {
+        count_reads(g);
+        find_spans(&p, spans, &n);
+    }
+    if (n > 0 && n <= MOST_SPANS) {
+        place_spans(g, spans, n, list);
+        for (size_t i = 0; i < most; i++) {
+            struct lm_tensor *t = i < g->n_nodes ? g->nodes[i] : g->leaves[i - g->n_nodes];
+            if (t->op != LM_OP_VIEW && block_size(&p, t))
+                t->offset = spans[t->offset].offset;
+        }
+        all = 0;
+        for (int i = 0; i < LM_MAX_PLACES; i++)
+            all += g->planned[i];
+    }
+    free(spans);
+    free(list);
+    return all;
+}
+
+int lm_graph_plan(struct lm_graph *g, size_t align)
+{
+    size_t least;
+    if (g->err.code)
+        return g->err.code;
+    const size_t all = by_time(g, align, &least);
+    if (!g->err.code && all > least + least / 32 && by_size(g, align) >= all)
+        by_time(g, align, &least);
     return g->err.code;
 }
 

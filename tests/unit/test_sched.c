@@ -352,6 +352,9 @@ static void test_placement(void **state)
     assert_null(lm_model_load(MODEL, &o, NULL, &err));
     assert_non_null(strstr(err.text, "far0"));
     o.placement.devices = "cpu,far1,cpu";
+    assert_null(lm_model_load(MODEL, &o, NULL, &err));
+    assert_non_null(strstr(err.text, "cpu is named twice"));
+    o.placement.devices = "cpu,far1";
     struct lm_model *m = lm_model_load(MODEL, &o, NULL, &err);
     assert_non_null(m);
     lm_model_free(m);

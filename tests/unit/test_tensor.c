@@ -357,6 +357,32 @@ static void test_reuse(void **state)
     lm_graph_release(&g);
 }
 
+/* Of widths 1, 4, 2 and 1 beside a sum of width 1 that stays: 7 are in use at once, though in the
+ * order of evaluation the first leaves a hole that the third does not fit in. */
+static void test_holes(void **state)
+{
+    static const size_t widths[] = { 1, 4, 2, 1 };
+    enum { N = 256 };
+    struct lm_graph g = {0};
+    struct lm_tensor *x = leaf(&g, LM_F32, N, 1);
+    (void)state;
+    for (int layer = 0; layer < 5; layer++) {
+        struct lm_tensor *y = x;
+        for (size_t i = 0; i < 4; i++) {
+            struct lm_tensor *w = leaf(&g, LM_F32, y->ne[0], widths[i] * N);
+            w->data = &g;
+            y = lm_mul_mat(&g, w, y);
+        }
+        x = lm_add(&g, x, y);
+    }
+    x->flags |= LM_TENSOR_OUTPUT;
+    lm_graph_expand(&g, x);
+    assert_int_equal(lm_graph_plan(&g, 64), LM_OK);
+    assert_int_equal(g.planned[0], 7 * N * sizeof(float));
+    play(&g);
+    lm_graph_release(&g);
+}
+
 /* An output keeps its bytes although it has one reader that could take them over. */
 static void test_output_is_kept(void **state)
 {
@@ -388,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_deep),
         cmocka_unit_test(test_plans),
         cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_holes),
         cmocka_unit_test(test_output_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
