@@ -53,6 +53,7 @@ struct lm_generate_end {
  * Each id is written and flushed with a space as soon as it is drawn and certain; the id that
  * ended the sequence too.  Lines are written in the order of the prompts.  The children are
  * started first and reaped before this returns, whatever happens; the caller ignores SIGPIPE.
+ * A prompt is begun as soon as it is there, if a sequence is idle, whether others follow or not.
  * Tokens of line k are drawn as sequence k.
  *
  * A stop text ends the line: the text before it stays, as ids.  Where a banned text would occur,
