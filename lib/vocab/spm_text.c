@@ -219,10 +219,14 @@ int lm_spm_text_part(const struct lm_spm_text *t, struct lm_spm_state *st, const
         ok = ok && note(map, out->len, (size_t)(p - begin));
     }
     *done = (size_t)(p - begin);
-    if (st->begun && !more && !out->failed)
+    if (st->begun && !more && !out->failed) {
+        const size_t was = out->len;
         out->len = lm_spm_text_trim(t, out, marks);
-    if (st->begun && !more && t->suffix)
-        put(out, (struct lm_str){ " ", 1 }, marks);
+        if (t->suffix)                           /* the first of those spaces, or of no text */
+            put(out, (struct lm_str){ " ", 1 }, marks);
+        if (out->len > was)
+            ok = ok && note(map, out->len, (size_t)(p - begin));
+    }
     return ok && !out->failed ? LM_OK : lm_fail_nomem(err);
 }
 
