@@ -44,7 +44,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "AfmoeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "mup_enabled", { "true" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "score_func", { "sigmoid" }, NULL },

@@ -25,14 +25,9 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "ArceeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
-static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "relu2" }, NULL },
-    { NULL, { NULL }, NULL },
-};
 static const struct lm_dense dense = { .norm = LM_NORM_RMS, .act = LM_ACT_RELU2 };
 
 const struct lm_arch lm_arch_arcee = {
     .name = "arcee", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .needs = needs,
 };

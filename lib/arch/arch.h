@@ -170,6 +170,8 @@ enum lm_key_from {
     LM_FROM_2_THIRDS,       /* 2 / 3 of it, cut to a whole number and up to a multiple of 8 */
     LM_FROM_RATIO,          /* f32: config[0] / config[1]                                 */
     LM_FROM_ROOT_RATIO,     /* f32: config[0] / the root of config[1]                     */
+    LM_FROM_PRE_ATTN,       /* f32: 1 / the root of config[0], else of 256; not written where it
+                               is what the family makes of the keys before it             */
     LM_FROM_ACT,            /* str: the activation config[0]; not written where it is the one that
                                the row's "=NAME" is, which is the family's               */
     LM_FROM_KV_HEADS,       /* config[], but 1 with multi_query and the old falcon layout */

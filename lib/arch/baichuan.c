@@ -27,13 +27,12 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEY_FILE_TYPE,
     SCALING,
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEYS_HEAD_DIM_READ,
     LM_KEYS_END,
 };
 
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "rope_scaling.type", { "linear" }, NULL },
     { "rope_scaling.rope_type", { "linear" }, NULL },
     { "rope_theta", { "10000", "10000.0" }, NULL },
@@ -84,7 +83,6 @@ static void constants(struct lm_hparams *h)
 
 /* Version 2 normalizes the rows of the output matrix, and has a number for that loss. */
 static const struct lm_arch_need baichuan_needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "rope_scaling", { NULL }, NULL },
     { "z_loss_weight", { NULL }, NULL },
     { NULL, { NULL }, NULL },
@@ -108,7 +106,7 @@ static const struct lm_arch_key orion_keys[] = {
     LM_KEY_FILE_TYPE,
     LAYOUT, CTX, LM_KEY_EMBD, LM_KEY_LAYERS, LM_KEY_FF, LM_KEY_HEADS, LM_KEY_HEADS_KV,
     LM_KEY_F32("attention.layer_norm_epsilon", LM_KEY_REQUIRED, norm_eps, "rms_norm_eps", "=1e-5"),
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEYS_HEAD_DIM_READ,
     LM_KEYS_END,
 };
@@ -125,7 +123,6 @@ static const struct lm_arch_tensor orion_tensors[] = {
 };
 
 static const struct lm_arch_need orion_needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "rope_scaling", { NULL }, NULL },
     { "rope_theta", { "10000", "10000.0" }, NULL },

@@ -21,7 +21,6 @@
 
 static const char *const ignored[] = { LM_HF "attention.rotary_emb.inv_freq", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "use_bias", { "false" }, NULL },
     { "use_qkv_bias", { "false" }, NULL },
     { "norm_head", { "false" }, NULL },

@@ -49,7 +49,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "GlmForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "rope_parameters.rope_type", { "default" }, NULL },
     { "rope_scaling", { NULL }, NULL },
     { NULL, { NULL }, NULL },

@@ -30,6 +30,10 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "Cohere2ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "smollm", "command-r", NULL };
+static const struct lm_arch_need needs[] = {
+    { "sliding_window_pattern", { "4" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_SILU, .all_every = 4, .all_unturned = true,
     .constants = lm_dense_parallel,
@@ -38,5 +42,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_cohere2 = {
     .name = "cohere2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .pre_names = pre_names,
+    .pre_names = pre_names, .needs = needs,
 };

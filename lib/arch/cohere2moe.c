@@ -53,7 +53,6 @@ static void constants(struct lm_hparams *h)
 static const char *const classes[] = { "Cohere2MoeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "shared_expert_combination_strategy", { "average" }, NULL },
     { "prefix_dense_sliding_window_pattern", { "1" }, NULL },

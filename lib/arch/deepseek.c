@@ -34,7 +34,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "DeepseekForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "moe_layer_freq", { "1" }, NULL },
     { "rope_scaling", { NULL }, NULL },

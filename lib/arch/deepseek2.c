@@ -18,6 +18,11 @@ static const struct lm_arch_key keys[] = {
     LM_KEYS_END,
 };
 
+static const struct lm_arch_need needs[] = {
+    { "rope_interleave", { "true" }, NULL },
+    { NULL, { NULL }, NULL },
+};
+
 static const struct lm_arch_tensor tensors[] = {
     LM_T_ENDS,
     LM_T_TWO_NORMS,
@@ -150,7 +155,7 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_deepseek2 = {
     .name = "deepseek2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .more_layers = true, .settle = lm_latent_settle, .build = lm_dense_build,
-    .dense = &dense,
+    .dense = &dense, .needs = needs,
 };
 
 /* GLM-4.7-Flash (Z.ai, 2026) is the same; its files leave out what is always so. */
@@ -164,7 +169,7 @@ static const char *const lite_classes[] = { "Glm4MoeLiteForCausalLM", NULL };
 const struct lm_arch lm_arch_glm4_lite = {
     .name = "deepseek2", .hf_classes = lite_classes, .keys = lite_keys, .tensors = tensors,
     .ignored = ignored, .more_layers = true, .settle = lm_latent_settle, .build = lm_dense_build,
-    .dense = &dense,
+    .dense = &dense, .needs = needs,
 };
 
 /* Youtu-LLM (Tencent, 2025) is the same without experts. */
@@ -179,13 +184,9 @@ static const struct lm_arch_key plain_keys[] = {
     LM_KEYS_END,
 };
 static const char *const plain_classes[] = { "YoutuForCausalLM", NULL };
-static const struct lm_arch_need plain_needs[] = {
-    { "rope_interleave", { "true" }, NULL },
-    { NULL, { NULL }, NULL },
-};
 
 const struct lm_arch lm_arch_youtu = {
     .name = "deepseek2", .hf_classes = plain_classes, .keys = plain_keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_latent_settle, .build = lm_dense_build, .dense = &dense,
-    .needs = plain_needs,
+    .needs = needs,
 };

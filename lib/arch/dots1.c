@@ -36,7 +36,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "Dots1ForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },
 };

@@ -38,7 +38,6 @@ static const char *const classes[] = { "EuroBertModel", "EuroBertForMaskedLM", N
 static const char *const ignored[] = { "lm_head.weight", NULL };
 static const char *const prefixes[] = { "model.", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "mlp_bias", { "false" }, NULL },
     { "rope_scaling", { NULL }, NULL },

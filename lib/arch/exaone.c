@@ -41,7 +41,6 @@ static const char *const ignored[] = {
 };
 static const struct lm_arch_need needs[] = {
     { "activation_function", { "silu" }, NULL },
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "mlp_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },

@@ -42,10 +42,6 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM", NULL };
 static const char *const ignored[] = { "mtp.*", NULL };
-static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
-    { NULL, { NULL }, NULL },
-};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .rope_halves = true, .all_every = 4,
     .all_unturned = true,
@@ -54,5 +50,4 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_exaone_moe = {
     .name = "exaone-moe", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .needs = needs,
 };

@@ -15,7 +15,8 @@ static const struct lm_arch_key keys[] = {
       LM_FIELD(n_head_kv) },
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
+    LM_KEY_ACT("activation", "=gelu"),
     LM_KEYS_END,
 };
 
@@ -47,6 +48,10 @@ static const char *const classes[] = { "FalconForCausalLM", "RWForCausalLM", NUL
 static const char *const ignored[] = {
     "transformer.h.{i}.self_attention.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_need needs[] = {
+    { "alibi", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .rope_halves = true,
     .constants = lm_dense_parallel,
@@ -55,4 +60,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_falcon = {
     .name = "falcon", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .needs = needs,
 };

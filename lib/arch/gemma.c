@@ -13,7 +13,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_RMS_EPS("=1e-6"),
     LM_KEYS_HEAD_DIM("head_dim", "=256"),
     LM_KEY_FILE_TYPE,
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEY_ROT_READ,
     LM_KEYS_END,
 };
@@ -39,6 +39,10 @@ static const struct lm_arch_token tokens[] = {
     { "add_space_prefix", NULL, 0 },
     { NULL, NULL, 0 },
 };
+static const struct lm_arch_need needs[] = {
+    { "tie_word_embeddings", { "true" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .constants = lm_dense_scale_embd,
 };
@@ -46,5 +50,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma = {
     .name = "gemma", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = tokens,
+    .tokens = tokens, .needs = needs,
 };

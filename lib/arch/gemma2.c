@@ -9,7 +9,7 @@
 static void constants(struct lm_hparams *h)
 {
     lm_dense_scale_embd(h);
-    if (h->n_layer == 46 && h->n_head)      /* the model of 27 billion weights */
+    if (h->n_layer == 46 && h->n_head && !h->attn_scale)     /* of 27 billion weights */
         h->attn_scale = 1 / sqrtf((float)h->n_embd / (float)h->n_head);
 }
 
@@ -26,8 +26,9 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_F32("attn_logit_softcapping", 0, attn_cap, "attn_logit_softcapping"),
     LM_KEY_F32("final_logit_softcapping", 0, logit_cap, "final_logit_softcapping"),
     LM_KEY_WINDOW,
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEY_ROT_READ,
+    LM_KEY_PRE_ATTN,
     LM_KEYS_END,
 };
 
@@ -46,6 +47,10 @@ static const char *const classes[] = { "Gemma2ForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_need needs[] = {
+    { "tie_word_embeddings", { "true" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .all_every = 2,
     .constants = constants,
@@ -54,5 +59,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma2 = {
     .name = "gemma2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = lm_arch_no_space,
+    .tokens = lm_arch_no_space, .needs = needs,
 };

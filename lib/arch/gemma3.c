@@ -10,7 +10,7 @@ static void constants(struct lm_hparams *h)
 {
     lm_dense_scale_embd(h);
     lm_dense_local_base(h, 10000);
-    if (h->n_layer == 62 && h->n_head)      /* the model of 27 billion weights */
+    if (h->n_layer == 62 && h->n_head && !h->attn_scale)     /* of 27 billion weights */
         h->attn_scale = 1 / sqrtf((float)h->n_embd / (float)h->n_head);
 }
 
@@ -24,6 +24,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_WINDOW,
     LM_KEY_F32("final_logit_softcapping", 0, logit_cap, "final_logit_softcapping"),
     LM_KEY_ROT_READ,
+    LM_KEY_PRE_ATTN,
     LM_KEYS_END,
 };
 
@@ -43,6 +44,12 @@ static const char *const classes[] = { "Gemma3ForCausalLM", NULL };
 static const char *const ignored[] = {
     "lm_head.weight", LM_HF "self_attn.rotary_emb.inv_freq", NULL
 };
+static const struct lm_arch_need needs[] = {
+    { "tie_word_embeddings", { "true" }, NULL },
+    { "use_bidirectional_attention", { "false" }, NULL },
+    { "sliding_window_pattern", { "6" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_GELU, .rope_halves = true, .local_plain = true,
     .all_every = 6,
@@ -52,5 +59,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gemma3 = {
     .name = "gemma3", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .tokens = lm_arch_no_space,
+    .tokens = lm_arch_no_space, .needs = needs,
 };

@@ -275,6 +275,7 @@ static const char *const ignored[] = { "lm_head.weight", NULL };
 static const struct lm_arch_need needs[] = {
     { "altup_correct_scale", { "true" }, NULL },
     { "hidden_activation", { "gelu_pytorch_tanh" }, NULL },
+    { "tie_word_embeddings", { "true" }, NULL },
     { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {

@@ -31,6 +31,7 @@ static const struct lm_arch_key keys[] = {
     DENSE_KEY("dense_3_feat_out", dense_3_out),
     LM_KEY_POOLING,
     LM_KEY_ROT_READ,
+    LM_KEY_PRE_ATTN,
     LM_KEYS_END,
 };
 

@@ -14,6 +14,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_HEADS,
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
+    LM_KEY_ACT("activation_function", "=gelu_new"),
     LM_KEYS_END,
 };
 
@@ -49,6 +50,11 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "GPT2LMHeadModel", NULL };
 static const char *const ignored[] = { GPT "attn.bias", GPT "attn.masked_bias", NULL };
+static const struct lm_arch_need needs[] = {
+    { "scale_attn_weights", { "true" }, NULL },
+    { "scale_attn_by_inverse_layer_idx", { "false" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_GELU, .learned_positions = true,
 };
@@ -56,4 +62,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gpt2 = {
     .name = "gpt2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .needs = needs,
 };

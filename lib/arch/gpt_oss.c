@@ -51,6 +51,11 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "GptOssForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
+static const struct lm_arch_need needs[] = {
+    { "swiglu_alpha", { "1.702" }, NULL },
+    { "swiglu_limit", { "7", "7.0" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SWIGLU_CLAMP, .rope_halves = true, .all_every = 2,
     .share_of_used = true,
@@ -59,4 +64,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gpt_oss = {
     .name = "gpt-oss", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
+    .needs = needs,
 };

@@ -15,7 +15,8 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_HEADS,
     LM_KEY_PARALLEL("=true"),
     LM_KEY_NORM_EPS("=1e-5"),
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
+    LM_KEY_ACT("hidden_act", "=gelu"),
     LM_KEYS_END,
 };
 
@@ -54,6 +55,10 @@ static const char *const ignored[] = {
     NEOX "attention.bias", NEOX "attention.masked_bias", NEOX "attention.rotary_emb.inv_freq", NULL
 };
 static const char *const pre_names[] = { "gpt-2", "olmo", NULL };
+static const struct lm_arch_need needs[] = {
+    { "rotary_emb_base", { "10000", "10000.0" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_GELU_ERF, .rope_halves = true,
 };
@@ -61,5 +66,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_gptneox = {
     .name = "gptneox", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .pre_names = pre_names,
+    .pre_names = pre_names, .needs = needs,
 };

@@ -135,7 +135,6 @@ static const struct lm_arch_tensor bamba_tensors[] = {
 };
 static const char *const bamba_classes[] = { "BambaForCausalLM", NULL };
 static const struct lm_arch_need bamba_needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "mlp_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },

@@ -37,7 +37,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "HYV3ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "mlp_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },

@@ -36,7 +36,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "InternLM2ForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "attention.rotary_emb.inv_freq", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },
 };

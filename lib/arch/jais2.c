@@ -29,10 +29,6 @@ static const struct lm_arch_tensor tensors[] = {
 
 static const char *const classes[] = { "Jais2ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
-static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "relu2" }, NULL },
-    { NULL, { NULL }, NULL },
-};
 static const struct lm_dense dense = {
     .norm = LM_NORM_LAYER, .act = LM_ACT_RELU2, .rope_halves = true,
 };
@@ -40,5 +36,4 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_jais2 = {
     .name = "jais2", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .needs = needs,
 };

@@ -33,7 +33,6 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "MellumForCausalLM", NULL };
 static const char *const ignored[] = { "mtp.*", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "rope_parameters.sliding_attention.rope_type", { "default" }, NULL },
     { NULL, { NULL }, NULL },

@@ -54,7 +54,6 @@ static void constants(struct lm_hparams *h)
 static const char *const classes[] = { "MiniCPMForCausalLM", NULL };
 static const char *const ignored[] = { LM_HF "self_attn.rotary_emb.inv_freq", NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { NULL, { NULL }, NULL },
 };

@@ -23,7 +23,7 @@ static const struct lm_arch_key keys[] = {
     { "attention.key_length", LM_GGUF_U32, LM_KEY_REQUIRED, LM_FROM_SUM,
       { "qk_nope_head_dim", "qk_rope_head_dim" }, LM_FIELD(head_k) },
     LM_KEY_U32("rope.dimension_count", LM_KEY_REQUIRED, n_rot, "qk_rope_head_dim"),
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEYS_END,
 };
 

@@ -75,6 +75,7 @@ static const char *const ignored[] = { "mtp.*", NULL };
 static const char *const prefixes[] = { "backbone.", "model.", NULL };
 static const struct lm_arch_need needs[] = {
     { "mlp_hidden_act", { "relu2" }, NULL },
+    { "mamba_hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "time_step_min", { "0.001", "1e-3", "1e-03" }, NULL },
     { NULL, { NULL }, NULL },
@@ -123,6 +124,7 @@ static const struct lm_arch_tensor mixed_tensors[] = {
 static const char *const mixed_classes[] = { NULL };
 static const struct lm_arch_need mixed_needs[] = {
     { "mlp_hidden_act", { "relu2" }, NULL },
+    { "mamba_hidden_act", { "silu" }, NULL },
     { "attention_bias", { "false" }, NULL },
     { "time_step_min", { "0.001", "1e-3", "1e-03" }, NULL },
     { "mlp_bias", { "false" }, NULL },

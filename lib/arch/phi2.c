@@ -16,7 +16,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_FILE_TYPE,
     { "tokenizer.ggml.add_bos_token", LM_GGUF_BOOL, LM_KEY_UNUSED, LM_FROM_CONFIG,
       { "=false" }, 0 },
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEYS_END,
 };
 

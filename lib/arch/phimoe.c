@@ -42,8 +42,8 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "PhiMoEForCausalLM", "PhimoeForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const struct lm_arch_need needs[] = {
-    { "hidden_act", { "silu" }, NULL },
     { "router_jitter_noise", { "0.01" }, NULL },
+    { "num_experts_per_tok", { "2" }, NULL },
     { NULL, { NULL }, NULL },
 };
 static const struct lm_dense dense = {

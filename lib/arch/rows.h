@@ -137,8 +137,15 @@ extern const struct lm_arch_token lm_arch_no_space[];
     { "attention.value_length", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(head_v) }
 #define LM_KEY_ROT_READ \
     { "rope.dimension_count", LM_GGUF_U32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(n_rot) }
-#define LM_KEY_BASE_READ \
-    { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_NOTHING, { NULL }, LM_FIELD(rope_base) }
+/* Written where it is not what readers take for it. */
+#define LM_KEY_BASE_UNUSUAL \
+    { "rope.freq_base", LM_GGUF_F32, 0, LM_FROM_UNLESS, { "rope_theta", "=10000" }, \
+      LM_FIELD(rope_base) }
+/* What scores are multiplied with, where it is not what the family's numbers make of it; behind
+ * the keys of these. */
+#define LM_KEY_PRE_ATTN \
+    { "attention.scale", LM_GGUF_F32, 0, LM_FROM_PRE_ATTN, { "query_pre_attn_scalar" }, \
+      LM_FIELD(attn_scale) }
 
 #define LM_KEYS_ROPE_SCALING \
     { "rope.scaling.type", LM_GGUF_STR, 0, LM_FROM_ROPE_TYPE, { NULL }, \

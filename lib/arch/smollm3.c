@@ -27,6 +27,10 @@ static const struct lm_arch_tensor tensors[] = {
 static const char *const classes[] = { "SmolLM3ForCausalLM", NULL };
 static const char *const ignored[] = { NULL };
 static const char *const pre_names[] = { "llama-bpe", "smaug-bpe", NULL };
+static const struct lm_arch_need needs[] = {
+    { "no_rope_layer_interval", { "4" }, NULL },
+    { NULL, { NULL }, NULL },
+};
 static const struct lm_dense dense = {
     .norm = LM_NORM_RMS, .act = LM_ACT_SILU, .unturned_every = 4,
 };
@@ -34,5 +38,5 @@ static const struct lm_dense dense = {
 const struct lm_arch lm_arch_smollm3 = {
     .name = "smollm3", .hf_classes = classes, .keys = keys, .tensors = tensors,
     .ignored = ignored, .settle = lm_dense_settle, .build = lm_dense_build, .dense = &dense,
-    .pre_names = pre_names,
+    .pre_names = pre_names, .needs = needs,
 };

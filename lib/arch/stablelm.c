@@ -15,7 +15,7 @@ static const struct lm_arch_key keys[] = {
     LM_KEY_PARALLEL("=false"),
     LM_KEY_NORM_EPS("=1e-5"),
     LM_KEY_FILE_TYPE,
-    LM_KEY_BASE_READ,
+    LM_KEY_BASE_UNUSUAL,
     LM_KEYS_END,
 };
 

@@ -208,6 +208,13 @@ char lm_convert_layer_kind(const struct lm_convert *c, int64_t i)
     return 0;
 }
 
+static int cannot(const struct lm_convert *c, const char *name, const char *text,
+                  struct lm_err *err)
+{
+    return lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
+                   "converted", name, text ? text : "something else", c->cfg.arch->name);
+}
+
 /* Does config.json say of `need` what the family can be run with? */
 static int check_need(const struct lm_convert *c, const struct lm_arch_need *need,
                       struct lm_err *err)
@@ -223,10 +230,44 @@ static int check_need(const struct lm_convert *c, const struct lm_arch_need *nee
         text = v->str;
     for (size_t i = 0; text && !ok && i < 3 && need->values[i]; i++)
         ok = !strcmp(need->values[i], text);
-    return ok ? LM_OK
-              : lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
-                        "converted", need->name, text ? text : "something else",
-                        c->cfg.arch->name);
+    return ok ? LM_OK : cannot(c, need->name, text, err);
+}
+
+/* Has the family a key or a need of its own for that member? */
+static bool looks_at(const struct lm_arch *a, const char *name)
+{
+    for (const struct lm_arch_key *k = a->keys; k->name; k++)
+        if (k->from == LM_FROM_ACT && !strcmp(k->config[0], name))
+            return true;
+    for (const struct lm_arch_need *n = a->needs; n && n->name; n++)
+        if (!strcmp(n->name, name))
+            return true;
+    return false;
+}
+
+/* Is the activation of that name the family's?  Configurations call GELU's two forms alike. */
+static bool is_act(const struct lm_arch *a, const char *name)
+{
+    const enum lm_act own = a->dense->act;
+    uint32_t said = 0;
+    if (!name || !lm_arch_act(name, strlen(name), &said))
+        return name && own == LM_ACT_RELU2 && !strcmp(name, "sqrelu");
+    const enum lm_act act = (enum lm_act)(said - 1);
+    return act == own || (own == LM_ACT_SWIGLU_CLAMP && act == LM_ACT_SILU) ||
+           (own == LM_ACT_GELU && act == LM_ACT_GELU_ERF) ||
+           (own == LM_ACT_GELU_ERF && act == LM_ACT_GELU);
+}
+
+/* Files of families without a key for it cannot say that a model has another activation. */
+static int check_act(const struct lm_convert *c, struct lm_err *err)
+{
+    static const char *const names[] = { "hidden_act", "hidden_activation" };
+    for (size_t i = 0; c->cfg.arch->dense && i < sizeof names / sizeof *names; i++) {
+        const struct lm_jval *v = lm_convert_member(c->cfg.json, names[i]);
+        if (v && !looks_at(c->cfg.arch, names[i]) && !is_act(c->cfg.arch, lm_jval_str(v)))
+            return cannot(c, names[i], lm_jval_str(v), err);
+    }
+    return LM_OK;
 }
 
 /* Which of the rows of a class is it, by the kinds of its layers? */
@@ -265,6 +306,8 @@ static int take_class(struct lm_convert *c, struct lm_err *err)
     for (const struct lm_arch_need *n = c->cfg.arch->needs; n && n->name; n++)
         if ((r = check_need(c, n, err)))
             return r;
+    if ((r = check_act(c, err)))
+        return r;
     c->cfg.quant = lm_convert_member(c->cfg.json, "quantization_config");
     r = c->cfg.quant ? lm_convert_check_quant(c->cfg.quant, err) : LM_OK;
     if (r)
@@ -343,6 +386,29 @@ static int take_lists(struct lm_convert *c, struct lm_err *err)
     return r;
 }
 
+/* Which layers have a window, and which do not turn, where the family's files do not say it. */
+static int check_layers(const struct lm_convert *c, struct lm_err *err)
+{
+    const struct lm_arch *a = c->cfg.arch;
+    const uint32_t every = a->dense ? a->dense->unturned_every : 0;
+    const bool fixed = a->dense && a->dense->all_every && c->cfg.h.window && !c->cfg.h.has_pattern;
+    const struct lm_jval *types = lm_convert_member(c->cfg.json, "layer_types");
+    const struct lm_jval *turns = lm_convert_member(c->cfg.json, "no_rope_layers");
+    const struct lm_jval *t = types && fixed ? types->first : NULL;
+    int64_t turned;
+    for (uint32_t i = 0; t; t = t->next, i++) {
+        const char *s = lm_jval_str(t);
+        if (s && (lm_arch_window(a, &c->cfg.h, i) ? !strcmp(s, "full_attention")
+                                                  : strstr(s, "sliding") || strstr(s, "chunked")))
+            return cannot(c, "layer_types", "another pattern", err);
+    }
+    t = turns && every > 1 ? turns->first : NULL;
+    for (uint32_t i = 0; t; t = t->next, i++)
+        if (lm_jval_i64(t, &turned) && (turned == 0) != (i % every == every - 1))
+            return cannot(c, "no_rope_layers", "another pattern", err);
+    return LM_OK;
+}
+
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
 {
     c->cfg.h.qk_norms = true;
@@ -368,5 +434,5 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
     if (r)
         return r;
     r = c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
-    return r ? lm_err_at(err, r, "config.json") : LM_OK;
+    return r ? lm_err_at(err, r, "config.json") : check_layers(c, err);
 }

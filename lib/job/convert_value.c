@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/dense.h"
 #include "job/convert_parts.h"
 
 /* The value that a key comes from, NULL when there is none.  *text is set instead when it is
@@ -396,6 +397,21 @@ static int ratio(const struct lm_convert_config *g, const struct lm_arch_key *k,
     return LM_OK;
 }
 
+/* A scale of scores that is not the family's. */
+static int pre_attn(const struct lm_convert_config *g, const struct lm_arch_key *k, float *f,
+                    struct lm_err *err)
+{
+    const struct lm_jval *v = lm_convert_member(g->json, k->config[0]);
+    struct lm_hparams own = g->h;
+    double d = 256;
+    if (v && !(lm_jval_f64(v, &d) && d > 0))
+        return lm_fail(err, LM_EDATA, "config.json: %s is no number above 0", k->config[0]);
+    *f = 1 / sqrtf((float)d);
+    own.attn_scale = 0;
+    g->arch->dense->constants(&own);
+    return *f == (own.attn_scale > 0 ? own.attn_scale : 1 / sqrtf((float)own.head_k));
+}
+
 /* An activation that is not the family's. */
 static int activation(const struct lm_convert_config *g, const struct lm_arch_key *k, uint32_t *u,
                       const char **s, struct lm_err *err)
@@ -453,6 +469,8 @@ static int given(const struct lm_convert *c, const struct lm_arch_key *k, uint32
     case LM_FROM_RATIO:
     case LM_FROM_ROOT_RATIO:
         return ratio(g, k, f, err);
+    case LM_FROM_PRE_ATTN:
+        return pre_attn(g, k, f, err);
     case LM_FROM_ACT:
         return activation(g, k, u, s, err);
     case LM_FROM_UNLESS:

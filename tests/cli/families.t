@@ -105,6 +105,47 @@ refused '{"architectures": ["GPTBigCodeForCausalLM"], "n_positions": 64, "n_embd
     "activation_function is mish" "an activation that no family has"
 refused '{"architectures": ["FalconMambaForCausalLM"], "mixer_rms_eps": 0.1}' \
     "mixer_rms_eps is 0.1" "another eps"
+while read -r class member value; do
+    text=$(echo "$value" | tr -d '"')
+    refused "{\"architectures\": [\"$class\"], \"$member\": $value}" "$member is $text" \
+        "$class: $member is $text"
+done <<'end'
+LlamaForCausalLM hidden_act "relu"
+Qwen3MoeForCausalLM hidden_act "gelu"
+MambaForCausalLM hidden_act "relu2"
+GptOssForCausalLM hidden_act "gelu"
+GemmaForCausalLM hidden_activation "relu"
+BertModel hidden_act "relu"
+GPTNeoXForCausalLM rotary_emb_base 5000
+FalconForCausalLM alibi true
+GPT2LMHeadModel scale_attn_weights false
+GPT2LMHeadModel scale_attn_by_inverse_layer_idx true
+GptOssForCausalLM swiglu_alpha 2.5
+Gemma2ForCausalLM tie_word_embeddings false
+Gemma3ForCausalLM use_bidirectional_attention true
+Gemma3nForCausalLM tie_word_embeddings false
+Cohere2ForCausalLM sliding_window_pattern 3
+SmolLM3ForCausalLM no_rope_layer_interval 3
+DeepseekV3ForCausalLM rope_interleave false
+Glm4MoeLiteForCausalLM rope_interleave false
+NemotronHForCausalLM mamba_hidden_act "gelu"
+PhiMoEForCausalLM num_experts_per_tok 3
+end
+# Kinds of layers in another order than the family has them.
+numbers='"vocab_size": 368, "hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5, "head_dim": 32, "rope_theta": 10000, "num_local_experts": 2,
+    "num_experts_per_tok": 1, "sliding_window": 8'
+while read -r class member value; do
+    refused "{\"architectures\": [\"$class\"], $numbers, \"$member\": $value}" \
+        "$member is another pattern" "$class: $member is another pattern"
+done <<'end'
+SmolLM3ForCausalLM no_rope_layers [0, 1]
+Gemma2ForCausalLM layer_types ["full_attention", "sliding_attention"]
+Gemma3ForCausalLM layer_types ["full_attention", "sliding_attention"]
+Cohere2ForCausalLM layer_types ["sliding_attention", "full_attention"]
+GptOssForCausalLM layer_types ["sliding_attention", "sliding_attention"]
+end
 
 # What tensors say of each layer is one number; a stream cannot be read twice.
 zstd -qdc "$data/apertus.tar.zst" | tar -xf -
