@@ -37,7 +37,7 @@ extern const struct lm_arch
     lm_arch_chatglm, lm_arch_bitnet, lm_arch_dots1,
     lm_arch_afmoe, lm_arch_exaone_moe, lm_arch_hy_v3, lm_arch_mellum, lm_arch_jais2,
     lm_arch_deepseek, lm_arch_bailingmoe, lm_arch_bailingmoe2, lm_arch_eurobert,
-    lm_arch_llama_embed, lm_arch_t5encoder, lm_arch_neo_bert, lm_arch_neo_bert_class;
+    lm_arch_llama_embed, lm_arch_t5encoder, lm_arch_pangu, lm_arch_neo_bert, lm_arch_neo_bert_class;
 
 const struct lm_arch *const lm_archs[] = {
     &lm_arch_llama, &lm_arch_mistral_own, &lm_arch_qwen2, &lm_arch_qwen3, &lm_arch_qwen2moe,
@@ -69,7 +69,8 @@ const struct lm_arch *const lm_archs[] = {
     &lm_arch_chatglm, &lm_arch_bitnet, &lm_arch_dots1,
     &lm_arch_afmoe, &lm_arch_exaone_moe, &lm_arch_hy_v3, &lm_arch_mellum, &lm_arch_jais2,
     &lm_arch_deepseek, &lm_arch_bailingmoe, &lm_arch_bailingmoe2, &lm_arch_eurobert,
-    &lm_arch_llama_embed, &lm_arch_t5encoder, &lm_arch_neo_bert, &lm_arch_neo_bert_class,
+    &lm_arch_llama_embed, &lm_arch_t5encoder, &lm_arch_pangu, &lm_arch_neo_bert,
+    &lm_arch_neo_bert_class,
     NULL
 };
 
