@@ -49,6 +49,10 @@ static const struct lm_restore_family families[] = {
       .qk_norm = "qk_layernorm" },
     { .class = "NemotronForCausalLM", .model_type = "nemotron", .attn_bias = "attention_bias",
       .mlp_bias = "mlp_bias", .names = { "layer_norm_eps", "norm_eps" } },
+    { .class = "OlmoForCausalLM", .model_type = "olmo" },
+    { .class = "Dots1ForCausalLM", .model_type = "dots1" },
+    { .class = "Jais2ForCausalLM", .model_type = "jais2", .attn_bias = "attention_bias",
+      .mlp_bias = "mlp_bias" },
 };
 
 int lm_restore_find(struct lm_restore *r, struct lm_err *err)

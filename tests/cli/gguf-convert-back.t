@@ -155,7 +155,7 @@ ok "$? $(wc -l <err | tr -d ' ') $(ls -A no 2>/dev/null)" "2 1 " \
 
 # other families: fused and stacked weights, norms less one, permuted and halved rows
 if zstd -q -V >zstd.out 2>&1; then
-    for f in arcee olmo3 qwen2moe-norm qwen3moe-plain qwen3-wide; do
+    for f in arcee dots1 gemma2 jais2 olmo olmo3 qwen2moe-norm qwen3moe-plain qwen3-wide; do
         zstd -qdc "$root/tests/data/families/$f.tar.zst" >f.tar
         tar -xf f.tar
         d=$(tar -tf f.tar | sed -n '1s#/.*##p')
