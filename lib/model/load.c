@@ -449,8 +449,9 @@ static int read_numbers(struct lm_loader *l, struct lm_err *err)
     for (size_t i = 0; r == LM_EDATA && l->o && i < l->o->n_overrides; i++) {
         const struct lm_str key = l->o->overrides[i].key;
         const size_t from = key.len && key.p[0] == '.' ? strlen(l->m->arch->name) : 0;
-        if (strlen(err->text) > from + key.len && err->text[from + key.len] == ':' &&
-            memcmp(err->text + from, key.p, key.len) == 0)
+        const char *text = strncmp(err->text, "key ", 4) ? err->text : err->text + 4;
+        if (strlen(text) > from + key.len && text[from + key.len] == ':' &&
+            memcmp(text + from, key.p, key.len) == 0)
             return err->code = LM_EUSE;
     }
     return r;

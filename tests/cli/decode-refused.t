@@ -102,7 +102,8 @@ ok "$(said -m typo.gguf in)" "0:typo.gguf: 1 tensor of the file is not used: out
 ok "$(said -q -m typo.gguf in)" 0: "which -q keeps quiet about"
 ok "$(said --override-kv .block_count=u32:1 -m "$m" in)" \
     "0:$m: 9 tensors of the file are not used: blk.1.attn_norm.weight ..." "a layer that is not run"
-for kv in llama.block_count=u32:0 .rope.freq_base=f32:0.5; do
+for kv in llama.block_count=u32:0 .block_count=i32:-1 llama.block_count=str:x \
+    .rope.freq_base=f32:0.5; do
     said --override-kv $kv -m "$m" in >all
     ok "$(cut -d : -f 1 all)" 2 "--override-kv $kv: a mistake of who gave it"
 done
