@@ -337,14 +337,25 @@ static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
     return s;
 }
 
+/* Are tokens of the entry's sequence in front of it in the group? */
+static bool goes_on(const struct loop *l, size_t entry)
+{
+    for (size_t i = 0; i < entry; i++)
+        if (l->group[i].n && l->group[i].q.seq == l->group[entry].q.seq)
+            return true;
+    return false;
+}
+
 /* Answer a group whose requests are evaluated one after the other: there is only one, or
- * together they did not fit in memory.  Lengths are looked up again, as a request that
- * fails leaves its sequence shorter than those after it expected. */
+ * together they did not fit in memory.  Lengths behind others' tokens are looked up again, as
+ * a request that fails leaves its sequence shorter than those after it expected; what others
+ * are is as it was, though the sequence may be another by now. */
 static int run_apart(struct loop *l, struct lm_err *err)
 {
     for (size_t i = 0; i < l->n; i++) {
         struct entry *x = &l->group[i];
-        x->len = lm_ctx_seq_len(l->e->ctx, x->q.seq);
+        if (goes_on(l, i))
+            x->len = lm_ctx_seq_len(l->e->ctx, x->q.seq);
         int s = x->q.kind == LM_REQ_GUESS ? answer_guesses(l, x, err) : run_alone(l, x, err);
         if (!s && x->q.fault)
             s = answer_fault(l, x, err);
@@ -414,6 +425,8 @@ static bool can_join(const struct loop *l)
         if (breaks && o->n_ids &&
             (o->seq == q->seq || (q->kind == LM_REQ_COPY && o->seq == q->other)))
             return false;
+        if (l->e->options.shift && o->kind == LM_REQ_COPY && o->seq == q->seq)
+            return false;                       /* its length is not known before */
         len += o->fault || o->seq != q->seq ? 0 : (uint32_t)o->n_ids;
     }
     uint32_t first = lm_ctx_seq_len(l->e->ctx, l->group[0].q.seq);

@@ -601,6 +601,19 @@ ok "$(cat near)" "dense 3:1 2
 dense 0:13 29
 dense 3:1 9
 end 3 3" "other sequences stay as they are"
+# Requests that wait together: a copy that has to forget to go on, and others beside it.
+{ count 16; printf '%s\n' '1: <0' '2: 3 4' '1: 5 6' '3: <0' '3: @16 7' '0: <1' '0: 8'; } >asked
+decode -i --context-shift -c 16 -m "$m" asked >together
+for b in 1 3; do
+    decode -i --context-shift -c 16 -b $b -m "$m" asked >near
+    equal together near "copies that are shifted, -b $b"
+done
+ok "$(frames <together | sed 's/ best.*//')" "dense 0:15 15
+dense 2:1 4
+dense 1:9 6
+dense 3:8 7
+dense 0:10 8
+end 8 5" "each in its place"
 
 { count 10; count 6; echo 1; echo '1: 2'; echo '@15 3'; count 600; } |
     decode -i -c 16 -m "$m" >got;         ok $? 0 "lengths in the loop"
