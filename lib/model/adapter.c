@@ -476,17 +476,22 @@ static bool used(const struct lm_graph *g, const void *data)
     return false;
 }
 
-/* Everything that was asked for must be in the graph: that of a few tokens, so that rows of them
- * and of what is wanted are told apart. */
+/* Everything that was asked for must be in the graph, or in that of the draft head: of a few
+ * tokens, so that rows of them and of what is wanted are told apart. */
 static int check_used(struct lm_ctx *c, struct lm_err *err)
 {
     const size_t n = c->n_ubatch < 3 ? c->n_ubatch : 3;
-    struct lm_ready r;
+    struct lm_ready r, head = { 0 };
     int code = lm_ctx_build(c, &r, n, (n + 1) / 2, err);
+    c->drafting = c->draft && !code;
+    if (c->drafting)
+        code = lm_ctx_build(c, &head, n, 1, err);
+    c->drafting = false;
     for (size_t i = 0; i < c->n_adapted && !code; i++) {
         const struct lm_adapter *a = c->adapted[i].adapter;
         for (size_t k = 0; k < a->n_pairs && !code; k++)
-            if (!used(&r.graph, a->pairs[k].a->data))
+            if (!used(&r.graph, a->pairs[k].a->data) &&
+                !used(&head.graph, a->pairs[k].a->data))
                 code = lm_fail(err, LM_ENOSUP, "%s: cannot be added where the weight is used",
                                a->pairs[k].a->name);
     }
@@ -495,6 +500,7 @@ static int check_used(struct lm_ctx *c, struct lm_err *err)
             code = lm_fail(err, LM_ENOSUP, "control vectors are not supported for %s",
                            c->m->arch->name);
     lm_ctx_drop_graph(c, &r);
+    lm_ctx_drop_graph(c, &head);
     return code;
 }
 

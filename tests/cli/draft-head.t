@@ -2,6 +2,7 @@
 # draft-head.t - layers that predict further tokens: converted, run, and asked what follows; what
 # they guess against a reference, whatever became of the sequence before; speaks TAP.
 . "$(dirname "$0")/../tap.sh"
+. "$root/tests/cli/gguf-bytes.sh"
 data=$root/tests/data/draft
 exact='--cache-k f32 --cache-v f32'
 
@@ -127,6 +128,30 @@ decode --draft-head -m glm4moe.gguf </dev/null >out 2>err
 ok "$?:$(head -n 1 err)" '2:decode: --draft-head is for requests: it needs -i' 'only with -i'
 decode -i --draft-head -m "$m" </dev/null >out 2>err
 ok "$?:$(cat err)" "2:decode: $m: the model has no draft head" 'a model without'
+
+# An adapter may change the head's weights: twice itself and its opposite is nothing.
+quarters() { yes '' | head -n "$1" | while read -r _; do printf '\000\000\200\076'; done; }
+{
+    head_ 2 4
+    key general.architecture 8; str glm4moe; key general.type 8; str adapter
+    key adapter.type 8; str lora; key adapter.lora.alpha 6; le 1065353216 4
+    info blk.2.nextn.eh_proj.weight.lora_a 0 0 64 1
+    info blk.2.nextn.eh_proj.weight.lora_b 0 256 1 32
+} >lora.gguf
+pad lora.gguf; quarters 96 >>lora.gguf
+back "$data/glm4moe.ids" >asked
+for how in lora.gguf:1 lora.gguf:-1; do
+    decode -q -i --draft-head --lora "$how" -m glm4moe.gguf $exact asked 2>err | guesses >got
+    ok "$(wc -l <got | tr -d ' '):$(near got "$data/glm4moe.tsv" | grep -c near):$(cat err)" \
+        "$(wc -l <glm4moe.bits | tr -d ' '):0:" "--lora $how: the head guesses otherwise"
+done
+decode -q -i --draft-head --lora lora.gguf:1 --lora lora.gguf:-1 -m glm4moe.gguf $exact asked |
+    guesses >got
+ok "$(near got "$data/glm4moe.tsv")" near "... and with both as without"
+sed = "$data/glm4moe.ids" | paste - - | sed 's/\t/: +9 /' >plain
+decode -i -m glm4moe.gguf plain | body >plain.out
+decode -i --draft-head --lora lora.gguf -m glm4moe.gguf plain | body >got
+equal plain.out got "an adapter of the head leaves the model alone"
 
 # After a shift the head knows what is left, whether it was asked before or not.
 ids=$(head -n 1 "$data/glm4moe.ids")
