@@ -3,7 +3,6 @@
 #include "backend/sched_impl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 

@@ -4,14 +4,11 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "base/size.h"
 #include "cli/cli.h"
-#include "gguf/gguf_text.h"
 #include "job/digest_list.h"
 #include "job/stats.h"
 

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "cli/cli.h"
-#include "gguf/gguf_text.h"
 #include "job/check.h"
 #include "job/scan.h"
 #include "job/vocab_line.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "hf/hf_vocab_parts.h"
 
 /* A text in two parts, the second of which may be empty. */

@@ -3,7 +3,6 @@
 #include "hf/hf_named.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/json.h"

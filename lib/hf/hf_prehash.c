@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/hash.h"
 #include "hf/hf_vocab.h"
 

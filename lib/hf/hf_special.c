@@ -2,7 +2,6 @@
 /* Special ids, whether they are added to a text, and chat templates. */
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

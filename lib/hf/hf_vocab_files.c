@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Byte-level BPE in two files, vocab.json and merges.txt, and WordPiece in vocab.txt alone. */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "hf/hf_vocab_parts.h"

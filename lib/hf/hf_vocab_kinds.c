@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Unigram and WordPiece vocabularies, from whatever file has them. */
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "hf/hf_vocab_parts.h"
 
 static const char *type_of(const struct lm_jval *step)

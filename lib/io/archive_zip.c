@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "io/archive_index.h"
 
 enum { END_SIZE = 22, MAX_COMMENT = 65535, MAX_DIRECTORY = 1 << 28 };

@@ -9,9 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/f16.h"
 #include "base/line.h"
 #include "base/size.h"
 #include "job/convert_sink.h"

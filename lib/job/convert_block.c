@@ -4,7 +4,6 @@
  * they lie in the file, so that reordering weights takes no more memory than copying them.
  */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"

@@ -8,7 +8,6 @@
 
 #include "base/size.h"
 #include "base/text.h"
-#include "io/input.h"
 #include "job/convert_parts.h"
 
 const char *lm_convert_row_name(const struct lm_convert *c, const char *name)

@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "hf/torch_file.h"
-#include "io/input.h"
 #include "job/convert_parts.h"
 
 /* What weight files and the index of them are called, the form that is preferred first; `own`:

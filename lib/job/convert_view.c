@@ -6,11 +6,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/f16.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "job/convert_parts.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "base/thread.h"
 
 enum { MAX_NOTES = 4, NOTE_SIZE = 160 };

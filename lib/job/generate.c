@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/size.h"
 #include "stream/loop.h"
 
 #define GRACE  10000         /* milliseconds a child in order gets to end after a failure */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantizing: from the input's metadata and the options to the output's header. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/show_plan.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/sched.h"

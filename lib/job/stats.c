@@ -2,7 +2,6 @@
 #include "job/stats.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "job/sweep.h"
 

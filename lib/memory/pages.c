@@ -13,7 +13,6 @@
 #include "memory/memory_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/draft_head.h"
 #include "base/size.h"
 
 struct lm_draft {

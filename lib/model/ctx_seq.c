@@ -3,7 +3,6 @@
 #include "model/ctx_impl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 #include "tensor/hadamard.h"

@@ -4,7 +4,6 @@
 #include "model/load_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -3,10 +3,7 @@
 #include "model/model_impl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/size.h"
 
 static int twice(const struct lm_device *d, struct lm_err *err)
 {

@@ -2,7 +2,6 @@
 /* Whole numbers that do not fit 64 bits: sign and magnitude in words of 32 bits.  Slow
  * methods throughout; numbers are limited in size. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "template/jinja.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Dictionaries: in order of insertion, with keys of any kind that Python can hash. */
-#include <math.h>
 #include <string.h>
 
 #include "template/jinja.h"

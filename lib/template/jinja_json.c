@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The filter tojson as transformers has it: json.dumps of Python. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

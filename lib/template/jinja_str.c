@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The methods of strings. */
-#include <stdlib.h>
 #include <string.h>
 #ifdef LM_HAVE_UTF8PROC
 #include <utf8proc.h>

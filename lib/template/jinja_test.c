@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests: what stands behind `is`. */
-#include <string.h>
 
 #include "template/jinja.h"
 

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "base/size.h"
-
 static bool is(const struct lm_tensor *t, uint32_t type_id)
 {
     return t->type->id == type_id;

@@ -2,7 +2,6 @@
 #include "vocab/bert_text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 #include "vocab/pretok.h"

@@ -6,7 +6,6 @@
  * recur, whatever script the text is in.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "vocab/tokenizer.h"
 

@@ -8,7 +8,6 @@
  * character: 21-7E, A1-AC and AE-FF stand for themselves, the other 68 bytes, ascending, for
  * U+0100 and on.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
  * were in between, since patterns are runs of sets of characters.  So a few are kept in front,
  * with the first of each sort, and the others forgotten.
  */
-#include <string.h>
 
 #include "vocab/tokenizer.h"
 

@@ -7,7 +7,6 @@
  * A short word is merged in place on the stack, a longer one with a list and a heap, and one
  * that is longer than a window in windows, so that memory stays what it is.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"

@@ -4,7 +4,6 @@
  * of both are a piece, and the piece of lowest rank, its id, comes first.  Every way to part a
  * piece into two pieces is a merge here, and all of a piece's have its rank.
  */
-#include <string.h>
 
 #include "vocab/tokenizer.h"
 

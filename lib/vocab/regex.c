@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "vocab/regex.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * bytes: \t \n \r, \xhh, and a backslash in front of what would be taken otherwise.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 #include "vocab/tokenizer.h"

@@ -7,10 +7,8 @@
  * left.  What is no piece in the end becomes its bytes, pieces <0x00> to <0xFF>.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "vocab/spm_text.h"
 #include "vocab/tokenizer.h"
 

@@ -9,7 +9,6 @@
  * end of a fragment that the model has not settled yet.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "vocab/pick.h"
 #include "vocab/unicode_form.h"

@@ -175,7 +175,8 @@ struct lm_heap_item {
     uint32_t size, to;
 };
 
-/* A pair whose joined text was looked up, key and id as in struct lm_pair_slot. */
+/* A pair whose joined text was looked up: when it is merged, smallest first, and the id that it
+ * becomes. */
 enum { LM_PAIR_MEMOS = 1 << 14 };
 
 struct lm_pair_memo {

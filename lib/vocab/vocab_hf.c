@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Vocabularies of checkpoints without a tokenizer.json: as gguf-convert would write them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "hf/hf_vocab.h"

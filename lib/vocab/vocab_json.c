@@ -8,11 +8,9 @@
  * belong to, BPE of bytes and of characters with marks for spaces, are recognised by their
  * rules and given to the models that GGUF files have, which are faster.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/size.h"
 #include "hf/hf_vocab_parts.h"
 #include "hf/tokenizer_fields.h"
 #include "vocab/vocab_rules.h"

@@ -6,7 +6,6 @@
  */
 #include "vocab/vocab_rules.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

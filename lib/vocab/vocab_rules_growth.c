@@ -8,7 +8,6 @@
  * weights before a step.  Those of the bytes that a step does not touch stay as they are, so that
  * many replacements of different texts are not taken for one of another.
  */
-#include <string.h>
 
 #include "vocab/unicode_form.h"
 #include "vocab/vocab_rules.h"

@@ -12,7 +12,6 @@
 #include "grammar_cases.h"
 #include "not_here.h"
 #include "base/arena.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "io/input.h"
 #include "sample/grammar/grammar.h"

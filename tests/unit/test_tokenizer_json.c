@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,7 +13,7 @@
 #include "not_here.h"
 #include "vocab/tokenizer.h"
 #include "vocab/unicode_form.h"
-#include "vocab/vocab_rules.h"
+#include "vocab/bert_text.h"
 
 #define N(x) (sizeof(x) / sizeof *(x))
 

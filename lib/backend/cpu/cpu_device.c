@@ -9,7 +9,6 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
-#include <unistd.h>
 
 #include "base/size.h"
 

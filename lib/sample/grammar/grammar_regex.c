@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Regular expressions: ECMAScript's with flag u, as far as they are regular. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"

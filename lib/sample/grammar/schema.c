@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/size.h"
 #include "sample/grammar/schema_parts.h"
 
 /* ---- failures ---- */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Arrays: positions, the items behind them, counts, contains and uniqueItems. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "sample/grammar/schema_parts.h"
 

@@ -2,7 +2,6 @@
 /* Is a given value valid?  For the values of enum and const, and for names of members. */
 #include <string.h>
 
-#include "base/buf.h"
 #include "sample/grammar/schema_parts.h"
 
 enum { NO, YES, UNKNOWN = -1 };          /* UNKNOWN: something has failed                */

@@ -3,7 +3,6 @@
  * Objects: declared names in the order of the text, then names that fit patterns or none, split
  * into classes by which patterns they fit.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sample/grammar/schema_parts.h"

@@ -3,7 +3,6 @@
  * Strings: patterns, formats and lengths together are the product of automata over the bytes of
  * the string; how JSON spells it comes last.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"

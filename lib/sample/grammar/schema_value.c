@@ -2,7 +2,6 @@
 /* Rules for values: one for each conjunction of schemas that is met. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
