@@ -15,31 +15,10 @@
 #include "base/hash.h"
 #include "model/model.h"
 #include "low_rank.h"
+#include "state_file.h"
 
 #define LLAMA "tests/data/m.gguf"
 enum { CTX = 400, SEQS = 5, N = 2 };
-
-static char path[] = "/tmp/lmpipe-scales-XXXXXX";
-static struct lm_err err;
-
-static int setup(void **state)
-{
-    int fd = mkstemp(path);
-    (void)state;
-    return fd < 0 || close(fd);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
-static void must(int code)
-{
-    if (code)
-        fail_msg("%s", err.text);
-}
 
 static struct lm_model *load_model(const char *file, const struct lm_model_options *o)
 {
@@ -266,23 +245,6 @@ static void test_graphs(void **state)
 
 /* --- saved ------------------------------------------------------------------------------- */
 
-static void save(const struct lm_ctx *c, bool part, uint32_t seq)
-{
-    struct lm_out *out = lm_out_open(path, &err);
-    assert_non_null(out);
-    must(part ? lm_ctx_save_part(c, seq, out, &err) : lm_ctx_save(c, &seq, out, &err));
-    must(lm_out_commit(out, &err));
-}
-
-static int load(struct lm_ctx *c)
-{
-    struct lm_in *in = lm_in_open(path, 0, &err);
-    assert_non_null(in);
-    const int r = lm_ctx_load(c, in, &err);
-    lm_in_close(in);
-    return r;
-}
-
 static void test_saved(void **state)
 {
     (void)state;
@@ -372,14 +334,6 @@ static void test_damaged(void **state)
 }
 
 /* --- what is evaluated again --------------------------------------------------------------- */
-
-static uint32_t seed = 4321;
-
-static uint32_t draw(uint32_t n)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
-}
 
 enum { LONGEST = 40 };
 

@@ -13,31 +13,10 @@
 
 #include "model/model.h"
 #include "low_rank.h"
+#include "state_file.h"
 
 #define LLAMA "tests/data/m.gguf"
 enum { CTX = 400, HELD = 100, MORE = 260 };
-
-static char path[] = "/tmp/lmpipe-state-XXXXXX";
-static struct lm_err err;
-
-static int setup(void **state)
-{
-    int fd = mkstemp(path);
-    (void)state;
-    return fd < 0 || close(fd);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
-static void must(int code)
-{
-    if (code)
-        fail_msg("%s", err.text);
-}
 
 /* A model that is mapped, its sliding window being that, 0: as it is. */
 static struct lm_model *load_model(const char *file, uint32_t window)
@@ -92,23 +71,6 @@ static void same_rows(const struct lm_ctx *c, float *a, float *b)
     assert_memory_equal(a, b, lm_ctx_row_len(c) * sizeof *a);
     free(a);
     free(b);
-}
-
-static void save(const struct lm_ctx *c, bool part, uint32_t seq)
-{
-    struct lm_out *out = lm_out_open(path, &err);
-    assert_non_null(out);
-    must(part ? lm_ctx_save_part(c, seq, out, &err) : lm_ctx_save(c, NULL, out, &err));
-    must(lm_out_commit(out, &err));
-}
-
-static int load(struct lm_ctx *c)
-{
-    struct lm_in *in = lm_in_open(path, 0, &err);
-    assert_non_null(in);
-    const int r = lm_ctx_load(c, in, &err);
-    lm_in_close(in);
-    return r;
 }
 
 /* A sequence goes on after its part was saved, further than it can be cut back, and is again what
@@ -315,14 +277,6 @@ static void test_expected(void **state)
     lm_ctx_free(other);
     lm_adapter_free(adapter);
     lm_model_free(m);
-}
-
-static uint32_t seed = 12345;
-
-static uint32_t draw(uint32_t n)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
 }
 
 /* Whatever is done to sequences, what they give is what all of their tokens give in one batch. */
