@@ -272,7 +272,8 @@ ok "$? $(wc -c <out)" "2 0" "a template and a conversation from standard input"
 ok "$(echo '{{ messages[0].role }}' | chat --render --template - hello.json)" user \
     "a template from there alone"
 printf '\357\273\277[]' | chat 2>err;                    ok $? 1 "a byte order mark"
-has "$(cat err)" "<stdin>: line 1, column 1: a byte order mark, which JSON does not have" "is called that"
+has "$(cat err)" "<stdin>: line 1, column 1: a byte order mark, which JSON does not have" \
+    "is called that"
 printf '\377\376[\0]\0' | chat 2>err
 has "$(cat err)" "UTF-16: JSON is UTF-8" "and so is UTF-16"
 tokenize -m "$m" --render hello.json 2>err;               ok $? 2 "--render without --chat"

@@ -161,6 +161,10 @@ pair $q 4 128 128 | adapter ''; sed -i 's/LORA/IA3/' lora/adapter_config.json
 refused 2 "type IA3" "another kind of adapter"
 pair $q 4 128 128 | adapter ',"alpha_pattern":{"q_proj":"x"}'
 refused 1 "no number" "an alpha that is none"
+for pattern in rank_pattern alpha_pattern; do
+    pair $q 4 128 128 | adapter ",\"$pattern\":[4]"
+    refused 1 "adapter_config.json: $pattern is no object" "$pattern as a list"
+done
 pair $q 4 128 128 | adapter ',"rank_pattern":{"q_proj":8}'
 refused 1 "adapter_config.json: a rank of 8, but $q.lora_A.weight has 4" "another rank by a pattern"
 for r in 8 0 -1 1099511627776; do

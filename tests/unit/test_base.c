@@ -235,6 +235,15 @@ static void json_errors_say_where(void **state)
     assert_null(lm_json_tree(&a, text, strlen(text), &err));
     assert_int_equal(err.code, LM_EDATA);
     assert_string_equal(err.text, "line 2, column 8: not a JSON value");
+    static const struct { const char *text, *why; } begins[] = {
+        { "\xEF\xBB\xBF{}", "a byte order mark, which JSON does not have" },
+        { "\xFF\xFE{", "UTF-16: JSON is UTF-8" }, { "\xFE\xFF", "UTF-16: JSON is UTF-8" },
+        { "\xEF\xBB", "not a JSON value" }, { " \xEF\xBB\xBF", "not a JSON value" },
+    };
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        assert_null(lm_json_tree(&a, begins[i].text, strlen(begins[i].text), &err));
+        assert_non_null(strstr(err.text, begins[i].why));
+    }
     lm_arena_release(&a);
 }
 
