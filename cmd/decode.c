@@ -667,8 +667,8 @@ static void check_overrides(const struct lm_model *m, const struct lm_env *env)
         const char *key = opt.load.overrides[i].key.p;
         const bool own = strncmp(key, arch, len) == 0 && key[len] == '.';
         if (*key != '.' && !lm_key_meaning(key, arch) && !(own && lm_model_reads(m, key + len + 1)))
-            lm_note(env, LM_WARN, "%s: --override-kv: a %s model has no use for %s", opt.model, arch,
-                    key);
+            lm_note(env, LM_WARN, "%s: --override-kv: a %s model has no use for %s", opt.model,
+                    arch, key);
     }
 }
 

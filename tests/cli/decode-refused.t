@@ -59,7 +59,8 @@ Try 'decode --help'." "--$how with --encoder"
 done
 
 # ---- what changes nothing ----
-ok "$(said -c 600 -m "$m" in)" "0:$m: -c 600: the model was trained for 512 tokens, which is the most" \
+ok "$(said -c 600 -m "$m" in)" \
+    "0:$m: -c 600: the model was trained for 512 tokens, which is the most" \
     "a longer context than the model's"
 ok "$(said -c 512 -m "$m" in)" 0: "but not its own"
 for key in llama.rope.freq_bass llama.ropes rope.freq_base qwen2.block_count; do
