@@ -99,6 +99,8 @@ static const char help[] =
     "      --yarn-attn-factor=X, --yarn-beta-fast=X, --yarn-beta-slow=X\n"
     "                       rotate positions in another way than the model says\n"
     "      --save-state=FILE  save all sequences when everything is done\n"
+    "      --self-extend=N[:W]  beyond the training length: each W tokens (512) that\n"
+    "                       others follow share positions, N one\n"
     "      --no-hadamard    round cached keys and values as they are\n"
     "      --no-repack      use weights as they lie in the file\n"
     "      --override-kv=KEY=TYPE:VALUE\n"
@@ -118,9 +120,9 @@ enum {
     OPT_HEADER, OPT_KEEP, OPT_KEEP_ALL, OPT_KL, OPT_LAZY, OPT_LIST_DEVICES, OPT_LOAD,
     OPT_LOAD_STATE, OPT_LORA, OPT_NLL, OPT_NORMALIZE, OPT_NO_HADAMARD, OPT_NO_REPACK,
     OPT_OVERRIDE, OPT_PLAN, OPT_POOLING, OPT_PROFILE, OPT_PROGRESS, OPT_ROPE_BASE,
-    OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_TENSOR_DEVICE,
-    OPT_TEXT, OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT, OPT_YARN_FAST,
-    OPT_YARN_ORIG, OPT_YARN_SLOW
+    OPT_ROPE_FREQ, OPT_ROPE_SCALE, OPT_ROPE_SCALING, OPT_SAVE_STATE, OPT_SELF_EXTEND,
+    OPT_TENSOR_DEVICE, OPT_TEXT, OPT_THREADS_BATCH, OPT_TOP, OPT_YARN_ATTN, OPT_YARN_EXT,
+    OPT_YARN_FAST, OPT_YARN_ORIG, OPT_YARN_SLOW
 };
 
 static const struct option options[] = {
@@ -184,6 +186,7 @@ static const struct option options[] = {
     { "yarn-ext-factor", required_argument, NULL, OPT_YARN_EXT },
     { "yarn-orig-ctx", required_argument, NULL, OPT_YARN_ORIG },
     { "save-state", required_argument, NULL, OPT_SAVE_STATE },
+    { "self-extend", required_argument, NULL, OPT_SELF_EXTEND },
     { "text",      no_argument,       NULL, OPT_TEXT },
     { "threads",   required_argument, NULL, 't' },
     { "threads-batch", required_argument, NULL, OPT_THREADS_BATCH },
@@ -367,6 +370,16 @@ static void take_layers(char *arg)
                                       LM_MAX_LAYERS - 1) + 1;
 }
 
+/* N, or N:W. */
+static void take_groups(char *arg)
+{
+    char *colon = strchr(arg, ':');
+    opt.eval.group = colon ? (uint32_t)cli_u64("self-extend", colon + 1, 1, INT32_MAX) : 512;
+    if (colon)
+        *colon = 0;
+    opt.eval.divide = (uint32_t)cli_u64("self-extend", arg, 2, INT32_MAX);
+}
+
 static void use_cpus(const char *list)
 {
     struct lm_err err;
@@ -460,6 +473,7 @@ static void take_option(int c)
         opt.eval.pooling = (enum lm_pooling)cli_choice("pooling", optarg, poolings);
         break;
     case OPT_CONTEXT_SHIFT: opt.eval.shift = true; break;
+    case OPT_SELF_EXTEND: take_groups(optarg); break;
     case OPT_FLASH:
         if (cli_choice("flash", optarg, flash) == 2)
             cli_die(CLI_TROUBLE, "--flash=off: attention is always computed in one pass");
@@ -541,6 +555,20 @@ static void check_plan(const char *mode)
         cli_bad_usage("--%s evaluates nothing: no --%s", mode, opt.encoder ? "encoder" : "top");
 }
 
+/* Sequences longer than the context, or than the model was trained for. */
+static void check_long(const char *mode)
+{
+    const char *how = opt.eval.shift ? "context-shift" : "self-extend";
+    if (!opt.eval.shift && !opt.eval.divide)
+        return;
+    if (opt.eval.shift && opt.eval.divide)
+        cli_bad_usage("--context-shift and --self-extend exclude each other");
+    if (opt.ctx.embed || opt.directions || opt.plan || opt.dot)
+        cli_bad_usage("--%s is of sequences that go on: no --%s", how, mode);
+    if (opt.eval.chunk)
+        cli_bad_usage("--chunk and --%s exclude each other", how);
+}
+
 /* What does not go together, and what follows from what was asked for. */
 static void check_options(void)
 {
@@ -583,12 +611,9 @@ static void check_options(void)
         cli_bad_usage("--%s-state is of sequences that go on: no --%s",
                       opt.load_state ? "load" : "save", mode);
     opt.eval.keep = opt.load_state || opt.save_state;
-    if (opt.eval.shift && (opt.ctx.embed || opt.directions || opt.plan || opt.dot))
-        cli_bad_usage("--context-shift is of sequences that go on: no --%s", mode);
+    check_long(mode);
     if (opt.plan || opt.dot)
         check_plan(mode);
-    if (opt.eval.shift && opt.eval.chunk)
-        cli_bad_usage("--chunk and --context-shift exclude each other");
     if (opt.encoder && (opt.loop || opt.ctx.embed || opt.eval.chunk))
         cli_bad_usage("--encoder is for whole sequences of a batch: no %s", opt.loop ? "-i"
                       : opt.eval.chunk ? "--chunk" : "--embed");
@@ -731,7 +756,7 @@ static struct lm_model *open_model(const struct lm_env *env)
 static struct lm_ctx *open_context(struct lm_model *m, const struct lm_env *env)
 {
     struct lm_err err;
-    if (opt.ctx.n_ctx > lm_model_n_ctx_train(m)) {
+    if (opt.ctx.n_ctx > lm_model_n_ctx_train(m) && !opt.eval.divide) {
         lm_note(env, LM_WARN, "%s: -c %u: the model was trained for %u tokens, which is the most",
                 opt.model, opt.ctx.n_ctx, lm_model_n_ctx_train(m));
         opt.ctx.n_ctx = 0;

@@ -240,13 +240,59 @@ static int prepare(struct lm_eval *e, const char *name, struct lm_err *err)
     return LM_OK;
 }
 
-int lm_eval_shift(struct lm_eval *e, uint32_t seq, struct lm_err *err)
+bool lm_eval_pauses(const struct lm_eval *e)
+{
+    return e->options.shift || e->options.divide;
+}
+
+/* Tokens of a sequence of that length behind what was divided. */
+static uint32_t undivided(const struct lm_eval *e, uint32_t seq, uint32_t length)
+{
+    const uint32_t end = lm_ctx_seq_divided(e->ctx, seq);
+    return end < length ? length - end : 0;
+}
+
+uint32_t lm_eval_room(const struct lm_eval *e, uint32_t seq, uint32_t length)
+{
+    const uint32_t room = length < e->n_ctx ? e->n_ctx - length : 0;
+    if (!e->options.divide)
+        return room;
+    const uint32_t had = undivided(e, seq, length), group = e->options.group;
+    return had >= group ? 0 : room < group - had ? room : group - had;
+}
+
+static int shift(struct lm_eval *e, uint32_t seq, struct lm_err *err)
 {
     uint32_t length = lm_ctx_seq_len(e->ctx, seq), keep = e->head.add_bos && length > 1;
     if (e->options.n_keep > keep && e->options.n_keep < length)
         keep = e->options.n_keep;
     uint32_t gone = (length - keep + 1) / 2;
     return lm_ctx_seq_shift(e->ctx, seq, keep, keep + gone, err);
+}
+
+int lm_eval_make_room(struct lm_eval *e, uint32_t seq, struct lm_err *err)
+{
+    if (e->options.shift)
+        return shift(e, seq, err);
+    const uint32_t from = lm_ctx_seq_divided(e->ctx, seq);
+    return lm_ctx_seq_divide(e->ctx, seq, from, from + e->options.group, e->options.divide, err);
+}
+
+/* How long a sequence may be: of all groups but the last, each takes as many positions as are left
+ * when it is divided. */
+static int extend(struct lm_eval *e, struct lm_err *err)
+{
+    const struct lm_eval_options *o = &e->options;
+    if (!o->divide)
+        return LM_OK;
+    if (o->divide < 2 || o->group == 0 || o->group >= e->n_train)
+        return lm_fail(err, LM_EUSE, "groups of %" PRIu32 " tokens, divided by %" PRIu32
+                       ": it takes 1 to %" PRIu32 ", less than the model was trained for, and 2 or "
+                       "more", o->group, o->divide, e->n_train - 1);
+    const uint32_t each = (o->group - 1) / o->divide + 1;
+    const uint64_t most = ((uint64_t)(e->n_train - o->group) / each + 1) * o->group;
+    e->n_train = most < INT32_MAX ? (uint32_t)most : INT32_MAX;
+    return lm_ctx_can_divide(e->ctx, err);
 }
 
 struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *name,
@@ -260,8 +306,9 @@ struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *na
     }
     *e = (struct lm_eval){.model = m, .ctx = c, .out = out, .env = env, .options = *o,
                           .n_train = lm_model_n_ctx_train(m), .n_batch = lm_ctx_n_batch(c)};
+    int r = extend(e, err);
     e->n_ctx = lm_ctx_n_ctx(c) < e->n_train ? lm_ctx_n_ctx(c) : e->n_train;
-    if (prepare(e, name, err) || (o->shift && lm_ctx_can_shift(c, err))) {
+    if (r || prepare(e, name, err) || (o->shift && lm_ctx_can_shift(c, err))) {
         lm_eval_free(e);
         return NULL;
     }

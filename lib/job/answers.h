@@ -26,8 +26,14 @@ struct lm_eval {
     struct lm_token_reader *encoder;
 };
 
-/* Make room in a sequence that is as long as the context. */
-int lm_eval_shift(struct lm_eval *e, uint32_t seq, struct lm_err *err);
+/*
+ * Sequences that are shifted or divided: lm_eval_pauses: are they?  lm_eval_room: how many tokens
+ * one takes that has `length` once those that wait are evaluated; none until lm_eval_make_room
+ * has shifted or divided it, maybe several times.
+ */
+bool lm_eval_pauses(const struct lm_eval *e);
+uint32_t lm_eval_room(const struct lm_eval *e, uint32_t seq, uint32_t length);
+int lm_eval_make_room(struct lm_eval *e, uint32_t seq, struct lm_err *err);
 
 /* Where a row belongs.  next is the token after it in its sequence, -1 if unknown. */
 struct lm_place {

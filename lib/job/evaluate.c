@@ -117,9 +117,9 @@ static int push(struct batch *b, uint32_t pos, int32_t id, int32_t next, bool en
                 struct lm_err *err)
 {
     const struct lm_eval_options *o = &b->e->options;
-    if (o->shift && b->at == b->e->n_ctx) {
+    while (lm_eval_pauses(b->e) && lm_eval_room(b->e, (uint32_t)b->line, b->at) == 0) {
         int s = flush(b, err);
-        if (s || (s = lm_eval_shift(b->e, (uint32_t)b->line, err)))
+        if (s || (s = lm_eval_make_room(b->e, (uint32_t)b->line, err)))
             return s;
         b->at = lm_ctx_seq_len(b->e->ctx, (uint32_t)b->line);
     }

@@ -50,6 +50,9 @@ struct lm_eval_options {
     bool              shift;        /* a sequence longer than the context forgets its oldest
                                        half, but not a start token that the model adds   */
     uint32_t          n_keep;       /* nor so many first tokens                          */
+    uint32_t          divide;       /* positions of every `group` tokens are divided by it, 2 or
+                                       more, as soon as others follow; 0: not            */
+    uint32_t          group;        /* fewer than the model was trained for              */
     const char       *program, *version;    /* for the header                          */
 };
 
@@ -57,8 +60,8 @@ struct lm_eval;
 
 /* m, c, env and out are borrowed; c belongs to the evaluation and is empty.  name is what
  * a model without a name of its own is called.  NULL with *err filled: LM_EDATA, LM_ENOMEM,
- * LM_EUSE for chunks longer than the context or shorter than 2, or LM_ENOSUP when a model
- * cannot shift. */
+ * LM_EUSE for chunks longer than the context or shorter than 2, or groups that are too long, or
+ * LM_ENOSUP when a model cannot shift or divide. */
 struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *name,
                             const struct lm_eval_options *o, struct lm_out *out,
                             const struct lm_env *env, struct lm_err *err);

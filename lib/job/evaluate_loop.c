@@ -13,7 +13,8 @@
 /* A request of a group, and what becomes of it. */
 struct entry {
     struct lm_request q;
-    bool              shift;        /* it has to forget to go on; alone in its group */
+    bool              pauses;       /* it has to be shifted or divided to go on; alone in its
+                                       group                                         */
     uint32_t          len;          /* of its sequence, before it (and after @POS)   */
     size_t            first, n;     /* its tokens in the batch                       */
     struct lm_guessed *guesses;     /* [q.want] that answer it, NULL: it wants none  */
@@ -112,11 +113,11 @@ static int cut(struct loop *l, const struct lm_request *q, struct lm_err *why)
     return s ? s : lm_ctx_seq_remove(l->e->ctx, q->seq, q->pos, why);
 }
 
-/* Will the sequence be longer than the context, so that it has to forget? */
-static bool shifts(const struct loop *l, const struct lm_request *q, uint32_t len)
+/* Will the sequence have to be shifted or divided? */
+static bool pauses(const struct loop *l, const struct lm_request *q, uint32_t len)
 {
-    return l->e->options.shift && q->kind == LM_REQ_APPEND &&
-           (uint64_t)(q->has_pos && q->pos < len ? q->pos : len) + q->n_ids > l->e->n_ctx;
+    return lm_eval_pauses(l->e) && q->kind == LM_REQ_APPEND &&
+           q->n_ids > lm_eval_room(l->e, q->seq, q->has_pos && q->pos < len ? q->pos : len);
 }
 
 /* What a sequence's decoder looks at. */
@@ -213,8 +214,8 @@ static void begin(struct loop *l, size_t i)
         refuse(q, LM_LOOP_MALFORMED, "the sequence has no text of the encoder");
     else
         check_append(l, q, x->len);
-    x->shift = !q->fault && shifts(l, q, x->len);
-    if (!q->fault && !x->shift && q->has_pos && q->pos < x->len) {
+    x->pauses = !q->fault && pauses(l, q, x->len);
+    if (!q->fault && !x->pauses && q->has_pos && q->pos < x->len) {
         if (cut(l, q, &why))
             refuse_for(q, &why);
         else
@@ -253,20 +254,21 @@ static uint32_t spare(const struct loop *l)
     return seq;
 }
 
-/* Append by pieces, with forgetting in between; a copy brings back what was, if need be. */
-static int append_shifting(struct loop *l, struct entry *x, struct lm_err *why)
+/* Append by pieces, with shifts or divisions in between; a copy brings back what was, if need
+ * be. */
+static int append_pausing(struct loop *l, struct entry *x, struct lm_err *why)
 {
     struct lm_eval *e = l->e;
     const struct lm_request *q = &x->q;
     int s = q->has_pos && q->pos < x->len ? lm_ctx_seq_remove(e->ctx, q->seq, q->pos, why) : LM_OK;
     for (size_t at = 0, n; at < x->n && !s; ) {
-        uint32_t len = lm_ctx_seq_len(e->ctx, q->seq);
-        if (len == e->n_ctx) {
-            s = lm_eval_shift(e, q->seq, why);
+        uint32_t len = lm_ctx_seq_len(e->ctx, q->seq), room = lm_eval_room(e, q->seq, len);
+        if (room == 0) {
+            s = lm_eval_make_room(e, q->seq, why);
             continue;
         }
         n = x->n - at < e->n_batch ? x->n - at : e->n_batch;
-        n = n < e->n_ctx - len ? n : e->n_ctx - len;
+        n = n < room ? n : room;
         load(q, len, 0, n, l->t);
         for (size_t i = 0; i < n; i++) {
             l->t[i].id = q->ids[at + i];
@@ -280,14 +282,14 @@ static int append_shifting(struct loop *l, struct entry *x, struct lm_err *why)
     return s;
 }
 
-static int run_shifting(struct loop *l, struct entry *x, struct lm_err *err)
+static int run_pausing(struct loop *l, struct entry *x, struct lm_err *err)
 {
     struct lm_err why = {0};
     struct lm_ctx *c = l->e->ctx;
     uint32_t backup = spare(l);
     int s = lm_ctx_seq_copy(c, backup, x->q.seq, &why);
     if (!s)
-        s = append_shifting(l, x, &why);
+        s = append_pausing(l, x, &why);
     if (s && why.code == LM_EIO) {
         *err = why;
         return s;
@@ -329,8 +331,8 @@ static int run_batches(struct loop *l, struct entry *x, struct lm_err *err)
 
 static int run_alone(struct loop *l, struct entry *x, struct lm_err *err)
 {
-    if (x->shift)
-        return run_shifting(l, x, err);
+    if (x->pauses)
+        return run_pausing(l, x, err);
     lm_ctx_seq_hold(l->e->ctx, x->q.seq, true);
     int s = run_batches(l, x, err);
     lm_ctx_seq_hold(l->e->ctx, x->q.seq, false);
@@ -393,7 +395,7 @@ static int run_group(struct loop *l, struct lm_err *err)
             l->n_tokens += x->n;
         }
     }
-    bool apart = total > l->e->n_batch || l->group[0].shift;
+    bool apart = total > l->e->n_batch || l->group[0].pauses;
     if (total && !apart && lm_ctx_decode(l->e->ctx, l->t, l->n_tokens, &why)) {
         apart = n_active > 1;
         for (size_t i = 0; i < l->n && !apart; i++)
@@ -430,7 +432,7 @@ static bool can_join(const struct loop *l)
         len += o->fault || o->seq != q->seq ? 0 : (uint32_t)o->n_ids;
     }
     uint32_t first = lm_ctx_seq_len(l->e->ctx, l->group[0].q.seq);
-    if (l->n > 1 && (shifts(l, &l->group[0].q, first) || (!q->fault && shifts(l, q, len))))
+    if (l->n > 1 && (pauses(l, &l->group[0].q, first) || (!q->fault && pauses(l, q, len))))
         return false;
     return l->n == 1 || total <= l->e->n_batch;
 }

@@ -114,6 +114,11 @@ uint32_t lm_ctx_seq_angle(const struct lm_ctx *c, uint32_t seq, uint32_t pos)
     return lm_memory_angle(c->memory, seq, pos);
 }
 
+uint32_t lm_ctx_seq_divided(const struct lm_ctx *c, uint32_t seq)
+{
+    return lm_memory_n_angles(c->memory, seq);
+}
+
 /* --- turning keys ------------------------------------------------------------------------ */
 
 /* How far keys turn: back by `least` positions, and by up to n - 1 more. */
@@ -255,14 +260,14 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
     return r;
 }
 
-/* What begin_turning() found, of a model in which nothing else depends on angles. */
-static int check_rotates(const struct turner *s, struct lm_err *err)
+/* What lm_ctx_turns() found, of a model in which nothing else depends on angles. */
+static int check_rotates(const struct lm_ctx *c, const struct lm_turn *turns, struct lm_err *err)
 {
-    for (uint32_t i = 0; i < s->c->n_places; i++)
-        if (s->turns[i].rotates)
+    for (uint32_t i = 0; i < c->n_places; i++)
+        if (turns[i].rotates)
             return LM_OK;
     return lm_fail(err, LM_ENOSUP, "a %s model does not rotate by positions: they cannot be "
-                   "brought closer together", s->c->m->arch->name);
+                   "brought closer together", c->m->arch->name);
 }
 
 int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
@@ -275,7 +280,7 @@ int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to
         s.range.n = most - most / by;
     }
     if (s.range.n && !(r = begin_turning(&s, err)))
-        r = check_rotates(&s, err);
+        r = check_rotates(c, s.turns, err);
     if (!r)
         r = lm_memory_divide(c->memory, seq, from, to, by, turn_key, &s, err);
     if (!r)
@@ -284,13 +289,26 @@ int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to
     return r;
 }
 
-int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
+/* Can keys be turned, and are they, where that is asked? */
+static int can_turn(struct lm_ctx *c, bool must, const char *what, struct lm_err *err)
 {
     struct lm_turn *turns = calloc(c->n_places, sizeof *turns);
     int r = turns ? lm_ctx_turns(c, turns, err) : lm_fail_nomem(err);
-    free(turns);
     if (!r && lm_memory_state_bytes(c->memory))
         r = lm_fail(err, LM_ENOSUP, "a %s model has recurrent states, in which no position can be "
-                    "forgotten before others", c->m->arch->name);
+                    "%s", c->m->arch->name, what);
+    if (!r && must)
+        r = check_rotates(c, turns, err);
+    free(turns);
     return r;
+}
+
+int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err)
+{
+    return can_turn(c, false, "forgotten before others", err);
+}
+
+int lm_ctx_can_divide(struct lm_ctx *c, struct lm_err *err)
+{
+    return can_turn(c, true, "divided", err);
 }

@@ -292,12 +292,17 @@ int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
  * LM_EUSE beyond the sequence's length, or by 0; LM_ENOSUP as lm_ctx_seq_shift, and where keys are
  * not rotated; then nothing has changed.
  *
+ * lm_ctx_can_divide tells whether the model can at all.
+ *
  * lm_ctx_seq_angle - the position that a token is rotated by; of the length of a sequence, that
  * of its next one.
+ * lm_ctx_seq_divided - the end of what was divided: behind it positions go on one by one.
  */
 int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to, uint32_t by,
                       struct lm_err *err);
+int lm_ctx_can_divide(struct lm_ctx *c, struct lm_err *err);
 uint32_t lm_ctx_seq_angle(const struct lm_ctx *c, uint32_t seq, uint32_t pos);
+uint32_t lm_ctx_seq_divided(const struct lm_ctx *c, uint32_t seq);
 int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
 
 /*

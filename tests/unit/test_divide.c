@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Dividing the positions of a sequence: logits of what follows against those of transformers, and
- * what becomes of a divided sequence when it is copied, saved, cut. */
+ * what becomes of a divided sequence when it is copied or cut. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "io/output.h"
 #include "model/ctx_impl.h"
 
 #define MODEL  "tests/data/m.gguf"
@@ -21,22 +18,14 @@
 enum { VOCAB = 368, STAGES = 4, LAST = 4, CTX = 200 };
 
 static float reference[STAGES][LAST][VOCAB], got[STAGES][LAST][VOCAB];
-static char path[] = "/tmp/lmpipe-divide-XXXXXX";
 static struct lm_err err;
 
 static int setup(void **state)
 {
     FILE *f = fopen(LOGITS, "rb");
-    int fd = mkstemp(path);
     (void)state;
-    return fd < 0 || close(fd) || !f || fseek(f, 128, SEEK_SET) ||
+    return !f || fseek(f, 128, SEEK_SET) ||
            fread(reference, sizeof *reference, STAGES, f) != STAGES || fclose(f);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
 }
 
 static void must(int code)
@@ -45,14 +34,9 @@ static void must(int code)
         fail_msg("%s", err.text);
 }
 
-static struct lm_model *load_model(const char *file, uint32_t window)
+static struct lm_model *load_model(const char *file)
 {
-    static const char key[] = ".attention.sliding_window";
-    const struct lm_gguf_kv kv = {
-        .key = { key, sizeof key - 1 }, .kind = LM_GGUF_U32, .u = window,
-    };
-    struct lm_model_options o = { .overrides = &kv, .n_overrides = window > 0 };
-    struct lm_model *m = lm_model_load(file, &o, NULL, &err);
+    struct lm_model *m = lm_model_load(file, NULL, NULL, &err);
     if (!m)
         fail_msg("%s", err.text);
     return m;
@@ -101,7 +85,7 @@ static void stages(struct lm_ctx *c, float (*out)[LAST][VOCAB])
 
 static void test_reference(void **state)
 {
-    struct lm_model *m = load_model(MODEL, 0);
+    struct lm_model *m = load_model(MODEL);
     (void)state;
     for (uint32_t ubatch = 1; ubatch <= 64; ubatch *= 8)
         for (uint32_t f16 = 0; f16 < 2; f16++) {
@@ -126,7 +110,7 @@ static void test_angles(void **state)
         { 2, 2 }, { 3, 3 }, { 5, 3 }, { 6, 4 }, { 18, 8 }, { 19, 9 }, { 23, 13 }, { 24, 14 },
         { 100, 90 },
     };
-    struct lm_model *m = load_model(MODEL, 0);
+    struct lm_model *m = load_model(MODEL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 24, NULL);
@@ -147,7 +131,7 @@ static void test_angles(void **state)
 /* A copy does not change with its original, and goes on as it would have. */
 static void test_copies(void **state)
 {
-    struct lm_model *m = load_model(MODEL, 0);
+    struct lm_model *m = load_model(MODEL);
     struct lm_ctx *c = context(m, 64, LM_F16), *fresh = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 60, NULL);
@@ -167,68 +151,10 @@ static void test_copies(void **state)
     lm_model_free(m);
 }
 
-static void save(const struct lm_ctx *c, bool part, uint32_t seq)
-{
-    struct lm_out *out = lm_out_open(path, &err);
-    assert_non_null(out);
-    must(part ? lm_ctx_save_part(c, seq, out, &err) : lm_ctx_save(c, NULL, out, &err));
-    must(lm_out_commit(out, &err));
-}
-
-static int load(struct lm_ctx *c)
-{
-    struct lm_in *in = lm_in_open(path, 0, &err);
-    assert_non_null(in);
-    const int r = lm_ctx_load(c, in, &err);
-    lm_in_close(in);
-    return r;
-}
-
-static void test_saved(void **state)
-{
-    struct lm_model *m = load_model(MODEL, 0);
-    struct lm_ctx *c = context(m, 64, LM_F16), *other = context(m, 64, LM_F16);
-    (void)state;
-    go_on(c, 4, 0, 9, NULL);
-    go_on(c, 1, 0, 60, NULL);
-    must(lm_ctx_seq_divide(c, 1, 8, 50, 4, &err));
-    save(c, false, 0);
-    must(load(other));
-    assert_int_equal(lm_ctx_seq_angle(other, 1, 60), lm_ctx_seq_angle(c, 1, 60));
-    assert_int_equal(lm_ctx_seq_angle(other, 4, 60), 60);
-    go_on(c, 1, 60, 6, got[0]);
-    go_on(other, 1, 60, 6, got[1]);
-    assert_memory_equal(got[0], got[1], sizeof got[0]);
-    lm_ctx_free(c);
-    lm_ctx_free(other);
-    lm_model_free(m);
-}
-
-/* A part is of a sequence with the positions that it had then. */
-static void test_part(void **state)
-{
-    struct lm_model *m = load_model(MODEL, 16);
-    struct lm_ctx *c = context(m, 64, LM_F16);
-    (void)state;
-    go_on(c, 1, 0, 60, NULL);
-    must(lm_ctx_seq_divide(c, 1, 8, 50, 4, &err));
-    save(c, true, 1);
-    go_on(c, 1, 60, 6, got[0]);
-    must(load(c));
-    assert_int_equal(lm_ctx_seq_len(c, 1), 60);
-    go_on(c, 1, 60, 6, got[1]);
-    assert_memory_equal(got[0], got[1], sizeof got[0]);
-    must(lm_ctx_seq_divide(c, 1, 20, 60, 2, &err));
-    assert_int_equal(load(c), LM_EUSE);
-    assert_int_equal(lm_ctx_seq_len(c, 1), 66);
-    lm_ctx_free(c);
-    lm_model_free(m);
-}
-
 /* Positions that no division makes, as a file may say. */
 static void test_impossible(void **state)
 {
-    struct lm_model *m = load_model(MODEL, 0);
+    struct lm_model *m = load_model(MODEL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     const uint32_t ups[] = { 0, 0, 1, 2, 2 }, begins[] = { 1, 2 }, jumps[] = { 0, 2 };
     (void)state;
@@ -250,7 +176,7 @@ static void test_refused(void **state)
     static const char *const others[] = {
         "tests/data/recurrent/qwen35.gguf", "tests/data/recurrent/rwkv7.gguf",
     };
-    struct lm_model *m = load_model(MODEL, 0);
+    struct lm_model *m = load_model(MODEL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 30, NULL);
@@ -267,7 +193,7 @@ static void test_refused(void **state)
     lm_model_free(m);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct lm_batch_token t[20];
-        c = context(m = load_model(others[i], 0), 64, LM_F16);
+        c = context(m = load_model(others[i]), 64, LM_F16);
         for (uint32_t k = 0; k < 20; k++)
             t[k] = (struct lm_batch_token){ (int32_t)k + 3, 1, k, false };
         must(lm_ctx_decode(c, t, 20, &err));
@@ -282,8 +208,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference), cmocka_unit_test(test_angles),
-        cmocka_unit_test(test_copies), cmocka_unit_test(test_saved), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_impossible), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_copies), cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -121,6 +121,45 @@ static void test_part_of_nothing(void **state)
     check_part(LLAMA, 0, true);
 }
 
+/* A sequence whose positions were divided is saved with what its tokens are rotated by. */
+static void test_divided(void **state)
+{
+    struct lm_model *m = load_model(LLAMA, 0);
+    struct lm_ctx *c = context(m), *other = context(m);
+    (void)state;
+    free(feed(c, 1, 60, 1));
+    free(feed(c, 4, 9, 2));
+    must(lm_ctx_seq_divide(c, 1, 8, 50, 4, &err));
+    save(c, false, 0);
+    must(load(other));
+    assert_int_equal(lm_ctx_seq_angle(other, 1, 60), lm_ctx_seq_angle(c, 1, 60));
+    assert_int_equal(lm_ctx_seq_angle(other, 4, 60), 60);
+    same_rows(c, feed(other, 1, 70, 1), feed(c, 1, 70, 1));
+    lm_ctx_free(c);
+    lm_ctx_free(other);
+    lm_model_free(m);
+}
+
+/* A part is of a sequence that has still the same. */
+static void test_part_of_divided(void **state)
+{
+    struct lm_model *m = load_model(LLAMA, 16);
+    struct lm_ctx *c = context(m);
+    (void)state;
+    free(feed(c, 1, HELD, 1));
+    must(lm_ctx_seq_divide(c, 1, 8, 50, 4, &err));
+    save(c, true, 1);
+    float *want = feed(c, 1, MORE, 1);
+    must(load(c));
+    assert_int_equal(lm_ctx_seq_len(c, 1), HELD);
+    same_rows(c, feed(c, 1, MORE, 1), want);
+    must(lm_ctx_seq_divide(c, 1, 20, HELD, 2, &err));
+    assert_int_equal(load(c), LM_EUSE);
+    assert_int_equal(lm_ctx_seq_len(c, 1), MORE);
+    lm_ctx_free(c);
+    lm_model_free(m);
+}
+
 /* A file of another version is refused before anything else in it is looked at. */
 static void test_versions(void **state)
 {
@@ -331,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_part_of_windows),
         cmocka_unit_test(test_part_of_states),
         cmocka_unit_test(test_part_of_nothing),
+        cmocka_unit_test(test_divided),
+        cmocka_unit_test(test_part_of_divided),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_rotations),
         cmocka_unit_test(test_swapped),
