@@ -196,6 +196,14 @@ static struct lm_vocab *open_json(struct lm_in *in, const char *folder, const st
     return v;
 }
 
+/* A file by another name may be no such file at all: the message says what it was taken for. */
+static void tell_form(const struct form *form, const char *path, struct lm_err *err)
+{
+    const char *what = form->what + (lm_begins_with(form->what, "a ") ? 2 : 0);
+    if (err && err->code == LM_EDATA && !lm_begins_with(base_of(path), what))
+        lm_err_at(err, LM_EDATA, "as %s", form->what);
+}
+
 static struct lm_vocab *open_form(struct lm_in *in, const struct form *form, const char *path,
                                   const struct lm_env *env, struct lm_err *err)
 {
@@ -231,8 +239,8 @@ static struct lm_vocab *open_file(const char *path, const struct lm_env *env, st
         v = open_gguf(in, env, err);
     else if (other)
         lm_fail(err, LM_EDATA, "not %s: it is %s", form->what, other);
-    else
-        v = open_form(in, form, path, env, err);
+    else if (!(v = open_form(in, form, path, env, err)))
+        tell_form(form, path, err);
     lm_in_close(in);
     return v;
 }
