@@ -123,8 +123,8 @@ static size_t last_read(const struct lm_graph *g, const struct lm_tensor *t)
     return last;
 }
 
-/* May node t take over the bytes of s, whose root its first source is?  It reads s in one piece from
- * its first byte on, and in no other way. */
+/* May node t take over the bytes of s, its first source or what that is a view of?  It reads s in
+ * one piece from its first byte on, and in no other way. */
 static bool replaces(const struct lm_tensor *t, const struct lm_tensor *s)
 {
     for (size_t k = 1; k < LM_MAX_SRC; k++)
