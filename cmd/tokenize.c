@@ -153,8 +153,11 @@ static void check_chat(void)
 {
     const struct cli_tokenize *to = &opt.to;
     const char form[] = { '-', to->form, 0 };
-    const char *other = opt.detok ? "-d" : opt.vocab ? "--vocab"
-                        : to->form && !opt.render ? form : opt.n_files ? "-f" : to->escape ? "--escape" : NULL;
+    const char *other = opt.detok                 ? "-d"
+                        : opt.vocab               ? "--vocab"
+                        : to->form && !opt.render ? form
+                        : opt.n_files             ? "-f"
+                        : to->escape              ? "--escape" : NULL;
     if (opt.chat_option && !opt.is_chat)
         cli_bad_usage("--%s goes with --chat", name_of(opt.chat_option));
     if (opt.is_chat && other)

@@ -73,7 +73,8 @@ text() { # MODEL IDS TEXT
 text bpe.model '4 336 334 3 4 352' ' a [TOOL]  b'
 text bpe.model '334 3 263' '[TOOL] a'
 text bpe.model '4 336' ' a'
-ok "$(tokenize -m "$kinds/suffix.model" --offsets 'ab ab')" '{"ids":[4,4],"offsets":[[0,3],[3,5]]}' \
+ok "$(tokenize -m "$kinds/suffix.model" --offsets 'ab ab')" \
+   '{"ids":[4,4],"offsets":[[0,3],[3,5]]}' \
    "a space that is added behind a text stands for none of it"
 ok "$(tokenize -m "$kinds/suffix.model" --offsets 'é')" '{"ids":[0,10],"offsets":[[0,2],[2,2]]}' \
    "nor does it alone"
