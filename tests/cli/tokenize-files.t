@@ -157,7 +157,8 @@ printf '%s 289\n' "$(head -c 900000 /dev/zero | base64 -w 0)" >>long.tiktoken
 has "$(cat err)" "piece 289 has more than 1024 bytes" "is refused"
 ok "$(wc -l <err)" 1 "and nothing else is said"
 printf '[CLS]\n\na\n\n' >blank.txt; bad blank.txt 1 "lines 2 and 4 are both blank"
-printf 'a\nb\na\n' >twice.txt; bad twice.txt 1 "twice.txt: as a vocab.txt: ids 0 and 2 are the same piece"
+printf 'a\nb\na\n' >twice.txt
+bad twice.txt 1 "twice.txt: as a vocab.txt: ids 0 and 2 are the same piece"
 printf '' >empty.txt; bad empty.txt 1 "has no pieces"
 # a warning is no answer to a file that cannot be used
 mkdir odd; cp "$kinds/gpt2/vocab.json" odd/
