@@ -18,6 +18,7 @@ struct shift {
     uint32_t                   list;
     const struct lm_page_list *old;
     uint32_t                   from, to;
+    uint32_t                   back;    /* the length to which it can be cut back             */
     const struct lm_angles    *before;
     struct lm_angles           after;
     void                     (*turn)(void *arg, uint32_t layer, void *key, int32_t by);
@@ -130,7 +131,7 @@ static int shifted(struct lm_memory *m, struct shift *s, uint32_t length,
     if (r)
         return r;
     out->gone = gone_after(s, s->old->gone);
-    lm_pages_trim(p, out, length);
+    lm_pages_trim(p, out, s->back);
     return LM_OK;
 }
 
@@ -238,7 +239,7 @@ int lm_memory_shift(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t t
     if (!can_shift(m, s, from, to, length))
         return lm_fail(err, LM_ENOSUP, "sequence %u: positions before others cannot be forgotten "
                        "by a memory of this kind", seq);
-    struct shift x = { .from = from, .to = to, .turn = turn, .arg = arg };
+    struct shift x = { .from = from, .to = to, .back = length, .turn = turn, .arg = arg };
     if ((r = shift_angles(&s->angles, from, to, &x, err)) ||
         (r = remake(m, s, &x, length, err)))
         return r;
@@ -262,6 +263,7 @@ int lm_memory_divide(struct lm_memory *m, uint32_t seq, uint32_t from, uint32_t 
     if (m->state_bytes)
         return lm_fail(err, LM_ENOSUP, "sequence %u: a memory with recurrent states cannot bring "
                        "positions closer together", seq);
+    x.back = s->held < s->length ? s->held : s->length;
     r = divide_angles(&s->angles, from, to, by, &x, err);
     return r ? r : remake(m, s, &x, s->length, err);
 }

@@ -408,6 +408,7 @@ static void test_window_room(void **state)
     lm_memory_hold(m, 0);
     feed(m, 90);
     feed(m, 90);
+    assert_int_equal(lm_memory_divide(m, 0, 100, 200, 3, turn, NULL, NULL), LM_OK);
     assert_true(lm_memory_first(m, 0, 0) <= 80 - WINDOW + 1);
     assert_int_equal(lm_memory_remove(m, 0, 80, NULL), LM_OK);
     length[0] = 80;
