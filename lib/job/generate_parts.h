@@ -59,7 +59,8 @@ struct lm_sequence {
     bool              cut;           /* it ended inside the grammar, for want of room       */
 
     size_t            base;          /* tokens that the child had of the sequence before its
-                                        first line, as from a saved state, which goes on     */
+                                        first line, as from a saved state, which goes on; after
+                                        a shift, so many that the context is full            */
     bool              met;           /* its first answer, which says so, is here            */
     size_t            known;         /* ids that the child has, as far as they are right    */
     size_t            sent;          /* ids that it has                                     */

@@ -416,8 +416,10 @@ int lm_sequence_check(struct lm_sequence *q, const struct lm_logits_head *h,
                       const struct lm_frame *f, struct lm_err *err)
 {
     const size_t first = q->sent - q->n_proposals - 1, k = q->n_proposals + 1 - q->answers;
-    if (!q->met && f->pos > first + k)
+    if (!q->met && f->pos >= first + k)
         q->base = f->pos - (first + k);
+    else if (!q->met && first + k < h->n_ctx)      /* with what it had, more than the context has */
+        q->base = h->n_ctx - (first + k);
     q->met = true;
     const size_t pos = q->base + first + k;
     const uint32_t token = k ? q->proposals[k - 1].id : (uint32_t)q->ids[first];

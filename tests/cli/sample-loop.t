@@ -600,6 +600,14 @@ ok "$? $(wc -w <b | tr -d ' ') $(sed 's/.*: //' err)" \
 sample --ignore-eos -s 5 -n 9 last -- decode -i -m "$m" -c 16 --context-shift --load-state past |
     wc -w >b
 ok "$(tr -d ' ' <b)" 9 'which may be shifted'
+seq -s ' ' 10 23 >begun
+seq -s ' ' 40 51 >rest
+decode -i -q -c 16 -m "$m" --save-state past begun >frames
+sample --greedy --ignore-eos -n 30 rest -- \
+    decode -i -m "$m" -c 16 --context-shift --load-state past >b
+paste -d ' ' begun rest |
+    sample --greedy --ignore-eos -n 30 - -- decode -i -m "$m" -c 16 --context-shift >want
+equal b want 'by the first line already'
 for model in mamba2 rwkv7; do
     sample --greedy -n 30 first -- decode -i -m "$root/tests/data/recurrent/$model.gguf" >whole
     sample --greedy -n 5 first -- decode -i -m "$root/tests/data/recurrent/$model.gguf" \
