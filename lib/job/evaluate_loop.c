@@ -287,9 +287,11 @@ static int run_pausing(struct loop *l, struct entry *x, struct lm_err *err)
     struct lm_err why = {0};
     struct lm_ctx *c = l->e->ctx;
     uint32_t backup = spare(l);
-    int s = lm_ctx_seq_copy(c, backup, x->q.seq, &why);
-    if (!s)
-        s = append_pausing(l, x, &why);
+    if (lm_ctx_seq_copy(c, backup, x->q.seq, &why)) {
+        refuse_for(&x->q, &why);
+        return LM_OK;
+    }
+    int s = append_pausing(l, x, &why);
     if (s && why.code == LM_EIO) {
         *err = why;
         return s;
@@ -427,7 +429,7 @@ static bool can_join(const struct loop *l)
         if (breaks && o->n_ids &&
             (o->seq == q->seq || (q->kind == LM_REQ_COPY && o->seq == q->other)))
             return false;
-        if (l->e->options.shift && o->kind == LM_REQ_COPY && o->seq == q->seq)
+        if (lm_eval_pauses(l->e) && o->kind == LM_REQ_COPY && o->seq == q->seq)
             return false;                       /* its length is not known before */
         len += o->fault || o->seq != q->seq ? 0 : (uint32_t)o->n_ids;
     }

@@ -60,6 +60,12 @@ ok "$(echo "5: $(echo "$line" | cut -d ' ' -f 41-)" | last --load-state state)" 
 ok "$(echo "0: $line" | decode -i -q --top 5 -m "$m" | tail -c 72 | head -c 40 |
     od -A n -t x4 | tr -d '\n' | cmp -s - frames; echo $?)" 1 "other results than without"
 
+# Requests that wait together: a copy that has to be divided to go on.
+{ echo "5:$(ids 6 5)"; echo '7: <5'; echo "7:$(ids 6 9)"; } >asked
+decode -i -q --top 5 --self-extend=3:8 -m "$m" asked >together
+decode -i -q --top 5 --self-extend=3:8 -b 1 -m "$m" asked >apart
+equal together apart "copies that are divided"
+
 # Half of the training length of 512 is one group: 4 (512 - 256) + 256 tokens.
 ids 1280 5 | decode -q --self-extend=4:256 -c 5000 --nll -m "$m" >got 2>err
 ok "$?:$(cat err):$(wc -l <got | tr -d ' ')" 0::1279 "more than the model was trained for"
