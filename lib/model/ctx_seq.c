@@ -244,6 +244,7 @@ static void end_turning(struct turner *s)
     free(s->turns);
     free(s->key);
 }
+
 int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
                      struct lm_err *err)
 {

@@ -280,6 +280,8 @@ size_t lm_ctx_seqs(const struct lm_ctx *c, uint32_t *ids, size_t most);
  */
 int lm_ctx_seq_shift(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to,
                      struct lm_err *err);
+int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
+
 /*
  * lm_ctx_seq_divide - bring tokens from .. to - 1 of a sequence by times as close together (Jin et
  * al., "LLM Maybe LongLM", 2024).
@@ -303,7 +305,6 @@ int lm_ctx_seq_divide(struct lm_ctx *c, uint32_t seq, uint32_t from, uint32_t to
 int lm_ctx_can_divide(struct lm_ctx *c, struct lm_err *err);
 uint32_t lm_ctx_seq_angle(const struct lm_ctx *c, uint32_t seq, uint32_t pos);
 uint32_t lm_ctx_seq_divided(const struct lm_ctx *c, uint32_t seq);
-int lm_ctx_can_shift(struct lm_ctx *c, struct lm_err *err);
 
 /*
  * lm_ctx_save - write what sequences remember, as lmpipe-state(5) says: all of them, or `only`
