@@ -19,8 +19,8 @@
 enum { CLI_OK = 0, CLI_NO = 1, CLI_TROUBLE = 2 };
 
 /* First call of main: remembers the program's name, without its folder, which argv[0] then is,
- * for getopt's messages; restores SIGPIPE, opens
- * descriptors 0 to 2, to something that fails, if the caller closed them. */
+ * for getopt's messages; restores SIGPIPE; opens descriptors 0 to 2, to something that fails, if
+ * the caller closed them. */
 void cli_start(char *argv[]);
 
 /* The name the program was called by. */

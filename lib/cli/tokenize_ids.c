@@ -13,6 +13,7 @@ struct id_form {
     void (*ids)(struct cli_id_writer *w, const int32_t *id, const struct lm_span *span, size_t n);
     void (*end)(struct cli_id_writer *w);
     bool  spans;
+    bool  object;                        /* JSON, on a line                                 */
     bool  stream;                        /* lmpipe-tokens(5), which tells of its own failure */
 };
 
@@ -224,8 +225,8 @@ static const struct id_form forms[] = {
     [CLI_IDS]         = { put_ids, end_line, .stream = true },
     [CLI_IDS_COUNT]   = { put_nothing, end_count },
     [CLI_IDS_PIECES]  = { put_pieces, end_pieces, .spans = true },
-    [CLI_IDS_OFFSETS] = { put_offsets, end_offsets, .spans = true },
-    [CLI_IDS_MASK]    = { put_mask, end_mask, .spans = true },
+    [CLI_IDS_OFFSETS] = { put_offsets, end_offsets, .spans = true, .object = true },
+    [CLI_IDS_MASK]    = { put_mask, end_mask, .spans = true, .object = true },
     [CLI_IDS_BINARY]  = { put_binary, end_nothing },
 };
 
@@ -361,8 +362,8 @@ bool cli_ids_go_on(const struct cli_tokenize *o)
 /* What follows the rest of a sequence begins a new one. */
 static void drop_rest(struct cli_id_writer *w)
 {
-    if (w->n_ids && (w->o->ids == CLI_IDS_OFFSETS || w->o->ids == CLI_IDS_MASK))
-        lm_buf_byte(&w->out, '\n');             /* in the middle of an object */
+    if (w->n_ids && forms[w->o->ids].object)
+        lm_buf_byte(&w->out, '\n');             /* in the middle of it */
     w->n_sequences += w->n_ids > 0;
     w->n_ids = 0;
     w->kept.n = 0;

@@ -9,16 +9,13 @@
 #include "base/text.h"
 #include "hf/hf_vocab_parts.h"
 
-/* Characters of a piece, each of which is a byte; longer ones would take long to part. */
-enum { MAX_PIECE = 1024 };
-
 struct merges {
     struct lm_hf_vocab *v;
     struct lm_hf_index  index;          /* of pieces that are no control tokens            */
     struct lm_str      *list;
     size_t              n, cap;
-    size_t              at[MAX_PIECE + 1];      /* where characters begin, and the end     */
-    int64_t             rank[MAX_PIECE];        /* of what begins there and the next part  */
+    size_t              at[LM_RANK_PIECE + 1];  /* where characters begin, and the end     */
+    int64_t             rank[LM_RANK_PIECE];    /* of what begins there and the next part  */
 };
 
 static int add_merge(struct merges *m, const struct lm_str *s, size_t left, struct lm_err *err)
@@ -41,7 +38,7 @@ static size_t characters(struct merges *m, const struct lm_str *s)
     for (size_t i = 0; i < s->len; i++) {
         if (((unsigned char)s->p[i] & 0xC0) == 0x80)
             continue;
-        if (n == MAX_PIECE)
+        if (n == LM_RANK_PIECE)
             return 0;
         m->at[n++] = i;
     }
@@ -98,7 +95,7 @@ static int parting_order(const void *a, const void *b)
 static int all_partings(struct merges *m, uint32_t id, size_t n, struct lm_err *err)
 {
     const struct lm_str *s = &m->v->pieces[id];
-    struct parting found[MAX_PIECE];
+    struct parting found[LM_RANK_PIECE];
     size_t n_found = 0;
     for (size_t i = 1; i < n; i++) {
         const size_t at = m->at[i];
@@ -125,7 +122,7 @@ static int make_merges(struct lm_hf_vocab *v, bool all, struct lm_err *err)
             continue;
         const size_t n = characters(m, &v->pieces[i]);
         if (!n && v->pieces[i].len)
-            r = lm_fail(err, LM_ENOSUP, "piece %u has more than %d bytes", i, MAX_PIECE);
+            r = lm_fail(err, LM_ENOSUP, "piece %u has more than %d bytes", i, LM_RANK_PIECE);
         else
             r = all ? all_partings(m, i, n, err) : last_two(m, i, n, err);
     }

@@ -23,6 +23,9 @@
 #include "gguf/gguf.h"
 #include "hf/source.h"
 
+/* Bytes of a piece that can be parted into two in all ways: longer ones would take long. */
+enum { LM_RANK_PIECE = 1024 };
+
 /* Zero-initialised, filled by a reader, released whatever came of it. */
 struct lm_rank_file {
     const char    *model;       /* tokenizer.ggml.model: "gpt2" or "rwkv"                  */

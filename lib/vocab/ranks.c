@@ -4,22 +4,19 @@
  * of both are a piece, and the piece of lowest rank, its id, comes first.  Every way to part a
  * piece into two pieces is a merge here, and all of a piece's have its rank.
  */
-
+#include "hf/rank_files.h"
 #include "vocab/tokenizer.h"
 
-/* Bytes of a piece: parting a longer one in all ways would take long.  (hf_vocab_ranks.c has the
- * same limit.) */
-enum { MAX_PIECE = 1024 };
-
+/* A character of a piece is a byte. */
 static int check_length(const struct lm_vocab *v, uint32_t i, struct lm_err *err)
 {
     size_t len, n = 0;
     const char *p = lm_pieces_get(&v->text, i, &len);
     for (size_t k = 0; k < len; k++)
         n += ((unsigned char)p[k] & 0xC0) != 0x80;
-    return n <= MAX_PIECE ? LM_OK
-                          : lm_fail(err, LM_ENOSUP, "piece %u has more than %d bytes", i,
-                                    MAX_PIECE);
+    if (n > LM_RANK_PIECE)
+        return lm_fail(err, LM_ENOSUP, "piece %u has more than %d bytes", i, LM_RANK_PIECE);
+    return LM_OK;
 }
 
 /* Part piece i in all ways, each character of its text being a byte; *n counts those whose
