@@ -314,6 +314,9 @@ struct jv lm_jfloat(double f);
 struct jv lm_jstr(struct jrun *r, const char *p, const unsigned char *mark, size_t len);
 struct jv lm_jcstr(struct jrun *r, const char *s);
 struct jv lm_jslice(struct jrun *r, const struct jstr *s, size_t from, size_t to);
+/* A copy of n bytes that are made of a string as a whole (NULL: of none): each has all the marks
+ * that any byte of that has. */
+struct jv lm_jmade_of(struct jrun *r, const struct jstr *of, const char *text, size_t n);
 /* An empty list, tuple or generator; one more at the end of it; a tuple of two. */
 struct jv lm_jlist(struct jrun *r, enum jkind kind);
 void lm_jpush(struct jrun *r, struct jlist *l, struct jv v);

@@ -22,19 +22,6 @@ static struct jv markup(struct jv s)
     return s;
 }
 
-/* Whether the number or the text to be measured is somebody else's, what is made of it is. */
-static struct jv marked_like(struct jrun *r, const char *text, size_t n, const struct jstr *s)
-{
-    unsigned char *mark = NULL;
-    if (s && s->mark) {
-        mark = lm_jalloc(r, n, 1);
-        memset(mark, LM_JMARK_GUARD, n);
-    }
-    char *copy = lm_jalloc(r, n + 1, 1);
-    memcpy(copy, text, n);
-    return lm_jstr(r, copy, mark, n);
-}
-
 FILTER(f_trim)
 {
     struct jv *arg[1];
@@ -518,7 +505,7 @@ FILTER(f_filesizeformat)
             unit *= base;
         snprintf(text, sizeof text, "%.1f %s", base * bytes / unit, units[binary][i]);
     }
-    return marked_like(r, text, strlen(text), v.kind == J_STR ? v.s : NULL);
+    return lm_jmade_of(r, v.kind == J_STR ? v.s : NULL, text, strlen(text));
 }
 
 FILTER(f_xmlattr)

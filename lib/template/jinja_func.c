@@ -262,12 +262,7 @@ FUNC(f_strftime_now)
     size_t n = strftime(text, room, fmt.p, r->now);
     if (!n)
         lm_jfail(r, "strftime_now: the text is too long");
-    unsigned char *mark = NULL;
-    if (asked->mark) {
-        mark = lm_jalloc(r, n, 1);
-        memset(mark, LM_JMARK_GUARD, n);
-    }
-    return lm_jstr(r, text, mark, n - 1);
+    return lm_jmade_of(r, asked, text, n - 1);
 }
 
 FUNC(f_range)

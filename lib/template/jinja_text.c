@@ -119,6 +119,18 @@ void lm_jsb_mark(struct jsb *b, size_t from, unsigned char mark)
         b->mark[i] |= mark;
 }
 
+struct jv lm_jmade_of(struct jrun *r, const struct jstr *of, const char *text, size_t n)
+{
+    char *copy = lm_jalloc(r, n + 1, 1);
+    unsigned char *mark = NULL, all = 0;
+    for (size_t i = 0; of && of->mark && i < of->len; i++)
+        all |= of->mark[i];
+    if (all)
+        memset(mark = lm_jalloc(r, n, 1), all, n);
+    memcpy(copy, text, n);
+    return lm_jstr(r, copy, mark, n);
+}
+
 /* s[from..to), n times. */
 void lm_jsb_fill(struct jsb *b, const struct jstr *s, size_t from, size_t to, int64_t n)
 {
@@ -189,7 +201,7 @@ static bool printable(uint32_t c)
 #endif
 }
 
-static void repr_rune(struct jsb *b, uint32_t c, char quote, bool marked)
+static void repr_rune(struct jsb *b, uint32_t c, char quote, unsigned char mark)
 {
     char esc[12] = "";
     if (c == (uint32_t)quote || c == '\\')
@@ -201,11 +213,11 @@ static void repr_rune(struct jsb *b, uint32_t c, char quote, bool marked)
     else if (c >= 128 && !printable(c))
         snprintf(esc, sizeof esc, c < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)c);
     if (!*esc) {
-        lm_jsb_rune(b, c, marked);
+        lm_jsb_rune(b, c, mark);
         return;
     }
     for (const char *p = esc; *p; p++)
-        lm_jsb_rune(b, (unsigned char)*p, marked);
+        lm_jsb_rune(b, (unsigned char)*p, mark);
 }
 
 static void repr_str(struct jsb *b, const struct jstr *s)
@@ -216,7 +228,7 @@ static void repr_str(struct jsb *b, const struct jstr *s)
     lm_jsb_add(b, &quote, NULL, 1);
     for (size_t i = 0; i < s->len; i += (size_t)k) {
         uint32_t c = lm_jrune(s, i, &k);
-        repr_rune(b, c, quote, s->mark && s->mark[i]);
+        repr_rune(b, c, quote, s->mark ? s->mark[i] : 0);
     }
     lm_jsb_add(b, &quote, NULL, 1);
 }
@@ -228,15 +240,15 @@ static void repr_bytes(struct jsb *b, const struct jstr *s)
     lm_jsb_add(b, &quote, NULL, 1);
     for (size_t i = 0; i < s->len; i++) {
         unsigned char c = (unsigned char)s->p[i];
-        bool marked = s->mark && s->mark[i];
+        unsigned char mark = s->mark ? s->mark[i] : 0;
         char esc[8];
         if (c < 128) {
-            repr_rune(b, c, quote, marked);
+            repr_rune(b, c, quote, mark);
             continue;
         }
         snprintf(esc, sizeof esc, "\\x%02x", c);
         for (const char *p = esc; *p; p++)
-            lm_jsb_rune(b, (unsigned char)*p, marked);
+            lm_jsb_rune(b, (unsigned char)*p, mark);
     }
     lm_jsb_add(b, &quote, NULL, 1);
 }

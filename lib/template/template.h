@@ -63,13 +63,13 @@ struct lm_marked_text {
     struct lm_buf text, guard, said;
 };
 
-/* White space, as templates strip it: str.isspace of Python. */
-bool lm_jspace(uint32_t rune);
-
 /* Give back its memory. */
 void lm_marked_text_release(struct lm_marked_text *m);
 /* Drop what is behind the first len bytes. */
 void lm_marked_text_cut(struct lm_marked_text *m, size_t len);
+
+/* White space, as templates strip it: str.isspace of Python. */
+bool lm_jspace(uint32_t rune);
 
 /*
  * lm_template_render - append the rendered text to *out.

@@ -158,9 +158,15 @@ static void test_said(void **state)
         { "{% set y %} {{ x[0] }}" SAID("b") "{% endset %}{{ y|trim|upper }}", "AB", " #" },
         { "{% filter upper %}a" SAID("bc") "{% endfilter %}", "ABC", " ##" },
         { "{% set y %}" SAID("\"") "{% endset %}{{ y|tojson }}", "\"\\\"\"", " ## " },
+        { "{% set y %}" SAID("a\n") "b{% endset %}{{ [y] }}", "['a\\nb']", "  ###   " },
+        { "{% set y %}" SAID("5") "{% endset %}{{ y|filesizeformat }}", "5 Bytes", "#######" },
+        { "{% set y %}" SAID("%Y") "{% endset %}{{ strftime_now(y) }}", "2025", "####" },
         { "{% set y %}q" SAID("e") "{% endset %}{{ 'qea'.translate({101: y}) }}", "qqea", "  # " },
     }, guard[] = {
         { SAID("{{ x[0] }}b"),               "ab",              "# " },
+        { "{% set y %}" SAID("a\n") "{% endset %}{{ [y] }}", "['a\\n']", "       " },
+        { "{% set y %}" SAID("5") "{% endset %}{{ y|filesizeformat }}", "5 Bytes", "       " },
+        { "{% set y %}" SAID("%Y") "{% endset %}{{ strftime_now(y) }}", "2025", "    " },
         { "{% filter upper %}" SAID("{{ x[0] }}b") "{% endfilter %}", "AB", "# " },
     };
 #undef SAID
