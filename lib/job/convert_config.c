@@ -208,11 +208,11 @@ char lm_convert_layer_kind(const struct lm_convert *c, int64_t i)
     return 0;
 }
 
-static int cannot(const struct lm_convert *c, const char *name, const char *text,
-                  struct lm_err *err)
+int lm_convert_cannot(const struct lm_convert_config *g, const char *name, const char *text,
+                      struct lm_err *err)
 {
     return lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
-                   "converted", name, text ? text : "something else", c->cfg.arch->name);
+                   "converted", name, text ? text : "something else", g->arch->name);
 }
 
 /* Does config.json say of `need` what the family can be run with? */
@@ -230,7 +230,7 @@ static int check_need(const struct lm_convert *c, const struct lm_arch_need *nee
         text = v->str;
     for (size_t i = 0; text && !ok && i < 3 && need->values[i]; i++)
         ok = !strcmp(need->values[i], text);
-    return ok ? LM_OK : cannot(c, need->name, text, err);
+    return ok ? LM_OK : lm_convert_cannot(&c->cfg, need->name, text, err);
 }
 
 /* Has the family a key or a need of its own for that member? */
@@ -265,7 +265,7 @@ static int check_act(const struct lm_convert *c, struct lm_err *err)
     for (size_t i = 0; c->cfg.arch->dense && i < sizeof names / sizeof *names; i++) {
         const struct lm_jval *v = lm_convert_member(c->cfg.json, names[i]);
         if (v && !looks_at(c->cfg.arch, names[i]) && !is_act(c->cfg.arch, lm_jval_str(v)))
-            return cannot(c, names[i], lm_jval_str(v), err);
+            return lm_convert_cannot(&c->cfg, names[i], lm_jval_str(v), err);
     }
     return LM_OK;
 }
@@ -276,7 +276,7 @@ static void choose_row(struct lm_convert *c)
     const struct lm_jval *list = lm_convert_member(c->cfg.json, "layer_types");
     int64_t n;
     bool plain = c->cfg.arch->plain && list && list->kind == LM_JSON_ARRAY && list->len;
-    for (int64_t i = 0; c->cfg.arch->mixed && lm_convert_layer_kind(c, i); i++)
+    for (int64_t i = 0; c->cfg.arch->mixed && i < LM_MAX_LAYERS && lm_convert_layer_kind(c, i); i++)
         if (lm_convert_layer_kind(c, i) == 'E')
             c->cfg.arch = c->cfg.arch->mixed;
     if (c->cfg.arch->mixed && lm_jval_i64(lm_jval_get(c->cfg.json, "moe_every_n_layers"), &n) &&
@@ -400,12 +400,12 @@ static int check_layers(const struct lm_convert *c, struct lm_err *err)
         const char *s = lm_jval_str(t);
         if (s && (lm_arch_window(a, &c->cfg.h, i) ? !strcmp(s, "full_attention")
                                                   : strstr(s, "sliding") || strstr(s, "chunked")))
-            return cannot(c, "layer_types", "another pattern", err);
+            return lm_convert_cannot(&c->cfg, "layer_types", "another pattern", err);
     }
     t = turns && every > 1 ? turns->first : NULL;
     for (uint32_t i = 0; t; t = t->next, i++)
         if (lm_jval_i64(t, &turned) && (turned == 0) != (i % every == every - 1))
-            return cannot(c, "no_rope_layers", "another pattern", err);
+            return lm_convert_cannot(&c->cfg, "no_rope_layers", "another pattern", err);
     return LM_OK;
 }
 

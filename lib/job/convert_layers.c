@@ -30,7 +30,7 @@ static bool attends(const struct lm_convert *c, int64_t i)
             return true;
     if (lm_jval_i64(lm_jval_get(json, "attn_layer_period"), &period) && period > 0) {
         lm_jval_i64(lm_jval_get(json, "attn_layer_offset"), &offset);
-        return i >= offset && (i - offset) % period == 0;
+        return offset >= 0 && i >= offset && (i - offset) % period == 0;
     }
     if (types || list || from_1)
         return false;
@@ -157,6 +157,8 @@ static int choosing_layers(const struct lm_convert *c, int32_t *values, size_t m
     lm_jval_i64(every, &freq);
     lm_jval_i64(lm_jval_get(c->cfg.json, "index_skip_topk_offset"), &offset);
     freq = freq < 1 ? 1 : freq;
+    if (offset < INT32_MIN || offset > INT32_MAX)
+        return lm_fail(err, LM_EDATA, "config.json: index_skip_topk_offset is no number that fits");
     for (*n = 0; *n < c->cfg.h.n_layer && *n < max; ++*n) {
         const int64_t behind = (int64_t)*n - offset + 1;
         values[*n] = (behind > 0 ? behind : 0) % freq == 0;

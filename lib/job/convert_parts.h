@@ -136,6 +136,10 @@ int lm_convert_use_config(struct lm_convert *c, struct lm_err *err);
  * or it is null. */
 const struct lm_jval *lm_convert_member(const struct lm_jval *json, const char *name);
 
+/* LM_ENOSUP: the family's files cannot say that member `name` is `text`, NULL: no text. */
+int lm_convert_cannot(const struct lm_convert_config *g, const char *name, const char *text,
+                      struct lm_err *err);
+
 /* What layer i is, as Nemotron-H's files say it: M recurrent, * attention, - a feed-forward, E
  * experts; 0: they do not. */
 char lm_convert_layer_kind(const struct lm_convert *c, int64_t i);

@@ -8,6 +8,29 @@
 #include "arch/dense.h"
 #include "job/convert_parts.h"
 
+/* The value in the place where keys of that kind have theirs. */
+static const struct lm_jval *find_named(const struct lm_convert_config *g, enum lm_key_from from,
+                                        const char *name)
+{
+    const bool yarn = !strcmp(g->rope_type, "yarn");
+    const struct lm_jval *v;
+    switch (from) {
+    case LM_FROM_CONFIG: case LM_FROM_ROPE_LOCAL: case LM_FROM_GATING: case LM_FROM_IF_TRUE:
+    case LM_FROM_POOLING_NAME: case LM_FROM_POSITIONS: case LM_FROM_EACH:
+    case LM_FROM_DENSE_FIRST:
+        return lm_convert_member(g->json, name);
+    case LM_FROM_ROPE: case LM_FROM_ROPE_NTK:
+        v = lm_convert_member(g->rope, name);
+        return v ? v : lm_convert_member(g->json, name);
+    case LM_FROM_ROPE_LINEAR:
+        return yarn || !strcmp(g->rope_type, "linear") ? lm_convert_member(g->rope, name) : NULL;
+    case LM_FROM_ROPE_YARN: case LM_FROM_YARN_LOG:
+        return yarn ? lm_convert_member(g->rope, name) : NULL;
+    default:
+        return NULL;
+    }
+}
+
 /* The value that a key comes from, NULL when there is none.  *text is set instead when it is
  * the default of the config class, which the row spells "=VALUE". */
 static const struct lm_jval *find_value(const struct lm_convert_config *g,
@@ -17,23 +40,12 @@ static const struct lm_jval *find_value(const struct lm_convert_config *g,
         lm_jval_get(lm_jval_get(g->json, "rope_parameters"), "sliding_attention");
     const struct lm_jval *v = k->from == LM_FROM_ROPE_LOCAL
                                   ? lm_convert_member(local, "rope_theta") : NULL;
-    const bool linear = !strcmp(g->rope_type, "linear"), yarn = !strcmp(g->rope_type, "yarn");
     for (size_t i = 0; !v && i < sizeof k->config / sizeof *k->config && k->config[i]; i++) {
         const char *name = k->config[i];
         if (*name == '=')
             *text = name + 1;
-        else if (k->from == LM_FROM_CONFIG || k->from == LM_FROM_ROPE_LOCAL ||
-                 k->from == LM_FROM_GATING || k->from == LM_FROM_IF_TRUE ||
-                 k->from == LM_FROM_POOLING_NAME || k->from == LM_FROM_POSITIONS)
-            v = lm_convert_member(g->json, name);
-        else if (k->from == LM_FROM_EACH || k->from == LM_FROM_DENSE_FIRST)
-            v = lm_convert_member(g->json, name);
-        else if ((k->from == LM_FROM_ROPE || k->from == LM_FROM_ROPE_NTK) &&
-                 !(v = lm_convert_member(g->rope, name)))
-            v = lm_convert_member(g->json, name);
-        else if ((k->from == LM_FROM_ROPE_LINEAR && (linear || yarn)) ||
-                 ((k->from == LM_FROM_ROPE_YARN || k->from == LM_FROM_YARN_LOG) && yarn))
-            v = lm_convert_member(g->rope, name);
+        else
+            v = find_named(g, k->from, name);
     }
     return v;
 }
@@ -217,13 +229,14 @@ static int adjusted(const struct lm_convert_config *g, int64_t *out, struct lm_e
     lm_jval_bool(lm_jval_get(g->json, "block_auto_adjust_ff_dim"), &adjust);
     if (!adjust)
         return LM_OK;
-    *out = 2 * *out / 3;
-    if (lm_jval_f64(lm_convert_member(g->json, "block_ffn_dim_multiplier"), &times))
-        *out = (int64_t)((double)*out * times);
+    const bool scaled = lm_jval_f64(lm_convert_member(g->json, "block_ffn_dim_multiplier"), &times);
     lm_jval_i64(lm_jval_get(g->json, "block_multiple_of"), &of);
     if (of < 1 || of > UINT32_MAX || !(times > 0 && times < 1e6))
         return lm_fail(err, LM_EDATA, "config.json: block_multiple_of or "
                        "block_ffn_dim_multiplier is out of range");
+    *out = 2 * *out / 3;
+    if (scaled)
+        *out = (int64_t)((double)*out * times);
     *out = (*out + of - 1) / of * of;
     return LM_OK;
 }
@@ -350,19 +363,20 @@ static double ntk(const struct lm_convert_config *g, struct lm_err *err)
     return pow(alpha, (double)d / (double)(d - 2));
 }
 
-/* The number that all of a list are. */
-static const struct lm_jval *each(const struct lm_jval *v, const char *name, struct lm_err *err)
+/* Of a list, the number that all of it are. */
+static int each(const struct lm_jval **v, const char *name, struct lm_err *err)
 {
     double a, b;
-    if (!v || v->kind != LM_JSON_ARRAY)
-        return v;
-    for (const struct lm_jval *m = v->first; m; m = m->next)
-        if (!lm_jval_f64(v->first, &a) || !lm_jval_f64(m, &b) || a != b) {
-            lm_fail(err, LM_ENOSUP, "config.json: %s: layers that differ cannot be converted",
-                    name);
-            return NULL;
-        }
-    return v->first;
+    if (!*v || (*v)->kind != LM_JSON_ARRAY)
+        return LM_OK;
+    if (!(*v)->first)
+        return lm_fail(err, LM_EDATA, "config.json: %s: a list of nothing", name);
+    *v = (*v)->first;
+    for (const struct lm_jval *m = *v; m; m = m->next)
+        if (!lm_jval_f64(*v, &a) || !lm_jval_f64(m, &b) || a != b)
+            return lm_fail(err, LM_ENOSUP, "config.json: %s: layers that differ cannot be "
+                           "converted", name);
+    return LM_OK;
 }
 
 /* How many layers come before those with experts, by a list that names the kind of each. */
@@ -423,8 +437,7 @@ static int activation(const struct lm_convert_config *g, const struct lm_arch_ke
     if (!v)
         return 1;
     if (!name || !(*s = lm_arch_act(name, strlen(name), u)))
-        return lm_fail(err, LM_ENOSUP, "config.json: %s is %.60s: a %s model with that cannot be "
-                       "converted", k->config[0], name ? name : "something else", g->arch->name);
+        return lm_convert_cannot(g, k->config[0], name, err);
     return *u == family;
 }
 
@@ -499,8 +512,8 @@ static int look_up(const struct lm_convert_config *g, const struct lm_arch_key *
     if (r || *i >= 0 || is_made(k->from))
         return r;
     *v = find_value(g, k, text);
-    if (k->from == LM_FROM_EACH && *v && !(*v = each(*v, k->config[0], err)))
-        return err->code;
+    if (k->from == LM_FROM_EACH)
+        r = each(v, k->config[0], err);
     if (k->from == LM_FROM_DENSE_FIRST && !*v)
         r = dense_first(g, i, err);
     *text = *i >= 0 ? NULL : *text;
@@ -521,7 +534,7 @@ static bool whole(const struct lm_convert *c, const struct lm_arch_key *k,
         ok = name && pooling_by_name(name, &i);
     else
         ok = text || i >= 0 || lm_jval_i64(v, &i);
-    if (k->from == LM_FROM_POSITIONS)
+    if (k->from == LM_FROM_POSITIONS && i >= 0)
         i -= (int64_t)lm_convert_padding_rows(c);
     *u = (uint32_t)i;
     return ok && i >= 0 && i <= UINT32_MAX;

@@ -496,6 +496,25 @@ refused one 1 "config.json: no architectures" "no architectures"
 mk one 40 40; sed -i 's/LlamaFor/NovelFor/' one/config.json
 refused one 2 "architecture NovelForCausalLM cannot be converted (--list names those that can)" \
     "an unknown class"
+# numbers that no model has, of classes that compute with them
+unfit() { # CLASS MEMBERS MESSAGE [STATUS]
+    mk one 40 40; sed -i "s/LlamaForCausalLM/$1/; s/\"max_pos[^,]*/$2/" one/config.json
+    refused one "${4:-1}" "$3" "$1: $3"
+}
+least=-9223372036854775808 long='"max_position_embeddings":64'
+unfit HunYuanMoEV1ForCausalLM "$long,\"num_experts\":[]" "num_experts: a list of nothing"
+unfit RobertaModel "\"max_position_embeddings\":$least,\"pad_token_id\":1" \
+    "max_position_embeddings is no number that fits"
+for each in kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim \
+    n_routed_experts num_experts_per_tok n_shared_experts moe_intermediate_size index_n_heads \
+    index_head_dim index_topk index_topk_freq mamba_d_conv mamba_d_state mamba_expand \
+    attn_layer_period; do
+    long="$long,\"$each\":2"
+done
+unfit GlmMoeDsaForCausalLM "$long,\"index_skip_topk_offset\":$least" \
+    "index_skip_topk_offset is no number that fits"
+# no layer of it has attention
+unfit JambaForCausalLM "$long,\"attn_layer_offset\":$least" "no tensor of a jamba model" 2
 mk one 40 40; rm one/tokenizer.json
 refused one 1 "no tokenizer.json, tokenizer.model, vocab.txt, vocab.json or tekken.json" \
     "no tokenizer"
