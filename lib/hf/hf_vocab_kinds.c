@@ -179,16 +179,16 @@ int lm_hf_load_wordpiece(struct lm_hf_vocab *v, struct lm_tokenizer_json *t, uin
 static int read_lines(struct lm_hf_vocab *v, const char *data, size_t len, uint64_t *n,
                       struct lm_err *err)
 {
-    uint64_t id = 0, blank_1 = 0;               /* of the blank line, that is: two are one piece */
+    uint64_t id = 0, blank = 0;                 /* the line from 1 that is blank; 0: none yet */
     for (size_t i = 0; i < len; id++) {
         const char *nl = memchr(data + i, '\n', len - i);
         size_t k = nl ? (size_t)(nl - data) - i : len - i;
         const size_t next = i + k + (nl != NULL);
         k -= k && data[i + k - 1] == '\r';
-        if (!k && blank_1)
+        if (!k && blank)                        /* two pieces of the same text */
             return lm_fail(err, LM_EDATA, "lines %llu and %llu are both blank",
-                           (unsigned long long)blank_1, (unsigned long long)id + 1);
-        blank_1 = k ? blank_1 : id + 1;
+                           (unsigned long long)blank, (unsigned long long)id + 1);
+        blank = k ? blank : id + 1;
         if (v && !lm_hf_copy(v, data + i, k, &v->pieces[id]))
             return lm_fail_nomem(err);
         if (v)

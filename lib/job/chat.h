@@ -7,7 +7,7 @@
  * apply_chat_template of transformers does it.
  *
  *   struct lm_chat *c = lm_chat_open("m.gguf", NULL, &err);
- *   lm_chat_render(c, json, len, &options, &text, &err);
+ *   lm_chat_render(c, json, len, &options, &text, &at, &err);
  *   lm_encoder_guarded(e, text.text.data, (const unsigned char *)text.guard.data,
  *                      text.text.len, LM_ENCODE_PARSE, &ids, &err);
  *   lm_marked_text_release(&text);
