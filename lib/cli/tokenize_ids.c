@@ -222,12 +222,12 @@ static void end_nothing(struct cli_id_writer *w)
 }
 
 static const struct id_form forms[] = {
-    [CLI_IDS]         = { put_ids, end_line, .stream = true },
-    [CLI_IDS_COUNT]   = { put_nothing, end_count },
-    [CLI_IDS_PIECES]  = { put_pieces, end_pieces, .spans = true },
-    [CLI_IDS_OFFSETS] = { put_offsets, end_offsets, .spans = true, .object = true },
-    [CLI_IDS_MASK]    = { put_mask, end_mask, .spans = true, .object = true },
-    [CLI_IDS_BINARY]  = { put_binary, end_nothing },
+    [CLI_IDS]         = { .ids = put_ids, .end = end_line, .stream = true },
+    [CLI_IDS_COUNT]   = { .ids = put_nothing, .end = end_count },
+    [CLI_IDS_PIECES]  = { .ids = put_pieces, .end = end_pieces, .spans = true },
+    [CLI_IDS_OFFSETS] = { .ids = put_offsets, .end = end_offsets, .spans = true, .object = true },
+    [CLI_IDS_MASK]    = { .ids = put_mask, .end = end_mask, .spans = true, .object = true },
+    [CLI_IDS_BINARY]  = { .ids = put_binary, .end = end_nothing },
 };
 
 bool cli_ids_want_spans(const struct cli_tokenize *o)
