@@ -418,7 +418,8 @@ int lm_sequence_check(struct lm_sequence *q, const struct lm_logits_head *h,
     const size_t first = q->sent - q->n_proposals - 1, k = q->n_proposals + 1 - q->answers;
     if (!q->met && f->pos >= first + k)
         q->base = f->pos - (first + k);
-    else if (!q->met && first + k < h->n_ctx)      /* with what it had, more than the context has */
+    else if (!q->met && first + k < h->n_ctx && f->pos >= h->n_ctx / 2)
+        /* with what it had, more than the context has: it was shifted, and half is left */
         q->base = h->n_ctx - (first + k);
     q->met = true;
     const size_t pos = q->base + first + k;

@@ -196,11 +196,13 @@ static struct lm_vocab *open_json(struct lm_in *in, const char *folder, const st
     return v;
 }
 
-/* A file by another name may be no such file at all: the message says what it was taken for. */
+/* Many kinds of files have such a name: the message says what this one was taken for. */
 static void tell_form(const struct form *form, const char *path, struct lm_err *err)
 {
     const char *what = form->what + (lm_begins_with(form->what, "a ") ? 2 : 0);
-    if (err && err->code == LM_EDATA && !lm_begins_with(base_of(path), what))
+    const char *base = base_of(path);
+    if (err && err->code == LM_EDATA && !lm_begins_with(base, what) &&
+        (lm_ends_with(base, ".json") || lm_ends_with(base, ".txt")))
         lm_err_at(err, LM_EDATA, "as %s", form->what);
 }
 

@@ -37,7 +37,8 @@ for source in "$root"/cmd/*.c; do
 
     # Every long option of the help is in the page, and the page has no others.
     grep -oE -- '(^|[ ,])--[a-z][a-z0-9-]*' help | tr -d ' ,' | sort -u >in-help
-    sed -n '/^\.Sh DESCRIPTION/,/^\.Sh EXIT/p' "$root/man/$p.1" | grep '^\.It' |
+    sed -n '/^\.Sh DESCRIPTION/,/^\.Sh EXIT/p' "$root/man/$p.1" |
+        sed -n '/^\.It/p; /^\.It Xo/,/^\.Xc/p' |
         grep -oE 'Fl (\\-|Fl )[a-z][a-z0-9-]*' | sed 's/Fl \(\\-\|Fl \)/--/' | sort -u >in-page
     ok "$(diff in-help in-page)" "" "$p help and page list the same options"
 

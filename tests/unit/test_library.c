@@ -360,7 +360,7 @@ static void *open_often(void *arg)
 /* Files that several threads open have the mode that they have in one. */
 static void modes(void **state)
 {
-    char dir[] = "/tmp/test_library.XXXXXX", path[2][sizeof dir + 2];
+    char dir[] = "/tmp/test_library.XXXXXX", path[2][sizeof dir + 12];
     pthread_t thread[2];
     struct stat st;
     (void)state;
