@@ -307,6 +307,9 @@ struct lm_eval *lm_eval_new(struct lm_model *m, struct lm_ctx *c, const char *na
     *e = (struct lm_eval){.model = m, .ctx = c, .out = out, .env = env, .options = *o,
                           .n_train = lm_model_n_ctx_train(m), .n_batch = lm_ctx_n_batch(c)};
     int r = extend(e, err);
+    if (!r && o->divide && lm_ctx_n_ctx(c) > e->n_train)
+        lm_note(env, LM_WARN, "%s: a context of %" PRIu32 " tokens: divided groups reach %" PRIu32
+                ", which is the most", name, lm_ctx_n_ctx(c), e->n_train);
     e->n_ctx = lm_ctx_n_ctx(c) < e->n_train ? lm_ctx_n_ctx(c) : e->n_train;
     if (r || prepare(e, name, err) || (o->shift && lm_ctx_can_shift(c, err))) {
         lm_eval_free(e);

@@ -409,6 +409,25 @@ static int check_layers(const struct lm_convert *c, struct lm_err *err)
     return LM_OK;
 }
 
+/* Windows of Qwen's configurations are nothing that its files can say, unless none of the layers
+ * has one, or it reaches as far as the context. */
+static int check_window(const struct lm_convert *c, struct lm_err *err)
+{
+    const struct lm_jval *json = c->cfg.json, *types = lm_convert_member(json, "layer_types");
+    const struct lm_hparams *h = &c->cfg.h;
+    int64_t window, full = 28;                   /* transformers' max_window_layers */
+    bool used;
+    if (h->window || !lm_jval_bool(lm_convert_member(json, "use_sliding_window"), &used) || !used ||
+        !lm_jval_i64(lm_convert_member(json, "sliding_window"), &window) ||
+        window >= (int64_t)h->n_ctx_train)
+        return LM_OK;
+    (void)lm_jval_i64(lm_convert_member(json, "max_window_layers"), &full);
+    bool some = !types && full < (int64_t)h->n_layer;
+    for (const struct lm_jval *t = types ? types->first : NULL; t; t = t->next)
+        some |= lm_jval_str(t) && strcmp(lm_jval_str(t), "sliding_attention") == 0;
+    return some ? lm_convert_cannot(&c->cfg, "use_sliding_window", "true", err) : LM_OK;
+}
+
 int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
 {
     c->cfg.h.qk_norms = true;
@@ -434,5 +453,8 @@ int lm_convert_hparams(struct lm_convert *c, struct lm_err *err)
     if (r)
         return r;
     r = c->cfg.arch->settle(c->cfg.arch, &c->cfg.h, err);
-    return r ? lm_err_at(err, r, "config.json") : check_layers(c, err);
+    if (r)
+        return lm_err_at(err, r, "config.json");
+    r = check_layers(c, err);
+    return r ? r : check_window(c, err);
 }

@@ -147,6 +147,20 @@ Cohere2ForCausalLM layer_types ["sliding_attention", "full_attention"]
 GptOssForCausalLM layer_types ["sliding_attention", "sliding_attention"]
 end
 
+# Windows that the family's files do not know are refused where they would change something.
+window() { # MEMBERS
+    rm -rf bad
+    hf bad "{\"architectures\": [\"Qwen2ForCausalLM\"], ${numbers%,*},
+        \"use_sliding_window\": true, $1}"
+    gguf-convert --force bad bad.gguf 2>&1 | grep -c 'use_sliding_window is true'
+}
+ok "$(window '"sliding_window": 8, "max_window_layers": 1')" 1 "Qwen2 with a window"
+ok "$(window '"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]')" 1 \
+    "Qwen2 with a window of one layer"
+ok "$(window '"sliding_window": 8, "max_window_layers": 2')" 0 "of none of its layers"
+ok "$(window '"sliding_window": 512, "max_window_layers": 0')" 0 "as long as its context"
+ok "$(window '"sliding_window": null')" 0 "of no length"
+
 # What tensors say of each layer is one number; a stream cannot be read twice.
 zstd -qdc "$data/apertus.tar.zst" | tar -xf -
 gguf-convert -q "$data/apertus.tar.zst" z.gguf 2>err

@@ -72,6 +72,8 @@ ok "$?:$(cat err):$(wc -l <got | tr -d ' ')" 0::1279 "more than the model was tr
 ids 1281 5 | decode -q --self-extend=4:256 -c 5000 -m "$m" >got 2>err
 ok "$?:$(cat err)" "1:decode: <stdin>: line 1: 1281 tokens or more, and the model was trained for \
 1280" "and no more"
+ids 3 5 | decode --self-extend=4:256 -c 5000 --top 1 --text -m "$m" >got 2>err
+has "$(cat err)" "a context of 5000 tokens: divided groups reach 1280" "a longer context: told"
 ids 301 5 | decode -q --self-extend=4:64 -c 300 -m "$m" >got 2>err
 ok "$?:$(cat err)" "2:decode: <stdin>: line 1: 301 tokens, and the context has 300" \
     "nor than the context has"
