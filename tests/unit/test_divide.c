@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "model/ctx_impl.h"
+#include "open_model.h"
 
 #define MODEL  "tests/data/m.gguf"
 #define LOGITS "tests/data/divided.npy"
@@ -34,24 +35,13 @@ static void must(int code)
         fail_msg("%s", err.text);
 }
 
-static struct lm_model *load_model(const char *file)
-{
-    struct lm_model *m = lm_model_load(file, NULL, NULL, &err);
-    if (!m)
-        fail_msg("%s", err.text);
-    return m;
-}
-
 static struct lm_ctx *context(struct lm_model *m, uint32_t ubatch, uint32_t cache)
 {
     const struct lm_type *type = lm_type_by_id(cache);
     struct lm_ctx_options o = {
         .n_ctx = CTX, .n_batch = 64, .n_ubatch = ubatch, .cache_k = type, .cache_v = type,
     };
-    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, &err);
-    if (!c)
-        fail_msg("%s", err.text);
-    return c;
+    return open_context(m, &o);
 }
 
 /* The next n tokens of a sequence, beginning with number `first` of all that the reference has;
@@ -85,7 +75,7 @@ static void stages(struct lm_ctx *c, float (*out)[LAST][VOCAB])
 
 static void test_reference(void **state)
 {
-    struct lm_model *m = load_model(MODEL);
+    struct lm_model *m = open_model(MODEL, NULL);
     (void)state;
     for (uint32_t ubatch = 1; ubatch <= 64; ubatch *= 8)
         for (uint32_t f16 = 0; f16 < 2; f16++) {
@@ -110,7 +100,7 @@ static void test_angles(void **state)
         { 2, 2 }, { 3, 3 }, { 5, 3 }, { 6, 4 }, { 18, 8 }, { 19, 9 }, { 23, 13 }, { 24, 14 },
         { 100, 90 },
     };
-    struct lm_model *m = load_model(MODEL);
+    struct lm_model *m = open_model(MODEL, NULL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 24, NULL);
@@ -131,7 +121,7 @@ static void test_angles(void **state)
 /* A copy does not change with its original, and goes on as it would have. */
 static void test_copies(void **state)
 {
-    struct lm_model *m = load_model(MODEL);
+    struct lm_model *m = open_model(MODEL, NULL);
     struct lm_ctx *c = context(m, 64, LM_F16), *fresh = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 60, NULL);
@@ -154,7 +144,7 @@ static void test_copies(void **state)
 /* Positions that no division makes, as a file may say. */
 static void test_impossible(void **state)
 {
-    struct lm_model *m = load_model(MODEL);
+    struct lm_model *m = open_model(MODEL, NULL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     const uint32_t ups[] = { 0, 0, 1, 2, 2 }, begins[] = { 1, 2 }, jumps[] = { 0, 2 };
     (void)state;
@@ -176,7 +166,7 @@ static void test_refused(void **state)
     static const char *const others[] = {
         "tests/data/recurrent/qwen35.gguf", "tests/data/recurrent/rwkv7.gguf",
     };
-    struct lm_model *m = load_model(MODEL);
+    struct lm_model *m = open_model(MODEL, NULL);
     struct lm_ctx *c = context(m, 64, LM_F16);
     (void)state;
     go_on(c, 1, 0, 30, NULL);
@@ -193,7 +183,7 @@ static void test_refused(void **state)
     lm_model_free(m);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         struct lm_batch_token t[20];
-        c = context(m = load_model(others[i]), 64, LM_F16);
+        c = context(m = open_model(others[i], NULL), 64, LM_F16);
         for (uint32_t k = 0; k < 20; k++)
             t[k] = (struct lm_batch_token){ (int32_t)k + 3, 1, k, false };
         must(lm_ctx_decode(c, t, 20, &err));

@@ -15,26 +15,16 @@
 #include "base/hash.h"
 #include "model/model.h"
 #include "low_rank.h"
+#include "open_model.h"
 #include "state_file.h"
 
 #define LLAMA "tests/data/m.gguf"
 enum { CTX = 400, SEQS = 5, N = 2 };
 
-static struct lm_model *load_model(const char *file, const struct lm_model_options *o)
-{
-    struct lm_model *m = lm_model_load(file, o, NULL, &err);
-    if (!m)
-        fail_msg("%s", err.text);
-    return m;
-}
-
 static struct lm_ctx *context(struct lm_model *m)
 {
     struct lm_ctx_options o = { .n_ctx = CTX, .n_batch = 64, .n_ubatch = 32 };
-    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, &err);
-    if (!c)
-        fail_msg("%s", err.text);
-    return c;
+    return open_context(m, &o);
 }
 
 static struct lm_adapter *read_adapter(struct lm_model *m)
@@ -63,7 +53,7 @@ static void start(bool waits)
         { "blk.0.attn_v.weight", 128, 64, 2, false },
         { "blk.1.ffn_up.weight", 128, 128, 2, false }, { "output.weight", 128, 368, 2, false },
     };
-    model = load_model(LLAMA, NULL);
+    model = open_model(LLAMA, NULL);
     write_low_rank(path, "llama", 1, 7, first, 4, NULL, 0);
     adapters[0] = read_adapter(model);
     write_low_rank(path, "llama", 2, 90, second, 3, invocation, waits ? 2 : 0);
@@ -480,7 +470,7 @@ static void test_draft_head(void **state)
     struct lm_guessed g[2][3];
     struct lm_ctx *c[2];
     (void)state;
-    struct lm_model *m = load_model("tests/fuzz/corpus/model/qwen35-draft", &mo);
+    struct lm_model *m = open_model("tests/fuzz/corpus/model/qwen35-draft", &mo);
     write_low_rank(path, "qwen35", 2, 5, pairs, 2, NULL, 0);
     struct lm_adapter *a = read_adapter(m);
     two_ways(m, &o, a, c);
@@ -517,7 +507,7 @@ static void test_encoder(void **state)
     struct lm_ctx *c[2];
     float *row[2];
     (void)state;
-    struct lm_model *m = load_model("tests/data/encoders/t5.gguf", NULL);
+    struct lm_model *m = open_model("tests/data/encoders/t5.gguf", NULL);
     struct low_rank table = pair;
     table.rows = lm_model_n_vocab(m);
     write_low_rank(path, "t5", 2, 5, &table, 1, NULL, 0);

@@ -13,6 +13,7 @@
 
 #include "model/model.h"
 #include "low_rank.h"
+#include "open_model.h"
 #include "state_file.h"
 
 #define LLAMA "tests/data/m.gguf"
@@ -26,19 +27,13 @@ static struct lm_model *load_model(const char *file, uint32_t window)
         .key = { key, sizeof key - 1 }, .kind = LM_GGUF_U32, .u = window,
     };
     struct lm_model_options o = { .overrides = &kv, .n_overrides = window > 0 };
-    struct lm_model *m = lm_model_load(file, &o, NULL, &err);
-    if (!m)
-        fail_msg("%s", err.text);
-    return m;
+    return open_model(file, &o);
 }
 
 static struct lm_ctx *context(struct lm_model *m)
 {
     struct lm_ctx_options o = { .n_ctx = CTX, .n_batch = 64, .n_ubatch = 32 };
-    struct lm_ctx *c = lm_ctx_new(m, &o, NULL, &err);
-    if (!c)
-        fail_msg("%s", err.text);
-    return c;
+    return open_context(m, &o);
 }
 
 static int32_t id_at(uint32_t pos, uint32_t kind)
