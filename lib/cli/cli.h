@@ -56,9 +56,11 @@ int cli_help(const char *usage, const char *help);
 /* --version: "prog (lmpipe) X.Y" and what the build contains. */
 int cli_version(void);
 
-/* What --provenance writes: "prog (lmpipe) X.Y: arguments", the caller's to free; exits
- * when memory is short.  Programs that write GGUF put it under this key. */
+/* The key that programs which write GGUF put --provenance under. */
 #define CLI_PROVENANCE_KEY "lmpipe.provenance"
+
+/* What --provenance writes: "prog (lmpipe) X.Y: arguments", the caller's to free; exits
+ * when memory is short. */
 char *cli_provenance(char *const argv[]);
 
 /*
@@ -97,10 +99,11 @@ void cli_flush(void);
  * the exit status, which a late write error turns into CLI_TROUBLE. */
 int cli_finish(int status);
 
-/* Environment for library calls: notes to standard error (LM_FAULT always, LM_WARN unless quiet,
- * LM_INFO if verbose); progress there if it is a terminal and not quiet, or if asked for; threads
- * 0: the CPUs that may be used. */
+/* Numbers of threads: 0: as many as CPUs may be used. */
 struct cli_env_options { bool quiet, verbose, progress; int n_threads, n_threads_batch; };
+
+/* Environment for library calls: notes to standard error (LM_FAULT always, LM_WARN unless quiet,
+ * LM_INFO if verbose); progress there if it is a terminal and not quiet, or if asked for. */
 struct lm_env cli_env(struct cli_env_options o);
 
 /* Numbers: optional K M G T (powers of 1000) or Ki Mi Gi Ti (1024); bad usage

@@ -87,9 +87,10 @@ void cli_ids_end(struct cli_id_writer *w);
 /* Hand over what is in out, now at the latest if `now`. */
 void cli_ids_print(struct cli_id_writer *w, bool now);
 
-/* This sequence fails.  A token stream ends with it, and says so in itself if it has begun; what
- * is printed otherwise may go on with the next one. */
+/* This sequence fails: a token stream that has begun says so in itself.  An exit status. */
 int cli_ids_fail(struct cli_id_writer *w, const char *name, const struct lm_err *err);
+
+/* May others follow a sequence that failed?  A token stream ends with it. */
 bool cli_ids_go_on(const struct cli_tokenize *o);
 
 /* The ids of a whole text of its own, or with LM_ENCODE_MORE and LM_ENCODE_ON in flags of a part

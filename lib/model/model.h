@@ -234,12 +234,13 @@ int lm_ctx_project(struct lm_ctx *c, const float *vector, float *out, struct lm_
  */
 int lm_ctx_classify(struct lm_ctx *c, const float *vector, float *out, struct lm_err *err);
 
-/* What a context has done so far. */
 struct lm_counts {
     uint64_t tokens[2];          /* evaluated: one alone, as generating does; with others    */
     double   seconds[2];         /* that took                                                */
     uint64_t built, reused;      /* graphs made for a piece of a batch; kept from before     */
 };
+
+/* What a context has done so far. */
 void lm_ctx_counts(const struct lm_ctx *c, struct lm_counts *out);
 
 /*
